@@ -1,0 +1,84 @@
+# The commands of this repository; `make` lists them. Needs Python 3.11 or newer with venv, make and git.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BENCH_FLAGS ?=
+PYTEST_FLAGS ?=
+BENCHMARKS = $(wildcard benchmarks/bench_*.py)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+	--no-header --no-emit-options --annotation-style=line
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-cluster test-kubernetes bench lock clean
+
+help:
+	@echo "make install          create .venv with the pinned requirements and this package"
+	@echo "make demo             plan the example cluster in examples/demo and print the result"
+	@echo "make test             format, lint, types, layers and tests: the gate for every change"
+	@echo "make test-cluster     longer tests against the embedded cluster"
+	@echo "make test-kubernetes  longer tests against a Kubernetes cluster"
+	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
+	@echo "make lock             pin the newest versions of all requirements again (Python 3.11)"
+	@echo "make clean            remove .venv, caches and build output"
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "install: Python 3.11 or newer is needed; set one with PYTHON=/path/to/python3"; exit 1; }
+	@echo "install: create $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@echo "install: pinned requirements"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@echo "install: kilauea itself, editable"
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "install: done"
+
+demo: install
+	@echo "demo: kilauea plan -f examples/demo"
+	@$(BIN)/kilauea plan -f examples/demo
+
+test: install
+	@echo "test: format"
+	@$(BIN)/ruff format --quiet --check . || { echo "test: run $(BIN)/ruff format"; exit 1; }
+	@echo "test: lint"
+	@$(BIN)/ruff check --quiet .
+	@echo "test: types"
+	@$(BIN)/mypy src $(wildcard benchmarks/*.py)
+	@echo "test: layers"
+	@$(BIN)/lint-imports --no-logo
+	@echo "test: tests"
+	@$(BIN)/pytest -n 2 $(PYTEST_FLAGS)
+
+test-cluster:
+	@echo "test-cluster: no tests in this tier yet; nothing was run"
+
+test-kubernetes:
+	@echo "test-kubernetes: no tests in this tier yet; nothing was run"
+
+bench: install
+	@set -e; for file in $(BENCHMARKS); do \
+		echo "bench: $$file"; $(BIN)/python $$file $(BENCH_FLAGS); \
+	done
+	@test -n "$(BENCHMARKS)" || echo "bench: no benchmarks/bench_*.py yet; nothing was run"
+
+# The pins must hold for the oldest Python supported, so they are made with that one.
+lock: install
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "lock: needs a .venv made with Python 3.11"; exit 1; }
+	@set -e; for name in runtime dev; do \
+		echo "lock: requirements/$$name.txt"; \
+		$(COMPILE) --output-file requirements/$$name.txt requirements/$$name.in; \
+		{ echo "# Pinned versions for requirements/$$name.in. Made by \`make lock\`; do not edit."; \
+		  cat requirements/$$name.txt; } > requirements/$$name.tmp; \
+		mv requirements/$$name.tmp requirements/$$name.txt; \
+	done
+
+clean:
+	@echo "clean: .venv, caches, build output"
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,452 @@
+"""Bytes to typed objects: Kubernetes manifests in JSON or YAML, lists and streams of them, and JSON back out.
+
+A source is read as far as it can be: a broken object becomes an `ObjectError` that names the source, the object, the
+field, the value and the fix, and the others load. No bytes raise an exception. Kinds that are not read are counted.
+
+JSON goes from bytes straight to the typed object, which skips unread fields; only when that fails is the object decoded
+a second time, as plain dicts, to say what is wrong (`kilauea.api.errors`). YAML comes as plain dicts from
+`kilauea.api.yamltext`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from kilauea.api import core, scheduling
+from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
+from kilauea.api.meta import Object
+from kilauea.api.yamltext import Fault, TextError, position, read_documents
+
+__all__ = ["GROUPS", "KINDS", "Decoded", "ObjectError", "decode", "encode_json"]
+
+KINDS: dict[str, type[Object]] = {
+    "Pod": core.Pod,
+    "Node": core.Node,
+    "Namespace": core.Namespace,
+    "ResourceQuota": core.ResourceQuota,
+    "Service": core.Service,
+    "ReplicationController": core.ReplicationController,
+    "ReplicaSet": core.Workload,
+    "StatefulSet": core.Workload,
+    "PodGroup": scheduling.PodGroup,
+    "Queue": scheduling.Queue,
+    "PriorityClass": scheduling.PriorityClass,
+    "PodDisruptionBudget": scheduling.PodDisruptionBudget,
+}
+"""The kinds that are read, with their types."""
+
+GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
+    "ReplicaSet": "apps",
+    "StatefulSet": "apps",
+    "PodGroup": "scheduling.volcano.sh",
+    "Queue": "scheduling.volcano.sh",
+    "PriorityClass": "scheduling.k8s.io",
+    "PodDisruptionBudget": "policy",
+}
+"""The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
+
+MAX_LIST_DEPTH = 8
+"""How deep lists may stand in lists."""
+
+MAX_TEXT_ERRORS = 100
+"""After so many errors in the text of one source, the rest of it is not read."""
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Decoded:
+    """What a source holds.
+
+    Attributes:
+        objects: the objects that could be read, in the order of the source.
+        errors: what could not be read.
+        skipped: how many objects there are of kinds that are not read, by `group/Kind` (`Kind` for the core group).
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    errors: list[ObjectError] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+_FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+# --- one object, from JSON bytes or from a YAML tree
+
+
+class _Header(msgspec.Struct):
+    """What tells kinds apart."""
+
+    api_version: str | None = msgspec.field(default=None, name="apiVersion")
+    kind: str | None = None
+
+
+class _JsonItems(msgspec.Struct):
+    """The items of a list, not yet looked at."""
+
+    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _TreeItems(msgspec.Struct):
+    """The items of a list that is made of dicts and lists already."""
+
+    items: list[Any] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+@lru_cache(maxsize=64)
+def _decoder(type_: type[_T]) -> msgspec.json.Decoder[_T]:
+    """The decoder of a type; making one costs more than using it."""
+    return msgspec.json.Decoder(type_)
+
+
+def _json_items(part: Any) -> list[Any] | None:
+    """The `items` of a JSON object; None if it has none."""
+    items = _decoder(_JsonItems).decode(part).items
+    return None if items is msgspec.UNSET else items or []
+
+
+def _tree_items(part: Any) -> list[Any] | None:
+    """The `items` of a tree; None if it has none."""
+    items = msgspec.convert(part, _TreeItems).items
+    return None if items is msgspec.UNSET else items or []
+
+
+class _Form(NamedTuple):
+    """How to look into a part of a document: JSON bytes (`Raw`), or dicts and lists."""
+
+    convert: Callable[[Any, Any], Any]
+    items: Callable[[Any], list[Any] | None]
+    tree: Callable[[Any], Any]
+
+
+_JSON = _Form(lambda part, type_: _decoder(type_).decode(part), _json_items, msgspec.json.decode)
+_TREE = _Form(msgspec.convert, _tree_items, lambda part: part)
+
+
+class _Place(NamedTuple):
+    """Where a part stands, and what the list around it says about its kind."""
+
+    document: int
+    path: Path = ()
+    kind: str = ""
+    api_version: str = ""
+    depth: int = 0
+    faults: tuple[Fault, ...] = ()
+
+    def inside(self, path: Path, kind: str, api_version: str) -> _Place:
+        """The place of an element of the list at this place."""
+        path = self.path + path
+        faults = tuple(fault for fault in self.faults if fault.path[: len(path)] == path)
+        return _Place(self.document, path, kind, api_version, self.depth + 1, faults)
+
+
+_NULL_IS_EMPTY = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
+
+
+def _without_nulls(tree: Any, parent: str = "") -> Any:
+    """The tree without fields that are null, as Kubernetes reads it; in maps of text, null is the empty text."""
+    if isinstance(tree, list):
+        return [_without_nulls(value) for value in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if parent in _NULL_IS_EMPTY:
+        return {key: "" if value is None else value for key, value in tree.items()}
+    return {key: _without_nulls(value, key) for key, value in tree.items() if value is not None}
+
+
+def _identity(tree: object, kind: str) -> str:
+    """`namespace/name` (or the name) of an object that cannot be typed; empty if it tells none."""
+    metadata = tree.get("metadata") if isinstance(tree, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+        return ""
+    namespace = metadata.get("namespace")
+    return name if kind in CLUSTER_KINDS else f"{namespace if isinstance(namespace, str) else 'default'}/{name}"
+
+
+class _Reader:
+    """Collects the objects and errors of one source."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.out = Decoded()
+        self.text_errors = 0
+
+    def complain(self, place: _Place, kind: str, name: str, path: Path, message: str) -> None:
+        """Report a part; without a name of the object, the path starts at the document."""
+        text = path_text(path if name else place.path + path)
+        self.out.errors.append(ObjectError(self.source, place.document, kind, name, text, message))
+
+    def complain_at(self, index: int, line: int, column: int, message: str) -> None:
+        """Report the text of the source itself."""
+        error = ObjectError(self.source, index, message=message, line=line, column=column)
+        if not self.out.errors or str(self.out.errors[-1]) != str(error):
+            self.out.errors.append(error)
+            self.text_errors += 1
+
+    def take(self, form: _Form, part: Any, place: _Place) -> None:
+        """Read one part: an object, a list of them, or something of a kind that is skipped."""
+        try:
+            header: _Header = form.convert(part, _Header)
+        except _FAILURES as error:
+            if place.faults:
+                self.reject_faults(form, part, place, place.kind)
+            else:
+                self.reject(form, part, place, place.kind, error)
+            return
+        kind, api_version = header.kind or place.kind, header.api_version or place.api_version
+        if kind.endswith("List") and self.take_list(form, part, place, kind, api_version):
+            return
+        if not kind:
+            self.complain(place, "", "", ("kind",), "missing: every object needs apiVersion, kind and metadata.name")
+            self.reject_faults(form, part, place, "")
+            return
+        group = api_version.rpartition("/")[0]
+        if kind not in KINDS or (api_version and group != GROUPS[kind]):
+            self.out.skipped[f"{group}/{kind}" if group else kind] += 1
+        elif place.faults:
+            self.reject_faults(form, part, place, kind)
+        else:
+            self.take_object(form, part, place, kind, api_version)
+
+    def take_object(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> None:
+        """Read an object of a kind that is wanted."""
+        try:
+            obj = self.typed(form, part, KINDS[kind])
+        except _FAILURES as error:
+            self.reject(form, part, place, kind, error)
+            return
+        if not obj.metadata.name:
+            self.complain(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
+            return
+        obj.kind, obj.api_version = kind, api_version
+        self.out.objects.append(obj)
+
+    @staticmethod
+    def typed(form: _Form, part: Any, type_: type[Object]) -> Object:
+        """The typed object; a null where the type has none is taken for an absent field."""
+        try:
+            obj: Object = form.convert(part, type_)
+        except msgspec.ValidationError as error:
+            if "got `null`" not in str(error):
+                raise
+            obj = msgspec.convert(_without_nulls(form.tree(part)), type_)
+        return obj
+
+    def take_list(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> bool:
+        """Read a `List` or `PodList`; False if the part is no list but an object of a kind with such a name."""
+        try:
+            items = form.items(part)
+        except _FAILURES as error:
+            self.reject(form, part, place, kind, error)
+            return True
+        if items is None and kind != "List":
+            return False
+        if place.depth >= MAX_LIST_DEPTH:
+            self.complain(place, kind, "", (), f"lists in lists: use at most {MAX_LIST_DEPTH} levels")
+            return True
+        # The items of a `PodList` need not say that they are pods.
+        item_kind = kind.removesuffix("List")
+        self.take_elements(form, items or [], place, ("items",), item_kind, api_version if item_kind else "")
+        return True
+
+    def take_elements(
+        self, form: _Form, items: list[Any], place: _Place, path: Path, kind: str = "", api_version: str = ""
+    ) -> None:
+        """Read the elements of a list, unless something is wrong with the list around them."""
+        start = place.path + path
+        outside = [
+            fault for fault in place.faults if len(fault.path) <= len(start) or fault.path[: len(start)] != start
+        ]
+        for fault in outside:
+            self.fault(place, "", "", fault)
+        if not outside:
+            for number, item in enumerate(items):
+                self.take(form, item, place.inside((*path, number), kind, api_version))
+
+    def reject(self, form: _Form, part: Any, place: _Place, kind: str, error: Exception) -> None:
+        """Report a part that could not be typed."""
+        try:
+            tree = form.tree(part)
+        except _FAILURES:
+            tree = None
+        path, message = explain(error, tree)
+        self.complain(place, kind, _identity(tree, kind), path, message)
+
+    def reject_faults(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
+        """Report an object with faults in its text."""
+        name = _identity(form.tree(part), kind)
+        for fault in place.faults:
+            self.fault(place, kind, name, fault)
+
+    def fault(self, place: _Place, kind: str, name: str, fault: Fault) -> None:
+        """Report one fault in the text of an object."""
+        path = fault.path[len(place.path) :] if name else fault.path
+        self.out.errors.append(
+            ObjectError(
+                self.source, place.document, kind, name, path_text(path), fault.message, fault.line, fault.column
+            )
+        )
+
+
+# --- JSON text
+
+_BLANK = re.compile(rb"[ \t\r\n]*")
+_BETWEEN = re.compile(rb"(?:[ \t\r\n]+|---[ \t]*(?=\r?\n|\Z)|#[^\n]*)*")
+_BYTE = re.compile(r" \(byte (\d+)\)")
+
+
+def _is_json(data: bytes | memoryview) -> bool:
+    """Whether the bytes are one JSON value."""
+    try:
+        _decoder(msgspec.Raw).decode(data)
+    except _FAILURES:
+        return False
+    return True
+
+
+def _json_end(data: bytes, at: int) -> int:
+    """Offset behind the JSON value that begins at `at`.
+
+    The end is where msgspec complains that something follows, so a stream of values is read without another parser.
+
+    Raises:
+        msgspec.DecodeError, RecursionError: there is no valid value.
+    """
+    view = memoryview(data)[at:]
+    try:
+        _decoder(msgspec.Raw).decode(view)
+    except msgspec.DecodeError as error:
+        found = _BYTE.search(str(error))
+        if found is None or "trailing characters" not in str(error):
+            raise
+        # The number is that of the first byte behind the value, counted from 0 or from 1.
+        for size in (int(found[1]) - 1, int(found[1])):
+            if _is_json(view[:size]):
+                return at + size
+        raise
+    return len(data)
+
+
+def _json_complaint(data: bytes, at: int, error: Exception) -> tuple[int, str]:
+    """Offset and message for a value that is not JSON."""
+    if isinstance(error, RecursionError):
+        return at, "nested too deep: nothing in Kubernetes nests more than a few dozen levels"
+    text = str(error)
+    found = _BYTE.search(text)
+    if found is None:
+        return len(data), "not valid JSON: the text ends in the middle of a value"
+    reason = _BYTE.sub("", text).removeprefix("JSON is malformed: ")
+    return at + int(found[1]), f"not valid JSON: {reason}"
+
+
+def _next_json(data: bytes, at: int) -> int:
+    """Start of the first later line that is a whole JSON object or a document separator; the end if there is none."""
+    while at := data.find(b"\n", at) + 1:
+        if data.startswith(b"---", at):
+            return at
+        if data.startswith(b"{", at):
+            end = data.find(b"\n", at)
+            if _is_json(memoryview(data)[at : end if end >= 0 else None]):
+                return at
+    return len(data)
+
+
+def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
+    """Read the JSON value at an offset; returns the offset to go on at."""
+    try:
+        end = _json_end(data, at)
+    except (msgspec.DecodeError, RecursionError) as error:
+        where, message = _json_complaint(data, at, error)
+        reader.complain_at(index, *position(data, where), message)
+        return _next_json(data, at)
+    part = memoryview(data)[at:end]
+    if data.startswith(b"[", at):
+        reader.take_elements(_JSON, _decoder(list[msgspec.Raw]).decode(part), _Place(index), ())
+    else:
+        reader.take(_JSON, part, _Place(index))
+    after = _BLANK.match(data, end)
+    following = data[after.end() : after.end() + 3] if after else b""
+    if following[:1] in (b"", b"{", b"[", b"#") or following == b"---":
+        return end
+    reader.complain_at(index, *position(data, end), "something other than another object follows this one")
+    return _next_json(data, end)
+
+
+# --- YAML text
+
+
+def _read_yaml(reader: _Reader, data: bytes, at: int, first: int) -> None:
+    """Read the rest of a source, from an offset, as YAML."""
+    for number, part in enumerate(read_documents(data[at:], position(data, at)[0]), first):
+        if isinstance(part, TextError):
+            reader.complain_at(number, *part)
+            if reader.text_errors >= MAX_TEXT_ERRORS:
+                return
+        elif type(part.value) is list:
+            reader.take_elements(_TREE, part.value, _Place(number, faults=part.faults), ())
+        elif part.value is not None or part.faults:
+            reader.take(_TREE, part.value, _Place(number, faults=part.faults))
+
+
+# --- the whole
+
+
+def _utf8(data: bytes) -> bytes:
+    """The text as UTF-8 without a byte order mark.
+
+    Raises:
+        UnicodeDecodeError: it is neither UTF-8 nor marked as UTF-16.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16").encode()
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def decode(data: bytes | memoryview, source: str) -> Decoded:
+    """Read all objects of a source: JSON or YAML, one object or many, lists and lists in lists.
+
+    Several JSON values may follow each other, with or without line ends or lines `---` between them. A source is JSON
+    if its first character is `{` or `[`. Bytes never raise an exception: what cannot be read is in `errors`.
+
+    Args:
+        data: the content of the source.
+        source: its name, for messages.
+    """
+    reader = _Reader(source)
+    try:
+        text = _utf8(bytes(data))
+    except UnicodeDecodeError as error:
+        reader.complain_at(0, 1, 1, f"not UTF-16 text, although it begins like it: {error.reason}")
+        return reader.out
+    at, index = 0, 0
+    while reader.text_errors < MAX_TEXT_ERRORS:
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else at
+        if text[at : at + 1] not in (b"{", b"["):
+            _read_yaml(reader, text, at, index)
+            break
+        at, index = _read_json(reader, text, at, index), index + 1
+    return reader.out
+
+
+def encode_json(value: Any, *, indent: int = 0) -> bytes:
+    """JSON of wire types, dataclasses, dicts and lists, with sorted keys, so that equal values give equal bytes.
+
+    Args:
+        value: what to write.
+        indent: spaces per level; 0 writes everything on one line.
+
+    Raises:
+        TypeError: the value holds something that JSON has no form for.
+    """
+    text = msgspec.json.encode(value, order="sorted")
+    return msgspec.json.format(text, indent=indent) if indent else text

@@ -1,0 +1,113 @@
+"""What an API server fills in, for objects that were read from files and never saw one.
+
+Only absent fields are filled; what is set stays as it is. Objects are changed in place. Objects from a cluster are
+complete already, so this leaves them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kilauea.api.core import Container, Pod
+from kilauea.api.errors import CLUSTER_KINDS, kind_of, object_label
+from kilauea.api.meta import Object
+from kilauea.api.scheduling import PriorityClass
+from kilauea.api.wellknown import SYSTEM_CLASSES
+
+DEFAULT_NAMESPACE = "default"
+
+
+class _Class(NamedTuple):
+    """What a pod takes from a priority class."""
+
+    value: int
+    preemption_policy: str | None
+
+
+class _Classes(NamedTuple):
+    """The priority classes of a set of objects, and the name of the default one."""
+
+    by_name: dict[str, _Class]
+    default: str | None
+
+
+def _classes(objects: Iterable[Object]) -> _Classes:
+    """The priority classes among the objects, beside those that every cluster has.
+
+    Of several default classes the one with the lowest value counts, as in Kubernetes, and then the first by name.
+    """
+    by_name = {name: _Class(value, None) for name, value in SYSTEM_CLASSES.items()}
+    defaults = []
+    for obj in objects:
+        if isinstance(obj, PriorityClass):
+            by_name[obj.name] = _Class(obj.value, obj.preemption_policy)
+            if obj.global_default:
+                defaults.append((obj.value, obj.name))
+    return _Classes(by_name, min(defaults)[1] if defaults else None)
+
+
+def _fill_metadata(obj: Object) -> None:
+    """Namespace and uid."""
+    metadata = obj.metadata
+    if kind_of(obj) not in CLUSTER_KINDS and not metadata.namespace:
+        metadata.namespace = DEFAULT_NAMESPACE
+    if not metadata.uid:
+        metadata.uid = f"{obj.namespace}-{obj.name}" if isinstance(obj, Pod) else obj.name
+
+
+def _fill_requests(container: Container) -> None:
+    """Requests that are absent where a limit is given equal the limit."""
+    resources = container.resources
+    if resources is None or not resources.limits:
+        return
+    requests = dict(resources.requests or {})
+    for name, limit in resources.limits.items():
+        requests.setdefault(name, limit)
+    resources.requests = requests
+
+
+def _fill_priority(pod: Pod, classes: _Classes) -> str | None:
+    """Priority and preemption policy from the pod's class; returns a warning if there is no such class."""
+    spec = pod.spec
+    if spec.priority is None and not spec.priority_class_name and classes.default is not None:
+        spec.priority_class_name = classes.default
+    named = spec.priority_class_name
+    found = classes.by_name.get(named) if named else None
+    if spec.preemption_policy is None and found is not None:
+        spec.preemption_policy = found.preemption_policy
+    if spec.priority is not None:
+        return None
+    spec.priority = found.value if found is not None else 0
+    if named and found is None:
+        return (
+            f'Pod {object_label(pod)}: spec.priorityClassName: there is no PriorityClass "{named}", '
+            "so the priority is 0: add the class or correct the name"
+        )
+    return None
+
+
+def fill_in(objects: Sequence[Object]) -> list[str]:
+    """Fill in, in place, what an API server would have: all that is absent and has a default.
+
+    Namespace `default`; uid (`namespace-name` for pods, the name for other kinds); requests of containers and init
+    containers from their limits, resource by resource; priority and preemptionPolicy of pods from their PriorityClass
+    among the same objects, the system classes, or the default class, else priority 0.
+
+    Args:
+        objects: all objects that belong together, in any order.
+
+    Returns:
+        Warnings that name the pod and the class, one per pod whose class does not exist.
+    """
+    classes = _classes(objects)
+    warnings = []
+    for obj in objects:
+        _fill_metadata(obj)
+        if isinstance(obj, Pod):
+            for container in (*(obj.spec.containers or ()), *(obj.spec.init_containers or ())):
+                _fill_requests(container)
+            warning = _fill_priority(obj, classes)
+            if warning:
+                warnings.append(warning)
+    return warnings

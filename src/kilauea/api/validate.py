@@ -1,0 +1,312 @@
+"""Checks of what types cannot say: that amounts parse, counts are in range, operators exist, references are complete.
+
+`check` returns what is wrong as values and never raises, so that one bad object is left out and the rest goes on. It
+holds objects to what the engine relies on, which is less than an API server asks for: an object that a cluster has
+accepted passes. Plain pods cost a few microseconds, because the results for amounts are kept by content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
+from typing import Any
+
+from kilauea.api import core, scheduling
+from kilauea.api.errors import ObjectError, kind_of, object_label
+from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement
+from kilauea.api.quantity import QuantityError, Scalar, amount
+from kilauea.api.selectors import LABEL_OPERATORS, NODE_OPERATORS, field_problem, requirement_problem
+from kilauea.api.times import parse_time
+
+INT32 = 2**31 - 1
+"""Largest number that a 32-bit field of a custom resource holds."""
+
+Problem = tuple[str, str]
+"""Path of a field, and what is wrong with it."""
+
+_WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
+_POLICIES = ("Honor", "Ignore")
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+_PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
+
+
+# --- small checks, each adding to `out`
+
+
+@lru_cache(maxsize=16384)
+def _amount_problems(items: tuple[tuple[str, Scalar], ...]) -> tuple[Problem, ...]:
+    """What is wrong in a resource list; kept by content, because clusters repeat the same few lists."""
+    found = []
+    for name, q in items:
+        try:
+            negative = amount(name, q) < 0
+        except QuantityError as error:
+            found.append((f"[{name}]", str(error)))
+        else:
+            if negative:
+                found.append((f"[{name}]", f'"{q}" is negative: use 0 or more'))
+    return tuple(found)
+
+
+def _amounts(out: list[Problem], path: str, resources: ResourceMap | None) -> None:
+    """All quantities of a resource list parse and are not negative."""
+    if resources:
+        out += [(path + key, message) for key, message in _amount_problems(tuple(resources.items()))]
+
+
+def _range(out: list[Problem], path: str, number: int | None, least: int, most: int = INT32) -> None:
+    """A number, where there is one, lies between two bounds."""
+    if number is not None and not least <= number <= most:
+        out.append((path, f"{number} is out of range: use {least} to {most}"))
+
+
+def _one_of(out: list[Problem], path: str, text: str | None, words: Collection[str]) -> None:
+    """A text, where there is one, is one of the words."""
+    if text is not None and text not in words:
+        out.append((path, f'"{text}" is not known: use {" or ".join(words)}'))
+
+
+def _present(out: list[Problem], path: str, text: str) -> None:
+    """A text is not empty."""
+    if not text:
+        out.append((path, "missing: give a value"))
+
+
+def _time(out: list[Problem], path: str, text: str | None) -> None:
+    """A time, where there is one, is RFC 3339."""
+    if text is not None:
+        try:
+            parse_time(text)
+        except ValueError as error:
+            out.append((path, str(error)))
+
+
+def _requirements(
+    out: list[Problem], path: str, requirements: Iterable[SelectorRequirement] | None, operators: Collection[str]
+) -> None:
+    """All requirements can be parsed."""
+    for number, requirement in enumerate(requirements or ()):
+        problem = requirement_problem(requirement, operators)
+        if problem:
+            out.append((f"{path}[{number}]", problem))
+
+
+def _selector(out: list[Problem], path: str, selector: LabelSelector | None) -> None:
+    """A label selector, where there is one, can be parsed."""
+    if selector is not None:
+        _requirements(out, f"{path}.matchExpressions", selector.match_expressions, LABEL_OPERATORS)
+        for key, value in (selector.match_labels or {}).items():
+            wanted = SelectorRequirement(key=key, operator="In", values=[value])
+            problem = requirement_problem(wanted, LABEL_OPERATORS)
+            if problem:
+                out.append((f"{path}.matchLabels[{key}]", problem))
+
+
+# --- pods
+
+
+def _container(out: list[Problem], path: str, container: core.Container) -> None:
+    """Requests, limits and host ports of a container."""
+    resources = container.resources
+    if resources is not None:
+        _amounts(out, f"{path}.resources.requests", resources.requests)
+        _amounts(out, f"{path}.resources.limits", resources.limits)
+    for number, port in enumerate(container.ports or ()):
+        _range(out, f"{path}.ports[{number}].hostPort", port.host_port, 0, 65535)
+
+
+def _node_term(out: list[Problem], path: str, term: core.NodeSelectorTerm) -> None:
+    """One term of a node selector."""
+    _requirements(out, f"{path}.matchExpressions", term.match_expressions, NODE_OPERATORS)
+    for number, requirement in enumerate(term.match_fields or ()):
+        problem = field_problem(requirement)
+        if problem:
+            out.append((f"{path}.matchFields[{number}]", problem))
+
+
+def _node_affinity(out: list[Problem], path: str, affinity: core.NodeAffinity) -> None:
+    """Required and preferred node terms."""
+    if affinity.required is not None:
+        where = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        for number, term in enumerate(affinity.required.node_selector_terms or ()):
+            _node_term(out, f"{where}[{number}]", term)
+    for number, preferred in enumerate(affinity.preferred or ()):
+        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
+        _range(out, f"{where}.weight", preferred.weight, 1, 100)
+        if preferred.preference is not None:
+            _node_term(out, f"{where}.preference", preferred.preference)
+
+
+def _pod_term(out: list[Problem], path: str, term: core.PodAffinityTerm) -> None:
+    """One term of pod affinity."""
+    _present(out, f"{path}.topologyKey", term.topology_key)
+    _selector(out, f"{path}.labelSelector", term.label_selector)
+    _selector(out, f"{path}.namespaceSelector", term.namespace_selector)
+
+
+def _pod_affinity(out: list[Problem], path: str, affinity: core.PodAffinity | None) -> None:
+    """Required and preferred terms of pod affinity or anti-affinity."""
+    if affinity is None:
+        return
+    for number, term in enumerate(affinity.required or ()):
+        _pod_term(out, f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{number}]", term)
+    for number, preferred in enumerate(affinity.preferred or ()):
+        where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
+        _range(out, f"{where}.weight", preferred.weight, 1, 100)
+        _pod_term(out, f"{where}.podAffinityTerm", preferred.pod_affinity_term)
+
+
+def _spread(out: list[Problem], path: str, constraint: core.TopologySpreadConstraint) -> None:
+    """One topology spread constraint."""
+    _range(out, f"{path}.maxSkew", constraint.max_skew, 1)
+    _range(out, f"{path}.minDomains", constraint.min_domains, 1)
+    _present(out, f"{path}.topologyKey", constraint.topology_key)
+    _one_of(out, f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, _WHEN_UNSATISFIABLE)
+    _one_of(out, f"{path}.nodeAffinityPolicy", constraint.node_affinity_policy, _POLICIES)
+    _one_of(out, f"{path}.nodeTaintsPolicy", constraint.node_taints_policy, _POLICIES)
+    _selector(out, f"{path}.labelSelector", constraint.label_selector)
+
+
+def _toleration(out: list[Problem], path: str, toleration: core.Toleration) -> None:
+    """Operator and effect of a toleration; empty ones have a meaning."""
+    _one_of(out, f"{path}.operator", toleration.operator or None, _TOLERATION_OPERATORS)
+    _one_of(out, f"{path}.effect", toleration.effect or None, _TAINT_EFFECTS)
+
+
+def _pod_placement(out: list[Problem], spec: core.PodSpec) -> None:
+    """What a pod says about where it wants to be."""
+    if spec.affinity is not None:
+        if spec.affinity.node_affinity is not None:
+            _node_affinity(out, "spec.affinity.nodeAffinity", spec.affinity.node_affinity)
+        _pod_affinity(out, "spec.affinity.podAffinity", spec.affinity.pod_affinity)
+        _pod_affinity(out, "spec.affinity.podAntiAffinity", spec.affinity.pod_anti_affinity)
+    for number, constraint in enumerate(spec.topology_spread_constraints or ()):
+        _spread(out, f"spec.topologySpreadConstraints[{number}]", constraint)
+    for number, toleration in enumerate(spec.tolerations or ()):
+        _toleration(out, f"spec.tolerations[{number}]", toleration)
+
+
+def _pod(out: list[Problem], pod: core.Pod) -> None:
+    """A pod."""
+    spec = pod.spec
+    for number, container in enumerate(spec.containers or ()):
+        if container.resources is not None or container.ports is not None:
+            _container(out, f"spec.containers[{number}]", container)
+    for number, container in enumerate(spec.init_containers or ()):
+        _container(out, f"spec.initContainers[{number}]", container)
+    _amounts(out, "spec.overhead", spec.overhead)
+    if spec.resources is not None:
+        _amounts(out, "spec.resources.requests", spec.resources.requests)
+        _amounts(out, "spec.resources.limits", spec.resources.limits)
+    _range(out, "spec.priority", spec.priority, -INT32 - 1)
+    _one_of(out, "spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
+    _pod_placement(out, spec)
+
+
+# --- the other kinds
+
+
+def _node(out: list[Problem], node: core.Node) -> None:
+    """A node."""
+    if node.status is not None:
+        _amounts(out, "status.capacity", node.status.capacity)
+        _amounts(out, "status.allocatable", node.status.allocatable)
+    for number, taint in enumerate((node.spec.taints if node.spec is not None else None) or ()):
+        _present(out, f"spec.taints[{number}].key", taint.key)
+        _one_of(out, f"spec.taints[{number}].effect", taint.effect, _TAINT_EFFECTS)
+
+
+def _resource_quota(out: list[Problem], quota: core.ResourceQuota) -> None:
+    """A resource quota."""
+    if quota.spec is not None:
+        _amounts(out, "spec.hard", quota.spec.hard)
+    if quota.status is not None:
+        _amounts(out, "status.hard", quota.status.hard)
+        _amounts(out, "status.used", quota.status.used)
+
+
+def _workload(out: list[Problem], workload: core.Workload) -> None:
+    """A replica set or stateful set."""
+    if workload.spec is not None:
+        _selector(out, "spec.selector", workload.spec.selector)
+
+
+def _pod_group(out: list[Problem], group: scheduling.PodGroup) -> None:
+    """A pod group."""
+    spec = group.spec
+    _range(out, "spec.minMember", spec.min_member, 0)
+    for role, number in (spec.min_task_member or {}).items():
+        _range(out, f"spec.minTaskMember[{role}]", number, 0)
+    _amounts(out, "spec.minResources", spec.min_resources)
+    for number, policy in enumerate(spec.sub_group_policy or ()):
+        path = f"spec.subGroupPolicy[{number}]"
+        _range(out, f"{path}.subGroupSize", policy.sub_group_size, 0)
+        _range(out, f"{path}.minSubGroups", policy.min_sub_groups, 0)
+        _selector(out, f"{path}.labelSelector", policy.label_selector)
+
+
+def _queue(out: list[Problem], queue: scheduling.Queue) -> None:
+    """A queue."""
+    spec = queue.spec
+    if spec is None:
+        return
+    _range(out, "spec.weight", spec.weight, 1)
+    _range(out, "spec.priority", spec.priority, -INT32 - 1)
+    _amounts(out, "spec.capability", spec.capability)
+    _amounts(out, "spec.deserved", spec.deserved)
+    if spec.guarantee is not None:
+        _amounts(out, "spec.guarantee.resource", spec.guarantee.resource)
+
+
+def _priority_class(out: list[Problem], priority_class: scheduling.PriorityClass) -> None:
+    """A priority class."""
+    _range(out, "value", priority_class.value, -INT32 - 1)
+    _one_of(out, "preemptionPolicy", priority_class.preemption_policy, _PREEMPTION_POLICIES)
+
+
+def _disruption_budget(out: list[Problem], budget: scheduling.PodDisruptionBudget) -> None:
+    """A pod disruption budget."""
+    if budget.spec is not None:
+        _selector(out, "spec.selector", budget.spec.selector)
+
+
+_CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
+    core.Pod: _pod,
+    core.Node: _node,
+    core.ResourceQuota: _resource_quota,
+    core.Workload: _workload,
+    scheduling.PodGroup: _pod_group,
+    scheduling.Queue: _queue,
+    scheduling.PriorityClass: _priority_class,
+    scheduling.PodDisruptionBudget: _disruption_budget,
+}
+
+
+def problems(obj: Object) -> list[Problem]:
+    """What is wrong with an object: field paths and messages that name the value and the fix. Empty if it is sound."""
+    out: list[Problem] = []
+    metadata = obj.metadata
+    if not metadata.name:
+        out.append(("metadata.name", "missing: every object needs a name"))
+    _time(out, "metadata.creationTimestamp", metadata.creation_timestamp)
+    _time(out, "metadata.deletionTimestamp", metadata.deletion_timestamp)
+    check_kind = _CHECKS.get(type(obj))
+    if check_kind is not None:
+        check_kind(out, obj)
+    return out
+
+
+def check(obj: Object, *, source: str = "", index: int = 0) -> list[ObjectError]:
+    """What is wrong with an object, as errors that name it. Empty if it is sound; never raises.
+
+    Args:
+        obj: any object; of kinds without special rules, only the metadata is checked.
+        source: where it came from, for the messages.
+        index: number of its document in the source, from 0.
+    """
+    found = problems(obj)
+    if not found:
+        return []
+    label = object_label(obj) if obj.name else ""
+    return [ObjectError(source, index, kind_of(obj), label, path, message) for path, message in found]

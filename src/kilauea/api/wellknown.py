@@ -1,0 +1,31 @@
+"""Labels, annotations and names with a meaning, spelled as Volcano and Kubernetes spell them."""
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+TASK_ROLE = "volcano.sh/task-spec"
+TASK_PRIORITY = "volcano.sh/task-priority"
+PREEMPTABLE = "volcano.sh/preemptable"
+QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+OVERSUBSCRIPTION_CPU = "volcano.sh/oversubscription-cpu"
+OVERSUBSCRIPTION_MEMORY = "volcano.sh/oversubscription-memory"
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+
+ROOT_QUEUE = "root"
+DEFAULT_QUEUE = "default"
+SCHEDULER_NAMES = ("volcano",)
+
+SYSTEM_NAMESPACE = "kube-system"
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""Priority classes that every cluster has, with their values."""
+
+TRUE_WORDS = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+FALSE_WORDS = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def parse_bool(text: str | None) -> bool | None:
+    """True or False for the words that Kubernetes components accept; None for anything else."""
+    if text in TRUE_WORDS:
+        return True
+    return False if text in FALSE_WORDS else None

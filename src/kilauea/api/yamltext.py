@@ -1,0 +1,328 @@
+"""YAML text to dicts, lists and scalars, document by document, for manifests.
+
+Built from the events of PyYAML's parser (libyaml where there is one), not by its constructors. That is faster, bounds
+depth and aliases, finds keys that are given twice, and reads scalars as Kubernetes users mean them: only `true` and
+`false` are booleans, only plain decimal and hexadecimal numbers are numbers; times, `yes`, `on` and `012` are text.
+
+Errors are values here and no exceptions, because after an error the next document can be read all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import yaml
+
+MAX_DEPTH = 100
+"""How deep a document may nest."""
+
+MAX_ALIAS_NODES = 1_000_000
+"""Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""
+
+
+class Fault(NamedTuple):
+    """Something wrong in a YAML document that does not stop its parser."""
+
+    path: tuple[str | int, ...]
+    line: int
+    column: int
+    message: str
+
+
+class TextError(NamedTuple):
+    """A place from which a document cannot be read on; line and column count from 1."""
+
+    line: int
+    column: int
+    message: str
+
+
+class YamlDocument(NamedTuple):
+    """One document: its value, and what is wrong in it nevertheless."""
+
+    value: Any
+    faults: tuple[Fault, ...]
+
+
+_EventSource = Callable[[], Any]
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NOT_YAML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x84\x86-\x9f]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
+_YAML_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_YAML_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_YAML_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99})")
+_YAML_HEX = re.compile(r"0x[0-9a-fA-F]{1,32}")
+_YAML_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+_STANDARD_TAG = "tag:yaml.org,2002:"
+
+
+@lru_cache(maxsize=16384)
+def _plain(text: str) -> str | int | float | bool | None:
+    """What a plain scalar stands for: null, true, false, a plain number, or its text (so `yes` and times are text)."""
+    if text in _YAML_NULLS:
+        return None
+    if text in _YAML_BOOLS:
+        return _YAML_BOOLS[text]
+    if _YAML_INT.fullmatch(text):
+        return int(text)
+    if _YAML_HEX.fullmatch(text):
+        return int(text, 16)
+    if _YAML_FLOAT.fullmatch(text):
+        number = float(text)
+        return text if number in (float("inf"), float("-inf")) else number
+    return text
+
+
+class _Refused(Exception):
+    """A document that is not read on, with the mark of the place and the reason."""
+
+    def __init__(self, mark: Any, message: str) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+class _Frame:
+    """A list or dict under construction; `key` is the key that waits for its value."""
+
+    __slots__ = ("anchor", "key", "merges", "merging", "size", "value")
+
+    def __init__(self, value: Any, anchor: str | None) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.key: str | None = None
+        self.merges: list[dict[str, Any]] = []
+        self.merging = False
+        self.size = 1
+
+
+class _Builder:
+    """Makes dicts, lists and scalars of the events of one YAML document."""
+
+    def __init__(self, first_line: int) -> None:
+        self.value: Any = None
+        self.first_line = first_line
+        self.faults: list[Fault] = []
+        self.stack: list[_Frame] = []
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.expanded = 0
+
+    def build(self, next_event: _EventSource) -> None:
+        """Take events up to the end of the document.
+
+        Raises:
+            _Refused: it nests too deep, has keys that are no text, or aliases that stand for too much.
+        """
+        while True:
+            event = next_event()
+            kind = type(event)
+            if kind is yaml.ScalarEvent:
+                self.scalar(event)
+            elif kind is yaml.MappingStartEvent:
+                self.open(event, {})
+            elif kind is yaml.SequenceStartEvent:
+                self.open(event, [])
+            elif kind is yaml.AliasEvent:
+                self.alias(event)
+            elif kind is yaml.DocumentEndEvent:
+                return
+            else:
+                self.close(event)
+
+    def fault(self, event: Any, message: str) -> None:
+        """Note something wrong at the place that is being built."""
+        path = tuple(len(frame.value) if frame.key is None else frame.key for frame in self.stack)
+        mark = event.start_mark
+        self.faults.append(Fault(path, self.first_line + mark.line, mark.column + 1, message))
+
+    def waits_for_key(self) -> bool:
+        """Whether what comes next is a key."""
+        return bool(self.stack) and self.stack[-1].key is None and type(self.stack[-1].value) is dict
+
+    def scalar(self, event: Any) -> None:
+        """A key, or a value that is no list and no dict."""
+        if self.waits_for_key():
+            self.key(event, event.value, event.implicit[0])
+            return
+        value, tag = event.value, event.tag
+        if tag is None:
+            value = _plain(value) if event.implicit[0] else value
+        elif tag.startswith(_STANDARD_TAG):
+            value = value if tag in (_STANDARD_TAG + "str", _STANDARD_TAG + "timestamp") else _plain(value)
+        elif tag != "!":
+            self.fault(event, f"the tag {tag} is not known: leave it out")
+        self.add(event, value, 1)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = (value, 1)
+
+    def key(self, event: Any, text: str, plain: bool) -> None:
+        """A key of the innermost dict; keys are text, however they are written."""
+        frame = self.stack[-1]
+        frame.merging = text == "<<" and plain
+        if not frame.merging and text in frame.value:
+            frame.key = text
+            self.fault(event, "is given twice: keep one of them")
+        frame.key = text
+        if event.anchor is not None and type(event) is yaml.ScalarEvent:
+            self.anchors[event.anchor] = (text, 1)
+
+    def open(self, event: Any, value: Any) -> None:
+        """A list or dict begins."""
+        if self.waits_for_key():
+            raise _Refused(event.start_mark, "a list or a mapping stands where a key is expected: use text")
+        if len(self.stack) >= MAX_DEPTH:
+            raise _Refused(event.start_mark, f"nested too deep: use at most {MAX_DEPTH} levels")
+        if event.tag is not None and not event.tag.startswith(_STANDARD_TAG) and event.tag != "!":
+            self.fault(event, f"the tag {event.tag} is not known: leave it out")
+        self.stack.append(_Frame(value, event.anchor))
+
+    def close(self, event: Any) -> None:
+        """The innermost list or dict ends."""
+        frame = self.stack.pop()
+        for merged in frame.merges:
+            for key, value in merged.items():
+                frame.value.setdefault(key, value)
+        if frame.anchor is not None:
+            self.anchors[frame.anchor] = (frame.value, frame.size)
+        self.add(event, frame.value, frame.size)
+
+    def alias(self, event: Any) -> None:
+        """A value that stood somewhere before."""
+        if event.anchor not in self.anchors:
+            self.fault(event, f"the alias *{event.anchor} has no anchor before it: write &{event.anchor} at the value")
+        value, size = self.anchors.get(event.anchor, ("", 1))
+        self.expanded += size
+        if self.expanded > MAX_ALIAS_NODES:
+            raise _Refused(event.start_mark, f"aliases stand for more than {MAX_ALIAS_NODES} values: write fewer")
+        if not self.waits_for_key():
+            self.add(event, value, size)
+        elif isinstance(value, str):
+            self.key(event, value, False)
+        else:
+            raise _Refused(event.start_mark, f"the alias *{event.anchor} stands where a key is expected: use text")
+
+    def add(self, event: Any, value: Any, size: int) -> None:
+        """Put a finished value into the innermost list or dict."""
+        if not self.stack:
+            self.value = value
+            return
+        frame = self.stack[-1]
+        frame.size += size
+        if frame.key is None:
+            frame.value.append(value)
+            return
+        if frame.merging:
+            self.merge(event, frame, value)
+        else:
+            frame.value[frame.key] = value
+        frame.key = None
+
+    def merge(self, event: Any, frame: _Frame, value: Any) -> None:
+        """The value of a key `<<`: one dict or several, whose entries the dict takes where it has none of its own."""
+        sources = value if type(value) is list else [value]
+        if all(type(source) is dict for source in sources):
+            frame.merges += sources
+        else:
+            self.fault(event, "only mappings can be merged: use an alias of a mapping")
+
+
+def position(data: bytes, at: int) -> tuple[int, int]:
+    """Line and column, from 1, of an offset in UTF-8 text."""
+    start = data.rfind(b"\n", 0, at) + 1
+    return data.count(b"\n", 0, start) + 1, len(data[start:at].decode("utf-8", "replace")) + 1
+
+
+def _documents(data: bytes, first_line: int) -> Iterator[_Builder]:
+    """The documents of a YAML text, each with what was wrong in it.
+
+    Raises:
+        yaml.YAMLError, _Refused: the text cannot be read on.
+    """
+    loader = _LOADER(data)
+    try:
+        while True:
+            event = loader.get_event()
+            if event is None or type(event) is yaml.StreamEndEvent:
+                return
+            if type(event) is yaml.DocumentStartEvent:
+                builder = _Builder(first_line)
+                builder.build(loader.get_event)
+                yield builder
+    finally:
+        loader.dispose()
+
+
+def _yaml_complaint(error: Exception) -> tuple[int, int, str]:
+    """Line and column, both from 0, and the message of an error in a YAML text."""
+    if isinstance(error, _Refused):
+        return error.mark.line, error.mark.column, str(error)
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be read"
+    return (mark.line, mark.column, f"not valid YAML: {problem}") if mark else (0, 0, f"not valid YAML: {problem}")
+
+
+def _offset_of_line(data: bytes, line: int) -> int:
+    """Offset of a line, counted from 0; the end if there are not so many."""
+    at = 0
+    for _ in range(line):
+        at = data.find(b"\n", at) + 1
+        if not at:
+            return len(data)
+    return at
+
+
+def _next_document(data: bytes, at: int) -> int:
+    """Start of the first line `---` behind an offset; the end if there is none."""
+    found = data.find(b"\n---", at)
+    return found + 1 if found >= 0 else len(data)
+
+
+def _bad_character(data: bytes, at: int) -> int | None:
+    """Offset of the first byte, from `at` on, that cannot be in a YAML text in UTF-8."""
+    found = _NOT_YAML.search(data, at)
+    end = found.start() if found else len(data)
+    try:
+        data[at:end].decode()
+    except UnicodeDecodeError as error:
+        return at + error.start
+    return end if found else None
+
+
+def _read_chunk(data: bytes, first_line: int) -> Iterator[YamlDocument | TextError | int]:
+    """Documents up to the first error; then the error, and the offset at which to go on."""
+    try:
+        for builder in _documents(data, first_line):
+            yield YamlDocument(builder.value, tuple(builder.faults))
+    except (yaml.YAMLError, _Refused) as error:
+        line, column, message = _yaml_complaint(error)
+        yield TextError(first_line + line, column + 1, message)
+        yield _next_document(data, max(_offset_of_line(data, line) - 1, 0))
+
+
+def read_documents(data: bytes, first_line: int = 1) -> Iterator[YamlDocument | TextError]:
+    """All documents of a YAML text; after an error, reading goes on at the next line `---`.
+
+    Args:
+        data: the text, in UTF-8 without a byte order mark.
+        first_line: number of its first line, for messages.
+    """
+    at = 0
+    while at < len(data):
+        bad = _bad_character(data, at)
+        # The parser reads ahead: what stands before a bad character must be given to it alone.
+        end = len(data) if bad is None else max(data.rfind(b"\n---", at, bad) + 1, at)
+        if bad is not None and end == at:
+            line, column = position(data, bad)
+            yield TextError(
+                first_line + line - 1, column, "not valid YAML: a character that texts in UTF-8 do not have"
+            )
+            at = _next_document(data, bad)
+            continue
+        size = end - at
+        for part in _read_chunk(data[at:end], first_line + data.count(b"\n", 0, at)):
+            if isinstance(part, int):
+                size = part
+            else:
+                yield part
+        at += size

@@ -1,0 +1,17 @@
+"""The command `kilauea`. Subcommands are loaded when they are called, so that help and version stay quick."""
+
+from __future__ import annotations
+
+import click
+
+from kilauea import __version__
+from kilauea.cli.plan import plan
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="kilauea %(version)s")
+def main() -> None:
+    """A batch scheduling system for Kubernetes, compatible with Volcano."""
+
+
+main.add_command(plan)

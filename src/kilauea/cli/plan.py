@@ -1,0 +1,82 @@
+"""`kilauea plan`: what the next scheduling cycle would do with a cluster, and why what waits still waits."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+OUTPUTS = ("table", "wide", "json", "yaml")
+
+
+@click.command(short_help="Show what the next scheduling cycle would do.")
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="File or folder with objects (YAML or JSON, gzipped or not); - is standard input. Repeatable.",
+)
+@click.option("--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds.")
+@click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Show the last of this many.")
+@click.option("--now", "at", metavar="TIME", help="Time of the cycle, RFC 3339. [default: the newest in the input]")
+@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
+@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of the plan.")
+def plan(
+    paths: tuple[str, ...], scheduler_conf: str | None, cycles: int, at: str | None, seed: int | None, output: str
+) -> None:
+    """Show what the next scheduling cycle would do with the objects in PATH.
+
+    Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
+    files and folders add up. Between several cycles pods that were bound run at once and evicted pods are gone.
+
+    \b
+    Examples:
+      kilauea plan -f cluster.yaml
+      kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea plan -f - --scheduler-conf scheduler.conf
+    """
+    from kilauea.api.times import parse_time
+    from kilauea.cli.plan_output import render
+    from kilauea.engine.conf import ConfError
+    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.planning import plan_cycles, read_cluster, read_conf
+
+    started = time.perf_counter()
+    try:
+        now = parse_time(at) if at else None
+    except ValueError as error:
+        raise Usage(f"--now: {error}") from error
+    try:
+        conf = read_conf(scheduler_conf)
+    except ConfError as error:
+        lines = [f"  {finding}" for finding in error.findings if finding.error]
+        raise Usage("\n".join([f"{scheduler_conf}: this configuration cannot be used:", *lines])) from error
+    except SourceError as error:
+        raise Usage(str(error)) from error
+    try:
+        cluster = read_cluster(paths, _progress(sys.stderr.isatty()))
+    except SourceError as error:
+        raise Usage(str(error)) from error
+    read = time.perf_counter()
+    result = plan_cycles(cluster, conf, cluster.newest if now is None else now, seed, cycles)
+    load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
+    for warning in (*cluster.warnings, *map(str, conf.findings), *map(str, result.plan.findings)):
+        click.echo(f"warning: {warning}", err=True)
+    sys.stdout.write(render(result, output, load))
+
+
+class Usage(click.ClickException):
+    """Wrong usage or configuration: exit code 2."""
+
+    exit_code = 2
+
+
+def _progress(shown: bool):  # type: ignore[no-untyped-def]
+    def note(source: str) -> None:
+        if shown:
+            click.echo(f"reading {'standard input' if source == '-' else source}", err=True)
+
+    return note

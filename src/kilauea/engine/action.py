@@ -1,0 +1,34 @@
+"""What an action is: one step of a cycle. An action decides by asking the session; it does not know the plugins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kilauea.engine.plugin import NoArguments
+
+if TYPE_CHECKING:
+    from kilauea.engine.session import Session
+
+
+class Action:
+    """Base of all actions.
+
+    Class attributes:
+        name: as it stands in the configuration.
+        Arguments: dataclass of the arguments under `configurations`, as for plugins.
+    """
+
+    name: ClassVar[str] = ""
+    Arguments: ClassVar[type[Any]] = NoArguments
+
+    def __init__(self, arguments: Any) -> None:
+        self.arguments = arguments
+
+    def on_start(self, session: Session) -> None:
+        """Before `execute`."""
+
+    def execute(self, session: Session) -> None:
+        """Do the action's work on the session."""
+
+    def on_end(self, session: Session) -> None:
+        """After `execute`."""

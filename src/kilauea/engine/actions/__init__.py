@@ -1,0 +1,10 @@
+"""The actions of a cycle, one a file. This is the list of them all."""
+
+from __future__ import annotations
+
+from kilauea.engine.action import Action
+from kilauea.engine.actions.allocate import Allocate
+from kilauea.engine.actions.backfill import Backfill
+from kilauea.engine.actions.enqueue import Enqueue
+
+ACTIONS: dict[str, type[Action]] = {action.name: action for action in (Enqueue, Allocate, Backfill)}

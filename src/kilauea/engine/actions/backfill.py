@@ -1,0 +1,63 @@
+"""Start tasks that ask for nothing but a pod slot, on any node that lets them.
+
+They are placed at once, without a statement: such a task of a gang that is not ready yet keeps its place until the cycle
+ends. Spec of the scheduler, 5.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kilauea.engine.action import Action
+from kilauea.engine.conf import argument
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.session import Session
+
+
+@dataclass(frozen=True)
+class BackfillArguments:
+    """Arguments of backfill."""
+
+    error_cache: bool = argument(
+        "predicateErrorCacheEnable", True, "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway."
+    )
+
+
+class Backfill(Action):
+    """Best-effort tasks are placed."""
+
+    name = "backfill"
+    Arguments = BackfillArguments
+
+    def execute(self, session: Session) -> None:
+        turns = QueueTurns(session, (job for job in session.waiting_jobs() if self._concerns(session, job)))
+        while (queue := turns.next_queue()) is not None:
+            for job in turns.drain(queue):
+                for task in sorted(self._tasks(session, job), key=session.task_key):
+                    self._place(session, task)
+
+    def _concerns(self, session: Session, job: Job) -> bool:
+        return not job.is_pending and session.job_valid(job) is None
+
+    def _tasks(self, session: Session, job: Job) -> list[Task]:
+        best_effort = [task for task in job.tasks.values() if task.spec.best_effort and not task.gated]
+        for task in best_effort:
+            if task.status == status.PIPELINED:
+                session.displace(task, session.nodes.row_of[task.node])
+        return [task for task in best_effort if task.status == status.PENDING]
+
+    def _place(self, session: Session, task: Task) -> None:
+        unfit = session.unfit.setdefault(task.group, {})
+        refusal = session.pre_predicate(task)
+        if refusal is not None:
+            unfit[task.key] = refusal
+            return
+        evaluation = session.evaluation(task)
+        choice = evaluation.choose()
+        if choice is None:
+            unfit[task.key] = evaluation.unfit()
+        else:
+            session.allocate_at_once(task, choice.row)

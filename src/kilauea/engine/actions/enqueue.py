@@ -1,0 +1,32 @@
+"""Admit jobs that wait at the door, queue by queue, as long as the plugins see room for their minimum.
+
+A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission is
+what makes them. Spec of the scheduler, 5.2.
+"""
+
+from __future__ import annotations
+
+from kilauea.engine.action import Action
+from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.session import Session
+
+
+class Enqueue(Action):
+    """Pending pod groups become Inqueue."""
+
+    name = "enqueue"
+
+    def execute(self, session: Session) -> None:
+        turns = QueueTurns(session, (job for job in session.waiting_jobs() if job.is_pending))
+        while (queue := turns.next_queue()) is not None:
+            job = turns.next_job(queue)
+            if job is None:
+                continue
+            refusal = None if job.min_resources is None else session.job_enqueueable(job)
+            if refusal is None:
+                session.job_enqueued(job)
+                session.admit(job)
+                session.refusals.pop(job.key, None)
+            else:
+                session.refusals[job.key] = refusal
+            turns.put_back(queue)

@@ -1,0 +1,102 @@
+"""One cycle, from state to plan: `cycle(state, conf, now, seed)`.
+
+The same state, configuration, time and seed give the same plan. The state is afterwards what it was before. A plugin or
+an action that raises is named in the plan and left out, and the cycle is done again without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kilauea.engine.action import Action
+from kilauea.engine.actions import ACTIONS
+from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf, read_arguments
+from kilauea.engine.extension import PluginFault
+from kilauea.engine.outcome import conclude
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+
+
+class ActionFault(Exception):
+    """An action raised."""
+
+    def __init__(self, action: str, error: Exception) -> None:
+        super().__init__(f"action {action} failed: {type(error).__name__}: {error}")
+        self.action = action
+
+
+def default_conf() -> SchedulerConf:
+    """The configuration that holds when none is given."""
+    return parse_conf(DEFAULT_CONF, PLUGINS, ACTIONS)
+
+
+def cycle(
+    state: ClusterState,
+    conf: SchedulerConf,
+    now: int,
+    seed: int | None = None,
+    *,
+    plugins: Mapping[str, type[Plugin]] = PLUGINS,
+    actions: Mapping[str, type[Action]] = ACTIONS,
+) -> Plan:
+    """Decide what to do next.
+
+    Args:
+        state: the cluster; unchanged when this returns.
+        conf: actions and plugins, all of them among `plugins` and `actions`.
+        now: microseconds since 1970.
+        seed: breaks ties between equally good nodes; without one the first node in order is taken.
+        plugins: plugins by name.
+        actions: actions by name.
+    """
+    faults: list[Finding] = []
+    while True:
+        session = Session(state, conf, now, seed)
+        session.findings.extend(faults)
+        try:
+            return _run(session, conf, plugins, actions)
+        except PluginFault as fault:
+            faults.append(Finding(f"plugin {fault.plugin}", f"{fault}; it is left out of this cycle", error=True))
+            conf = conf.without(plugin=fault.plugin)
+        except ActionFault as fault:
+            faults.append(Finding(f"action {fault.action}", f"{fault}; it is left out of this cycle", error=True))
+            conf = conf.without(action=fault.action)
+        finally:
+            session.put_back()
+
+
+def _run(
+    session: Session,
+    conf: SchedulerConf,
+    plugins: Mapping[str, type[Plugin]],
+    actions: Mapping[str, type[Action]],
+) -> Plan:
+    opened = []
+    for tier in conf.tiers:
+        for entry in tier:
+            of = plugins[entry.name]
+            arguments, findings = read_arguments(of.Arguments, entry.arguments, f"plugin {entry.name}")
+            session.findings.extend(findings)
+            opened.append(of(entry, arguments))
+    session.open_plugins(opened)
+    for name in conf.actions:
+        given = conf.action_arguments.get(name, {})
+        arguments, findings = read_arguments(actions[name].Arguments, given, f"action {name}")
+        session.findings.extend(findings)
+        _execute(session, actions[name](arguments))
+    session.close_plugins()
+    return conclude(session)
+
+
+def _execute(session: Session, action: Action) -> None:
+    try:
+        action.on_start(session)
+        action.execute(session)
+        action.on_end(session)
+    except PluginFault:
+        raise
+    except Exception as error:
+        raise ActionFault(action.name, error) from error

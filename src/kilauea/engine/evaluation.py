@@ -1,0 +1,244 @@
+"""Nodes evaluated for one shape: which can take it, how good they are, and if none can, why.
+
+The whole vector over nodes is computed once; afterwards only the nodes that changed since are looked at again, by the
+table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked anew at each choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine import kernels
+from kilauea.engine.extension import NodePredicate, NodeScorer, PluginFault, Rejection, Scope
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.resources import order_of
+from kilauea.engine.model.shapes import NOT_ASKED, TaskShape
+
+if TYPE_CHECKING:
+    from kilauea.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A node for a task: its row, and whether the room is free now or only once something has ended."""
+
+    row: int
+    now: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why no node takes a shape: how many nodes for which reason, and the scarcest resource among them."""
+
+    nodes: int
+    reasons: tuple[tuple[int, Rejection], ...]
+    """Counts, each with its reason."""
+    resource: str = ""
+    asked: int = 0
+    left: int = 0
+    """The most that any node has left of `resource`, among those that nothing else rules out."""
+
+    @property
+    def message(self) -> str:
+        """The reasons in the form of Kubernetes."""
+        if not self.nodes:
+            return "0/0 nodes are available"
+        counted = sorted(f"{count} {rejection.message}" for count, rejection in self.reasons)
+        return f"0/{self.nodes} nodes are unavailable: {', '.join(counted)}."
+
+
+class Evaluation:
+    """One shape against all nodes of a session."""
+
+    def __init__(self, session: Session, shape: TaskShape) -> None:
+        self._session = session
+        self._nodes = session.nodes
+        self._shape = shape
+        chosen = [p for p in session.predicates() if p.applies is None or p.applies(shape)]
+        self._static = [p for p in chosen if p.scope is Scope.STATIC]
+        self._local = [p for p in chosen if p.scope is Scope.NODE]
+        self._cluster = [p for p in chosen if p.scope is Scope.CLUSTER]
+        scorers: list[NodeScorer] = [s for _, s in session.walk("node_score")]
+        self._scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
+        self._batch: list[NodeScorer] = [s for _, s in session.walk("batch_node_score")]
+        self._seen = -1
+        """How much of the table's list of changes is taken in; -1 before the first look."""
+        self._unfit: tuple[int, Unfit] | None = None
+
+    # --- choosing
+
+    def choose(self, only: int = -1) -> Choice | None:
+        """The best node, or None: free nodes before those that will be free, then by score, then by order.
+
+        With `only` (a row) no other node is considered.
+        """
+        self._refresh()
+        if only >= 0:
+            return self._choose_only(only)
+        cluster = self._cluster_fit()
+        batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
+        if cluster is None and not batch and not self._session.picks_nodes:
+            row = kernels.best(self._now)
+            if row >= 0:
+                return Choice(row, True)
+            row = kernels.best(np.where(self._later, self._score, kernels.NEVER)) if self._later_any else -1
+            return Choice(row, False) if row >= 0 else None
+        for now, fit in ((True, self._now > kernels.NEVER), (False, self._later)):
+            row = self._best_of(np.flatnonzero(fit if cluster is None else fit & cluster), batch)
+            if row >= 0:
+                return Choice(row, now)
+        return None
+
+    def _choose_only(self, row: int) -> Choice | None:
+        cluster = self._cluster_fit()
+        if cluster is not None and not cluster[row]:
+            return None
+        if self._now[row] > kernels.NEVER:
+            return Choice(row, True)
+        return Choice(row, False) if self._later[row] else None
+
+    def _best_of(self, rows: NDArray[np.intp], batch: list[NodeScorer]) -> int:
+        """Row of the best of the candidates, -1 if there are none."""
+        if len(rows) < 2:
+            return int(rows[0]) if len(rows) else -1
+        scores = self._score[rows]
+        candidates = self._nodes.select(rows)
+        for scorer in batch:
+            more = self._ask(scorer, "batch node score", candidates)
+            if more is not None:
+                scores = scores + more
+        return int(rows[self._session.pick(self._shape, candidates, scores)])
+
+    # --- keeping up with the nodes
+
+    def _refresh(self) -> None:
+        changed = self._nodes.changed
+        if self._seen < 0:
+            self._look_at_all()
+        elif self._seen < len(changed):
+            rows = np.array(sorted(set(changed[self._seen :])), dtype=np.intp)
+            self._look_at(self._nodes.select(rows), rows)
+        self._seen = len(changed)
+
+    def _look_at_all(self) -> None:
+        count = len(self._nodes)
+        everything = self._nodes.all()
+        self._possible: NDArray[np.bool_] | None = None
+        for predicate in self._static:
+            fit = self._fit(predicate, everything)
+            if fit is not None:
+                self._possible = fit if self._possible is None else self._possible & fit
+        self._now = np.empty(count)
+        self._score = np.empty(count)
+        self._later = np.empty(count, dtype=bool)
+        self._look_at(everything, slice(None))
+
+    def _look_at(self, nodes: NodeRows, rows: NDArray[np.intp] | slice) -> None:
+        shape = self._shape
+        room = kernels.fits(nodes.used, shape.need, nodes.allocatable)
+        fit = room
+        if self._nodes.future:
+            fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, shape.need, nodes.allocatable)
+        if self._possible is not None:
+            fit = fit & self._possible[rows]
+        for predicate in self._local:
+            more = self._fit(predicate, nodes)
+            if more is not None:
+                fit = fit & more
+        score = np.zeros(len(nodes))
+        for scorer in self._scorers:
+            part = self._ask(scorer, "node score", nodes)
+            if part is not None:
+                score = score + part
+        self._score[rows] = score
+        self._now[rows] = np.where(fit & room, score, kernels.NEVER)
+        self._later[rows] = fit & ~room
+        self._later_any = self._nodes.future and bool(self._later.any())
+
+    def _cluster_fit(self) -> NDArray[np.bool_] | None:
+        out: NDArray[np.bool_] | None = None
+        for predicate in self._cluster:
+            fit = self._fit(predicate, self._nodes.all())
+            if fit is not None:
+                out = fit if out is None else out & fit
+        return out
+
+    def _fit(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        codes = self._codes(predicate, nodes)
+        return None if codes is None else codes if codes.dtype == np.bool_ else codes == 0
+
+    def _codes(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[Any] | None:
+        codes = asked(predicate.plugin, "predicate", predicate.function, self._shape, nodes)
+        if codes is not None and codes.dtype != np.bool_ and not np.issubdtype(codes.dtype, np.integer):
+            raise PluginFault(predicate.plugin, "predicate", f"expected booleans or integers, got {codes.dtype}")
+        return codes
+
+    def _ask(self, scorer: NodeScorer, point: str, nodes: NodeRows) -> NDArray[np.float64] | None:
+        scores = asked(scorer.plugin, point, scorer.function, self._shape, nodes)
+        if scores is not None and not np.isfinite(scores).all():
+            raise PluginFault(scorer.plugin, point, "a score is no finite number")
+        return scores
+
+    # --- why not
+
+    def unfit(self) -> Unfit:
+        """Why no node takes the shape as things stand: for every node the first reason, room before predicates."""
+        stamp = len(self._nodes.changed)
+        if self._unfit is None or self._unfit[0] != stamp:
+            self._unfit = (stamp, self._explain())
+        return self._unfit[1]
+
+    def _explain(self) -> Unfit:
+        nodes, shape = self._nodes.all(), self._shape
+        axis = self._nodes.axis
+        open_to = np.ones(len(nodes), dtype=bool)
+        counts: dict[Rejection, int] = {}
+        lacking = shape.need > np.where(shape.need == NOT_ASKED, 0, nodes.future_idle)
+        lacking &= shape.need != NOT_ASKED
+        first: NDArray[np.bool_] = np.zeros(len(nodes), dtype=bool)
+        for name in sorted(shape.spec.requests.keys() | {"cpu", "memory"}, key=order_of):
+            here = lacking[axis.rows[name]] & ~first
+            first |= here
+            if here.any():
+                counts[Rejection("Insufficient", f"Insufficient {name}")] = int(here.sum())
+        ruled_out = np.zeros(len(nodes), dtype=bool)
+        for predicate in (*self._static, *self._local, *self._cluster):
+            codes = self._codes(predicate, nodes)
+            if codes is None:
+                continue
+            if codes.dtype == np.bool_:
+                codes = (~codes).astype(np.int64)
+            blamed = (codes > 0) & ~first & open_to
+            for code, count in zip(*np.unique(codes[blamed], return_counts=True), strict=True):
+                rejection = predicate.rejections[int(code) - 1]
+                counts[rejection] = counts.get(rejection, 0) + int(count)
+            open_to &= ~blamed
+            ruled_out |= codes > 0
+        resource, ask, left = self._scarcest(lacking, ~ruled_out)
+        return Unfit(len(nodes), tuple((n, r) for r, n in counts.items()), resource, ask, left)
+
+    def _scarcest(self, lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]) -> tuple[str, int, int]:
+        """The resource that most of the nodes lack that nothing else rules out."""
+        short = (lacking & eligible).sum(axis=1)
+        if not len(eligible) or not short.any():
+            return "", 0, 0
+        row = int(short.argmax())
+        left = self._nodes.all().future_idle[row][eligible].max()
+        return self._nodes.axis.names[row], int(self._shape.need[row, 0]), int(max(left, 0))
+
+
+def asked(plugin: str, point: str, function: Callable[..., Any], shape: TaskShape, nodes: NodeRows) -> Any:
+    """Ask a plugin about nodes; whatever goes wrong is its fault by name."""
+    try:
+        answer = function(shape, nodes)
+    except Exception as error:
+        raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
+    if answer is not None and getattr(answer, "shape", None) != (len(nodes),):
+        form = f"shape {answer.shape}" if hasattr(answer, "shape") else type(answer).__name__
+        raise PluginFault(plugin, point, f"expected one value for each of {len(nodes)} nodes, got {form}")
+    return answer

@@ -1,0 +1,424 @@
+"""The extension points: where plugins have their say, and how what they say is combined.
+
+Plugins stand in tiers. Every point walks the tiers in order, and in each the plugins in order, past those that are
+switched off by their enable flag; how the answers are combined is what the methods below say (spec of the scheduler,
+3.4). A plugin registers at most one function at a point.
+
+Orders are sort keys: a function gives a value for one object, and lower values come first.
+Node-side points are asked about a `TaskShape` and a selection of nodes, and answer with one value a node.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.conf import PluginConf
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+
+PERMIT, ABSTAIN, REJECT = 1, 0, -1
+"""Votes."""
+
+Key = Any
+"""A sort key: anything comparable, lower first."""
+
+
+class Scope(enum.Enum):
+    """What a predicate depends on beside the task; it says when an answer has to be asked for again."""
+
+    STATIC = "what the node's object says"
+    NODE = "what runs on the node"
+    CLUSTER = "what runs anywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node is rejected: a code for programs, a message in the words of Kubernetes."""
+
+    code: str
+    message: str
+    hopeless: bool = False
+    """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
+
+
+class Refusal(NamedTuple):
+    """Why a queue or a job is refused, with numbers where it is about a resource (amounts in the engine's units)."""
+
+    code: str
+    message: str
+    queue: str = ""
+    resource: str = ""
+    asked: float = 0
+    left: float = 0
+
+
+Codes = NDArray[Any]
+Predicate = Callable[[TaskShape, NodeRows], Codes | None]
+NodeScore = Callable[[TaskShape, NodeRows], NDArray[np.float64] | None]
+Applies = Callable[[TaskShape], bool]
+VictimVote = Callable[[Task, Sequence[Task]], tuple[Sequence[Task], int]]
+EventHandler = Callable[[Task, int], None]
+
+
+class PluginFault(Exception):
+    """A plugin raised or answered nonsense."""
+
+    def __init__(self, plugin: str, point: str, error: object) -> None:
+        super().__init__(f"plugin {plugin} failed in {point}: {error}")
+        self.plugin = plugin
+        self.point = point
+
+
+@dataclass(frozen=True, slots=True)
+class NodePredicate:
+    """A registered predicate. Answer code i > 0 stands for `rejections[i - 1]`."""
+
+    plugin: str
+    function: Predicate
+    rejections: tuple[Rejection, ...]
+    scope: Scope
+    applies: Applies | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScorer:
+    """A registered score over nodes."""
+
+    plugin: str
+    function: NodeScore
+    applies: Applies | None
+
+
+FLAGS: dict[str, tuple[str, ...]] = {
+    "job_order": ("joborder",),
+    "queue_order": ("queueorder",),
+    "task_order": ("taskorder",),
+    "sub_job_order": ("subjoborder",),
+    "cluster_order": ("clusterorder",),
+    "victim_queue_order": (),
+    "job_ready": ("jobready",),
+    "sub_job_ready": ("subjobready",),
+    "job_valid": (),
+    "predicate": ("predicate",),
+    "pre_predicate": ("predicate",),
+    "allocatable": ("allocatable",),
+    "preemptive": ("preemptive",),
+    "simulate_allocatable": ("allocatable",),
+    "simulate_predicate": ("predicate",),
+    "simulate_add_task": ("preemptable", "allocatable"),
+    "simulate_remove_task": ("preemptable", "allocatable"),
+    "overused": ("overused",),
+    "job_enqueueable": ("jobenqueued",),
+    "job_enqueued": ("jobenqueued",),
+    "job_pipelined": ("jobpipelined",),
+    "sub_job_pipelined": ("subjobpipelined",),
+    "job_starving": ("jobstarving",),
+    "preemptable": ("preemptable",),
+    "reclaimable": ("reclaimable",),
+    "unified_evictable": (),
+    "victim_tasks": ("victim",),
+    "best_node": ("bestnode",),
+    "node_score": ("nodeorder",),
+    "batch_node_score": ("nodeorder",),
+    "hyper_node_order": ("hypernodeorder",),
+    "hyper_node_gradient_for_job": ("hypernodegradient",),
+    "hyper_node_gradient_for_sub_job": ("hypernodegradient",),
+    "target_job": ("targetjob",),
+    "reserved_nodes": ("reservednodes",),
+}
+"""Extension points, each with the flags any of which switches it on; without a flag a point is always on."""
+
+
+class ExtensionPoints:
+    """Registration (`add_*`) and combination of what plugins registered. A session is one."""
+
+    def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+        self._tiers = tiers
+        self._registered: dict[str, dict[str, Any]] = {point: {} for point in FLAGS}
+        self._walks: dict[str, list[list[tuple[str, Any]]]] = {}
+        self._on_allocate: list[tuple[str, EventHandler]] = []
+        self._on_deallocate: list[tuple[str, EventHandler]] = []
+
+    def add(self, point: str, plugin: str, function: Any) -> None:
+        """Register a function of a plugin at a point by name; the typed `add_*` below are the usual way."""
+        self._registered[point][plugin] = function
+        self._walks.pop(point, None)
+
+    def tiers_of(self, point: str) -> list[list[tuple[str, Any]]]:
+        """The tiers of a point: (plugin, function) of those that registered and are switched on, empty tiers left out."""
+        walk = self._walks.get(point)
+        if walk is None:
+            flags, registered = FLAGS[point], self._registered[point]
+            rows = [
+                [(p.name, registered[p.name]) for p in tier if p.name in registered and p.is_enabled(*flags)]
+                for tier in self._tiers
+            ]
+            walk = self._walks[point] = [row for row in rows if row]
+        return walk
+
+    def walk(self, point: str) -> Iterator[tuple[str, Any]]:
+        """All functions of a point, in order."""
+        for tier in self.tiers_of(point):
+            yield from tier
+
+    def _ask(self, point: str, plugin: str, function: Callable[..., Any], *arguments: object) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
+
+    # --- orders: the first plugin that tells two apart decides
+
+    def add_job_order(self, plugin: str, key: Callable[[Job], Key]) -> None:
+        """Order of jobs within a queue."""
+        self.add("job_order", plugin, key)
+
+    def add_queue_order(self, plugin: str, key: Callable[[Queue], Key]) -> None:
+        """Order in which queues get their turns."""
+        self.add("queue_order", plugin, key)
+
+    def add_task_order(self, plugin: str, key: Callable[[Task], Key]) -> None:
+        """Order of the tasks of a job."""
+        self.add("task_order", plugin, key)
+
+    def add_victim_queue_order(self, plugin: str, key: Callable[[Queue, Queue], Key]) -> None:
+        """Order in which queues lose tasks: of (queue, queue of the claimer)."""
+        self.add("victim_queue_order", plugin, key)
+
+    def job_key(self, job: Job) -> tuple[Key, ...]:
+        """Sort key of a job; ties fall to creation time and name."""
+        return (*self._keys("job_order", job), job.order)
+
+    def queue_key(self, queue: Queue) -> tuple[Key, ...]:
+        """Sort key of a queue; ties fall to creation time and name."""
+        return (*self._keys("queue_order", queue), queue.creation, queue.name)
+
+    def task_key(self, task: Task) -> tuple[Key, ...]:
+        """Sort key of a task; ties fall to the index in its name, creation time and UID."""
+        return (*self._keys("task_order", task), task.order)
+
+    def _keys(self, point: str, subject: object) -> list[Key]:
+        out = []
+        for tier in self.tiers_of(point):
+            for plugin, function in tier:
+                try:
+                    out.append(function(subject))
+                except Exception as error:
+                    raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
+        return out
+
+    # --- all must agree
+
+    def add_job_ready(self, plugin: str, ready: Callable[[Job], bool]) -> None:
+        """Whether a job has enough tasks placed to start."""
+        self.add("job_ready", plugin, ready)
+
+    def add_job_valid(self, plugin: str, valid: Callable[[Job], Refusal | None]) -> None:
+        """Why a job cannot be scheduled whatever the room; None if it can. Not subject to any flag."""
+        self.add("job_valid", plugin, valid)
+
+    def add_allocatable(self, plugin: str, allocatable: Callable[[Queue, Task], Refusal | None]) -> None:
+        """Why a queue may not take a task; None if it may."""
+        self.add("allocatable", plugin, allocatable)
+
+    def add_preemptive(self, plugin: str, preemptive: Callable[[Queue, Sequence[Task]], bool]) -> None:
+        """Whether a queue may reclaim for these tasks."""
+        self.add("preemptive", plugin, preemptive)
+
+    def add_pre_predicate(self, plugin: str, check: Callable[[Task], Refusal | None]) -> None:
+        """Why no node can take a task, found before looking at nodes; None if one may."""
+        self.add("pre_predicate", plugin, check)
+
+    def job_ready(self, job: Job) -> bool:
+        """All plugins find the job ready; true if none is asked."""
+        return all(self._ask("job_ready", plugin, f, job) for plugin, f in self.walk("job_ready"))
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        """The first reason why the job is not valid."""
+        return self._first("job_valid", job)
+
+    def allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        """The first reason why the queue may not take the task."""
+        return self._first("allocatable", queue, task)
+
+    def pre_predicate(self, task: Task) -> Refusal | None:
+        """The first reason why no node can take the task."""
+        return self._first("pre_predicate", task)
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """All plugins let the queue reclaim for these tasks."""
+        return all(self._ask("preemptive", plugin, f, queue, tasks) for plugin, f in self.walk("preemptive"))
+
+    def _first(self, point: str, *arguments: object) -> Refusal | None:
+        for tier in self.tiers_of(point):
+            for plugin, function in tier:
+                refusal: Refusal | None = self._ask(point, plugin, function, *arguments)
+                if refusal is not None:
+                    return refusal
+        return None
+
+    # --- one is enough
+
+    def add_overused(self, plugin: str, overused: Callable[[Queue], Refusal | None]) -> None:
+        """Why a queue has all it deserves and waits; None if it has not."""
+        self.add("overused", plugin, overused)
+
+    def overused(self, queue: Queue) -> Refusal | None:
+        """The first reason why the queue waits."""
+        return self._first("overused", queue)
+
+    # --- votes
+
+    def add_job_enqueueable(self, plugin: str, vote: Callable[[Job], tuple[int, Refusal | None]]) -> None:
+        """Vote on admitting a job; a rejection says why."""
+        self.add("job_enqueueable", plugin, vote)
+
+    def add_job_enqueued(self, plugin: str, told: Callable[[Job], None]) -> None:
+        """To be told of each job that was admitted."""
+        self.add("job_enqueued", plugin, told)
+
+    def add_job_pipelined(self, plugin: str, vote: Callable[[Job], int]) -> None:
+        """Vote on whether placed and promised tasks are enough to hold on to them."""
+        self.add("job_pipelined", plugin, vote)
+
+    def add_job_starving(self, plugin: str, starving: Callable[[Job], bool]) -> None:
+        """Whether a job lacks tasks badly enough to evict others."""
+        self.add("job_starving", plugin, starving)
+
+    def job_enqueueable(self, job: Job) -> Refusal | None:
+        """Why a job is not admitted; None if it is.
+
+        In each tier any rejection ends it; a permit in a tier admits without asking the next; if all abstain it is
+        admitted.
+        """
+        for tier in self.tiers_of("job_enqueueable"):
+            permitted = False
+            for plugin, function in tier:
+                vote, refusal = self._ask("job_enqueueable", plugin, function, job)
+                if vote < 0:
+                    return refusal or Refusal("NotAdmitted", f"not admitted by plugin {plugin}", job.queue)
+                permitted = permitted or vote > 0
+            if permitted:
+                return None
+        return None
+
+    def job_enqueued(self, job: Job) -> None:
+        """Tell everyone that a job was admitted."""
+        for plugin, function in self.walk("job_enqueued"):
+            self._ask("job_enqueued", plugin, function, job)
+
+    def job_pipelined(self, job: Job) -> bool:
+        """Votes combined as for admission."""
+        for tier in self.tiers_of("job_pipelined"):
+            votes = [self._ask("job_pipelined", plugin, function, job) for plugin, function in tier]
+            if any(vote < 0 for vote in votes):
+                return False
+            if any(vote > 0 for vote in votes):
+                return True
+        return True
+
+    def job_starving(self, job: Job) -> bool:
+        """The first tier with a plugin decides, where all must agree; false if there is none."""
+        for tier in self.tiers_of("job_starving"):
+            return all(self._ask("job_starving", plugin, function, job) for plugin, function in tier)
+        return False
+
+    # --- victims
+
+    def add_preemptable(self, plugin: str, vote: VictimVote) -> None:
+        """Which of the candidates may be evicted for a task of the same queue."""
+        self.add("preemptable", plugin, vote)
+
+    def add_reclaimable(self, plugin: str, vote: VictimVote) -> None:
+        """Which of the candidates, tasks of other queues, may be evicted for a task."""
+        self.add("reclaimable", plugin, vote)
+
+    def add_unified_evictable(self, plugin: str, vote: Callable[..., tuple[Sequence[Task], int]]) -> None:
+        """Which of the candidates may be evicted for a whole gang. Not subject to any flag."""
+        self.add("unified_evictable", plugin, vote)
+
+    def add_victim_tasks(self, plugin: str, victims: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
+        """Tasks to evict without a claimer."""
+        self.add("victim_tasks", plugin, victims)
+
+    def victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
+        """Tier by tier: the intersection of the answers in the order of the first.
+
+        Who abstains is passed over. An empty answer ends its tier; an intersection that becomes empty is seeded again by
+        the next plugin. The first tier that ends with victims decides (spec 3.4.5).
+        """
+        for tier in self.tiers_of(point):
+            chosen: list[Task] | None = None
+            for plugin, function in tier:
+                answer, vote = self._ask(point, plugin, function, initiator, candidates)
+                if vote == ABSTAIN:
+                    continue
+                if not answer:
+                    chosen = None
+                    break
+                if not chosen:
+                    chosen = list(answer)
+                else:
+                    uids = {task.uid for task in answer}
+                    chosen = [task for task in chosen if task.uid in uids]
+            if chosen:
+                return chosen
+        return []
+
+    # --- nodes
+
+    def add_predicate(
+        self,
+        plugin: str,
+        predicate: Predicate,
+        rejections: Sequence[Rejection] = (),
+        *,
+        scope: Scope = Scope.NODE,
+        applies: Applies | None = None,
+    ) -> None:
+        """Which nodes can take a task of a shape.
+
+        The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
+        rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
+        scope NODE is asked again only for nodes on which something changed. A plugin may register several predicates.
+        """
+        named = tuple(rejections) or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
+        known = self._registered["predicate"].setdefault(plugin, [])
+        known.append(NodePredicate(plugin, predicate, named, scope, applies))
+
+    def add_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
+        """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up."""
+        self.add("node_score", plugin, NodeScorer(plugin, score, applies))
+
+    def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
+        """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
+
+        `applies` says cheaply whether the score can matter for a shape now.
+        """
+        self.add("batch_node_score", plugin, NodeScorer(plugin, score, applies))
+
+    def add_best_node(self, plugin: str, choose: Callable[[TaskShape, NodeRows, NDArray[np.float64]], int]) -> None:
+        """Pick a node among scored candidates: an index into them, or -1 to leave it to the next plugin."""
+        self.add("best_node", plugin, choose)
+
+    def predicates(self) -> list[NodePredicate]:
+        """All predicates, in order."""
+        return [predicate for _, several in self.walk("predicate") for predicate in several]
+
+    def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
+        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""
+        self._on_allocate.append((plugin, on_allocate))
+        self._on_deallocate.append((plugin, on_deallocate))
+
+    def _tell(self, handlers: list[tuple[str, EventHandler]], task: Task, row: int) -> None:
+        for plugin, handler in handlers:
+            self._ask("event handler", plugin, handler, task, row)

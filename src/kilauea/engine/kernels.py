@@ -1,0 +1,108 @@
+"""The array maths of the hot loop, and nothing else. No other module does such maths while tasks are being placed.
+
+Shapes: resources are rows, nodes are columns. Integers are exact int64; where a floor of a quotient is wanted it is taken
+in float64, which is exact as long as the numerator stays below 2**53.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+NEVER = -np.inf
+"""Score of a node that cannot be taken."""
+
+
+def fits(used: IntArray, need: IntArray, allocatable: IntArray) -> BoolArray:
+    """(n,) where `need` (R, 1) finds room beside `used` (R, n) in `allocatable` (R, n)."""
+    return (used + need <= allocatable).all(axis=0)
+
+
+def best(scores: FloatArray) -> int:
+    """Index of the highest score, the first among equals; -1 if there is none that can be taken."""
+    if not len(scores):
+        return -1
+    index = int(scores.argmax())
+    return index if scores[index] > NEVER else -1
+
+
+def hundredths(part: IntArray, whole: IntArray) -> tuple[FloatArray, BoolArray | None]:
+    """(2, n) `100 * part // whole`, 0 where there is no whole; and where there is one, None if everywhere."""
+    has = whole != 0
+    if has.all():
+        return np.floor(part * 100 / whole), None
+    out = np.zeros(part.shape)
+    np.divide(part * 100, whole, out=out, where=has)
+    return np.floor(out), has
+
+
+def mean_of_two(scores: FloatArray, has: BoolArray | None) -> FloatArray:
+    """(n,) floor of the mean over two resources (2, n), over those only that a node has; 0 if it has neither."""
+    total: FloatArray = scores[0] + scores[1]
+    if has is None:
+        return np.floor(total / 2)
+    return np.floor(total / np.maximum(has.sum(axis=0), 1))
+
+
+def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray) -> FloatArray:
+    """(n,) `50 + (50 + after - before) // 2`, where both are `int(100 * (1 - deviation))` of the used fractions.
+
+    `used`, `allocatable` are (r, n), `asked` is (r, 1). The deviation is that of the population; resources that a node
+    lacks are left out. Spec of the node plugins, 2.2.
+    """
+    has = allocatable != 0
+    if used.shape[0] == 2 and has.all():
+        before = np.minimum(used / allocatable, 1.0)
+        after = np.minimum((used + asked) / allocatable, 1.0)
+        gain = _evenness(np.abs(after[0] - after[1]) / 2) - _evenness(np.abs(before[0] - before[1]) / 2)
+    else:
+        gain = _evenness(_deviation(used + asked, allocatable, has)) - _evenness(_deviation(used, allocatable, has))
+    return 50 + np.floor((50 + gain) / 2)
+
+
+def _evenness(deviation: FloatArray) -> FloatArray:
+    return np.floor((1 - deviation) * 100)
+
+
+def _deviation(used: IntArray, allocatable: IntArray, has: BoolArray) -> FloatArray:
+    """(n,) deviation of the used fractions over the resources that a node has."""
+    part = np.zeros(used.shape)
+    np.divide(used, allocatable, out=part, where=has)
+    np.minimum(part, 1.0, out=part)
+    count = np.maximum(has.sum(axis=0), 1)
+    mean = part.sum(axis=0) / count
+    spread = np.sqrt((((part - mean) ** 2) * has).sum(axis=0) / count)
+    low, high = np.where(has, part, np.inf).min(axis=0), np.where(has, part, -np.inf).max(axis=0)
+    deviation: FloatArray = np.where(count == 2, (high - low) / 2, np.where(count == 1, 0.0, spread))
+    return deviation
+
+
+def to_hundred(raw: IntArray) -> IntArray:
+    """`100 * raw // max(raw)`; all 0 stay 0."""
+    top = int(raw.max(initial=0))
+    return raw * 100 // top if top else np.zeros_like(raw)
+
+
+def to_hundred_reversed(raw: IntArray) -> IntArray:
+    """`100 - 100 * raw // max(raw)`; all 0 become 100."""
+    return 100 - to_hundred(raw)
+
+
+def fullness(used: IntArray, asked: IntArray, allocatable: IntArray, weights: FloatArray) -> FloatArray:
+    """(n,) sum over resources (r) of weight * (used + asked) / allocatable; 0 where any would overflow.
+
+    `used`, `allocatable` are (r, n), `asked`, `weights` (r, 1). A resource that a node lacks counts 0 and overflows not.
+    """
+    after = used + asked
+    has = allocatable != 0
+    part = np.zeros(after.shape)
+    np.divide(after, allocatable, out=part, where=has)
+    part *= weights
+    over = ((after > allocatable) & has).any(axis=0)
+    total: FloatArray = part.sum(axis=0)
+    total[over] = 0.0
+    return total

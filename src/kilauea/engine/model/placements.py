@@ -1,0 +1,102 @@
+"""Which pods are where, as columns, so that the pods that a selector means can be counted by node in one stroke.
+
+`LabelClasses` gives pods with the same namespace and labels one number; `Placements` holds, for every pod, its class and
+the row of its node. Both belong to the cluster state; `neighbours.py` counts with them in a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class LabelClass(NamedTuple):
+    """Namespace and labels of some pods."""
+
+    namespace: str
+    labels: Mapping[str, str]
+
+
+class LabelClasses:
+    """Numbers for (namespace, labels)."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
+        self._classes: list[LabelClass] = []
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def id_of(self, namespace: str, labels: Mapping[str, str]) -> int:
+        """The number of the class, a new one if it has none."""
+        key = (namespace, frozenset(labels.items()))
+        known = self._ids.get(key)
+        if known is None:
+            known = self._ids[key] = len(self._classes)
+            self._classes.append(LabelClass(namespace, labels))
+        return known
+
+    def get(self, number: int) -> LabelClass:
+        """The class with this number."""
+        return self._classes[number]
+
+    def since(self, number: int) -> list[LabelClass]:
+        """Classes from this number on."""
+        return self._classes[number:]
+
+
+class Placements:
+    """For every task a row with its label class and the node that carries it (-1 for none).
+
+    Rows of tasks that are gone are used again.
+    """
+
+    def __init__(self) -> None:
+        self.label_class: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
+        self.node: NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
+        self.terminating: NDArray[np.bool_] = np.zeros(64, dtype=bool)
+        self._free: list[int] = []
+        self._size = 0
+
+    def admit(self, label_class: int, node: int, terminating: bool) -> int:
+        """A row for a task."""
+        if self._free:
+            row = self._free.pop()
+        else:
+            row = self._size
+            self._size += 1
+            if row == len(self.node):
+                self.label_class = np.concatenate([self.label_class, np.zeros_like(self.label_class)])
+                self.node = np.concatenate([self.node, np.full_like(self.node, -1)])
+                self.terminating = np.concatenate([self.terminating, np.zeros_like(self.terminating)])
+        self.label_class[row] = label_class
+        self.node[row] = node
+        self.terminating[row] = terminating
+        return row
+
+    def release(self, row: int) -> None:
+        """Take a task's row away."""
+        self.node[row] = -1
+        self.label_class[row] = 0
+        self._free.append(row)
+
+    def move_nodes(self, new_rows: NDArray[np.int32]) -> None:
+        """Nodes have new rows: `new_rows[old row]`, -1 for nodes that are gone."""
+        placed = self.node >= 0
+        self.node[placed] = new_rows[self.node[placed]]
+
+    def count(self, wanted: NDArray[np.bool_], nodes: int, *, terminating_too: bool) -> NDArray[np.int64]:
+        """(N,) pods on each node whose class is wanted (a mask over class numbers)."""
+        rows = self.node >= 0
+        if not terminating_too:
+            rows &= ~self.terminating
+        rows &= wanted[self.label_class] if len(wanted) else False
+        return np.bincount(self.node[rows], minlength=nodes)
+
+
+def selected_keys(selectors: Iterable[Iterable[NamedTuple] | None]) -> set[str]:
+    """Label keys that any of the selectors names."""
+    return {requirement[0] for selector in selectors if selector for requirement in selector}

@@ -1,0 +1,74 @@
+"""A queue: what it may use, what it is promised, and what its jobs hold in the running session."""
+
+from __future__ import annotations
+
+from kilauea.api.quantity import resource_amounts
+from kilauea.api.scheduling import Queue as QueueObject
+from kilauea.api.times import parse_time
+
+
+class Queue:
+    """A queue's wishes, from its object, and its figures, which the session keeps true as tasks come and go."""
+
+    __slots__ = (
+        "allocated",
+        "capability",
+        "creation",
+        "deserved",
+        "elastic",
+        "figures",
+        "guarantee",
+        "inqueue",
+        "name",
+        "parent",
+        "priority",
+        "reclaimable",
+        "request",
+        "row",
+        "state",
+        "weight",
+    )
+
+    def __init__(self, obj: QueueObject) -> None:
+        """Read a queue's object.
+
+        Raises:
+            QuantityError, ValueError: a field cannot be read.
+        """
+        spec = obj.spec
+        self.name = obj.metadata.name
+        self.creation = parse_time(obj.metadata.creation_timestamp) if obj.metadata.creation_timestamp else 0
+        self.weight = (spec.weight if spec and spec.weight is not None else 1) or 1
+        self.priority = (spec.priority if spec else None) or 0
+        self.parent = (spec.parent if spec else None) or ""
+        self.reclaimable = spec.reclaimable if spec and spec.reclaimable is not None else True
+        self.state = (obj.status.state if obj.status else None) or "Open"
+        self.capability = _amounts(spec.capability if spec else None)
+        self.deserved = _amounts(spec.deserved if spec else None)
+        self.guarantee = _amounts(spec.guarantee.resource if spec and spec.guarantee else None) or {}
+        self.row = -1
+        self.allocated: dict[str, float] = {}
+        self.request: dict[str, float] = {}
+        self.elastic: dict[str, float] = {}
+        self.inqueue: dict[str, float] = {}
+        self.figures = QueueFigures()
+
+    @property
+    def open(self) -> bool:
+        """Whether the queue takes work."""
+        return self.state == "Open"
+
+
+class QueueFigures:
+    """What the queue plugin makes of a queue in this session; None where no plugin says anything."""
+
+    __slots__ = ("deserved", "real_capability", "share")
+
+    def __init__(self) -> None:
+        self.deserved: dict[str, float] | None = None
+        self.real_capability: dict[str, float] | None = None
+        self.share: float | None = None
+
+
+def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:
+    return dict(resource_amounts(resources)) if resources else None

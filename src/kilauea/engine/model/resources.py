@@ -1,0 +1,128 @@
+"""Amounts of resources, and the comparisons that the rules of queues and jobs are written in.
+
+An amount map is `{resource name: amount}` in the units of `kilauea.api.quantity.amount`: milli-cores, bytes, counts,
+milli-units. Jobs and queues count in such maps (exact integers, floats only where shares are computed); nodes count in
+arrays with one row a resource, whose order is a `ResourceAxis`.
+
+A missing scalar is not always a zero: where the original treats the two differently, the function says so.
+Formulas: spec of the scheduler, 1.1, and of the queue plugins, 1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+Amounts = Mapping[str, float]
+"""Read-only view of an amount map."""
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+
+ALWAYS = (CPU, MEMORY)
+"""Resources that every amount map is taken to have, with 0 when they are not written."""
+
+EPSILON = 0.1
+"""Two amounts closer than this are equal (a tenth of a milli-core, of a byte, of a milli-unit)."""
+
+
+class ResourceAxis:
+    """The order of resources in arrays: name to row. It only grows."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = [CPU, MEMORY, PODS]
+        self.rows: dict[str, int] = {name: row for row, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def admit(self, names: Iterable[str]) -> None:
+        """Give every name a row; names already there keep theirs."""
+        for name in names:
+            if name not in self.rows:
+                self.rows[name] = len(self.names)
+                self.names.append(name)
+
+    def vector(self, amounts: Amounts) -> NDArray[np.int64]:
+        """The amounts as an array of shape (R,); names without a row are left out."""
+        out = np.zeros(len(self.names), dtype=np.int64)
+        for name, amount in amounts.items():
+            row = self.rows.get(name)
+            if row is not None:
+                out[row] = int(amount)
+        return out
+
+    def amounts(self, vector: NDArray[np.int64]) -> dict[str, int]:
+        """The array of shape (R,) as an amount map without zeros."""
+        return {name: int(value) for name, value in zip(self.names, vector, strict=False) if value}
+
+
+def names(a: Amounts) -> list[str]:
+    """Resources of which there is some, in the order of `order_of`."""
+    return sorted((name for name, value in a.items() if value >= EPSILON), key=order_of)
+
+
+def order_of(name: str) -> tuple[int, str]:
+    """Sort key of resource names: cpu, memory, then the others by name."""
+    return (0, "") if name == CPU else (1, "") if name == MEMORY else (2, name)
+
+
+def is_empty(a: Amounts) -> bool:
+    """Nothing but perhaps pod slots."""
+    return all(value < EPSILON for name, value in a.items() if name != PODS)
+
+
+def add(a: dict[str, float], b: Amounts, times: float = 1) -> None:
+    """Add `b` (`times` over) to `a` in place."""
+    for name, value in b.items():
+        a[name] = a.get(name, 0) + value * times
+
+
+def less_equal(a: Amounts, b: Amounts) -> bool:
+    """cpu, memory and every scalar that `a` lists fit in `b`; what only `b` lists is not looked at."""
+    return all(a.get(name, 0) - b.get(name, 0) < EPSILON for name in (*ALWAYS, *a))
+
+
+def insufficient(a: Amounts, limit: Amounts, asked: Amounts) -> list[str]:
+    """Resources that are asked for (pod slots aside) and of which `a` is above `limit`; exact, without tolerance."""
+    return [name for name in names(asked) if name != PODS and a.get(name, 0) > limit.get(name, 0)]
+
+
+def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
+    """What `a` has beyond `b`. cpu and memory are always there; a scalar only where there is some."""
+    out = {name: max(a.get(name, 0) - b.get(name, 0), 0) for name in ALWAYS}
+    for name, value in a.items():
+        if name not in out and value - b.get(name, 0) > 0:
+            out[name] = value - b.get(name, 0)
+    return out
+
+
+def cap(a: Amounts, b: Amounts, *, missing_is_zero: bool = False) -> dict[str, float]:
+    """`a` cut down to `b`. A scalar that `b` does not list is no limit, or zero if `missing_is_zero`."""
+    out: dict[str, float] = {}
+    for name in (*ALWAYS, *(n for n in a if n not in ALWAYS)):
+        value = a.get(name, 0)
+        if name in b or name in ALWAYS or missing_is_zero:
+            value = min(value, b.get(name, 0))
+        out[name] = value
+    return out
+
+
+def largest(a: Amounts, b: Amounts) -> dict[str, float]:
+    """The larger of both in every resource that either lists."""
+    return {name: max(a.get(name, 0), b.get(name, 0)) for name in {**a, **b}}
+
+
+def share(part: float, whole: float) -> float:
+    """`part / whole`; of nothing, 0 if none is used and 1 otherwise."""
+    if whole == 0:
+        return 0.0 if part == 0 else 1.0
+    return part / whole
+
+
+def dominant_share(part: Amounts, whole: Amounts) -> float:
+    """The largest share that `part` is of `whole`, over the resources of which `whole` has some; 0 if it has none."""
+    return max((share(part.get(name, 0), value) for name, value in whole.items() if value >= EPSILON), default=0.0)

@@ -1,0 +1,75 @@
+"""A shape: tasks that no predicate and no score can tell apart in this session.
+
+Two tasks with the same `TaskSpec` have the same shape unless somebody looks at what the spec leaves out: labels and
+namespace (only the labels that a selector in the cluster names) and images (only if nodes say which they hold).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model.placements import LabelClass, LabelClasses
+from kilauea.engine.model.resources import ALWAYS, ResourceAxis
+from kilauea.engine.model.tasks import Task, TaskSpec
+
+NOT_ASKED = np.iinfo(np.int64).min // 4
+"""In `TaskShape.need`: this resource is not looked at."""
+
+
+class TaskShape:
+    """What predicates and scores see of a task."""
+
+    __slots__ = ("images", "label_class", "need", "request", "spec", "waiting")
+
+    def __init__(self, spec: TaskSpec, label_class: LabelClass, images: tuple[int, tuple[str, ...]], axis: ResourceAxis):
+        self.spec = spec
+        self.label_class = label_class
+        """Namespace and labels of one task of this shape; others differ only in labels that nobody selects by."""
+        self.images = images
+        self.request: NDArray[np.int64] = axis.vector(spec.requests)
+        """(R,) what a task takes of its node."""
+        looked_at = {*ALWAYS, *spec.requests}
+        self.need: NDArray[np.int64] = np.array(
+            [[spec.requests.get(name, 0) if name in looked_at else NOT_ASKED] for name in axis.names], dtype=np.int64
+        )
+        """(R, 1) what has to be free; cpu and memory are looked at even when nothing is asked."""
+        self.waiting = 0
+        """Tasks of this shape that waited when the session opened."""
+
+
+class ShapeTable:
+    """Gives tasks their shapes; one for each session."""
+
+    def __init__(self, axis: ResourceAxis, classes: LabelClasses, selected: frozenset[str] | None, images: bool):
+        self._axis = axis
+        self._classes = classes
+        self._selected = selected
+        """Label keys that any selector names; None when nobody selects pods at all."""
+        self._images = images
+        self._shapes: dict[tuple[object, ...], TaskShape] = {}
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def assign(self, tasks: Iterable[Task]) -> None:
+        """Set `task.shape` for tasks that have none yet."""
+        for task in tasks:
+            if task.shape is None:
+                task.shape = self._shape_of(task)
+
+    def _shape_of(self, task: Task) -> TaskShape:
+        label_class = self._classes.get(task.label_class)
+        images = task.images if self._images else (0, ())
+        key: tuple[object, ...] = (id(task.spec), images)
+        if self._selected is not None:
+            labels = label_class.labels
+            chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))
+            key = (*key, label_class.namespace, chosen)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = TaskShape(task.spec, label_class, images, self._axis)
+        shape.waiting += 1
+        return shape

@@ -1,0 +1,437 @@
+"""A task is a pod as the scheduler sees it; its `TaskSpec` is everything of the pod that decides where it may run.
+
+Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images and
+the namespace are kept apart: they matter only in clusters where somebody selects pods by them (`shapes.py`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kilauea.api import wellknown
+from kilauea.api.core import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from kilauea.api.quantity import resource_amounts
+from kilauea.api.selectors import (
+    NodeTerm,
+    Requirement,
+    Selector,
+    TolerationKey,
+    node_term_of,
+    node_terms_of,
+    selector_of,
+    toleration_of,
+)
+from kilauea.api.times import parse_time
+from kilauea.engine.model import status
+from kilauea.engine.model.resources import CPU, MEMORY, PODS, is_empty
+
+UNSTATED_CPU = 100
+"""Milli-cores that a container counts for in node scores when it asks for none."""
+UNSTATED_MEMORY = 200 * 1024 * 1024
+"""Bytes that a container counts for in node scores when it asks for none."""
+
+
+class PodTerm(NamedTuple):
+    """Pods that an affinity term speaks of, and the node label whose values are the topology domains."""
+
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector | None
+    selector: Selector | None
+    topology_key: str
+
+
+class WeightedTerm(NamedTuple):
+    """A preferred pod affinity term; the weight of an anti-affinity term is negative."""
+
+    weight: int
+    term: PodTerm
+
+
+class WeightedNodeTerm(NamedTuple):
+    """A preferred node affinity term."""
+
+    weight: int
+    term: NodeTerm
+
+
+class Spread(NamedTuple):
+    """A topology spread constraint."""
+
+    max_skew: int
+    topology_key: str
+    hard: bool
+    selector: Selector | None
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+
+class HostPort(NamedTuple):
+    """A port taken on the node itself."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class TaskSpec:
+    """What a pod asks of a node. Equal asks are one object (see `SpecTable`), so identity is equality."""
+
+    __slots__ = (
+        "__weakref__",
+        "affinity",
+        "anti_affinity",
+        "best_effort",
+        "node_selector",
+        "node_terms",
+        "ports",
+        "preferred_nodes",
+        "preferred_pods",
+        "requests",
+        "scored_cpu",
+        "scored_memory",
+        "spread",
+        "tolerations",
+    )
+
+    requests: dict[str, int]
+    """Requests with init containers, overhead and one pod slot; never changed."""
+    scored_cpu: int
+    """Milli-cores for scoring, where a container that asks for none counts `UNSTATED_CPU`."""
+    scored_memory: int
+    """Bytes for scoring, where a container that asks for none counts `UNSTATED_MEMORY`."""
+    best_effort: bool
+    """Asks for nothing but a pod slot."""
+    node_selector: tuple[tuple[str, str], ...]
+    node_terms: tuple[NodeTerm, ...] | None
+    preferred_nodes: tuple[WeightedNodeTerm, ...]
+    tolerations: tuple[TolerationKey, ...]
+    ports: tuple[HostPort, ...]
+    affinity: tuple[PodTerm, ...]
+    anti_affinity: tuple[PodTerm, ...]
+    preferred_pods: tuple[WeightedTerm, ...]
+    spread: tuple[Spread, ...]
+
+    @property
+    def selects_pods(self) -> bool:
+        """Whether placement depends on the labels of other pods."""
+        return bool(self.affinity or self.anti_affinity or self.preferred_pods or self.spread)
+
+    @property
+    def carries_terms(self) -> bool:
+        """Whether the pod, once placed, attracts or repels others by its terms."""
+        return bool(self.anti_affinity or self.preferred_pods)
+
+
+class SpecTable:
+    """Interns task specs; those that no task uses any more are forgotten."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakValueDictionary[tuple[object, ...], TaskSpec] = weakref.WeakValueDictionary()
+
+    def spec_of(self, pod: Pod) -> TaskSpec:
+        """The spec of a pod.
+
+        Raises:
+            QuantityError: a request is no quantity.
+        """
+        spec = pod.spec
+        requests, scored_cpu, scored_memory = _requests(spec)
+        affinity = spec.affinity or _NO_AFFINITY
+        key: tuple[object, ...] = (
+            tuple(requests.items()),
+            scored_cpu,
+            scored_memory,
+            tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+            _node_terms(affinity),
+            _preferred_nodes(affinity),
+            tuple(toleration_of(t) for t in spec.tolerations) if spec.tolerations else (),
+            _ports(spec),
+            _terms(pod, affinity.pod_affinity),
+            _terms(pod, affinity.pod_anti_affinity),
+            _weighted(pod, affinity.pod_affinity, 1) + _weighted(pod, affinity.pod_anti_affinity, -1),
+            _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
+        )
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _build(requests, key)
+        return known
+
+
+class Task:
+    """A pod: identity, what it asks, where it is. `status` and `node` change within a session and are restored after."""
+
+    __slots__ = (
+        "creation",
+        "evicted_for",
+        "foreign_gate",
+        "gated",
+        "group",
+        "images",
+        "index",
+        "key",
+        "label_class",
+        "name",
+        "namespace",
+        "no_preemption",
+        "node",
+        "nominated",
+        "order",
+        "preemptable",
+        "priority",
+        "priority_class",
+        "role",
+        "row",
+        "shape",
+        "spec",
+        "status",
+        "uid",
+        "version",
+    )
+
+    key: str
+    """`namespace/name`."""
+    group: str
+    """Key of the pod group, empty for a pod without one."""
+    spec: TaskSpec
+    shape: object
+    """The `TaskShape` of the running session; None outside one."""
+    row: int
+    """Row in the task table."""
+    order: tuple[int, int, int, str]
+    """Fallback of the task order: index in the name, creation time, UID."""
+    version: int
+    """resourceVersion of the pod, -1 when it is no number."""
+
+
+def task_of(pod: Pod, specs: SpecTable) -> Task:
+    """The task of a pod, not yet in any table.
+
+    Raises:
+        QuantityError, ValueError: a field cannot be read.
+    """
+    meta = pod.metadata
+    annotations = pod.annotations
+    task = Task()
+    task.key, task.name, task.namespace = pod.key, meta.name, pod.namespace
+    task.uid = meta.uid or task.key
+    group = annotations.get(wellknown.GROUP_NAME, "")
+    task.group = f"{task.namespace}/{group}" if group else ""
+    task.role = annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, "")
+    task.creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
+    task.index = index_in_name(meta.name)
+    task.order = (0 if task.index >= 0 else 1, max(task.index, 0), task.creation, task.uid)
+    task.priority = _priority(pod)
+    task.priority_class = pod.spec.priority_class_name or ""
+    task.preemptable = _preemptable(annotations, pod.labels)
+    gates = [g.name for g in pod.spec.scheduling_gates or ()]
+    task.gated = bool(gates)
+    task.foreign_gate = bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE]
+    task.no_preemption = pod.spec.preemption_policy == "Never"
+    pod_status = pod.status
+    task.nominated = (pod_status and pod_status.nominated_node_name) or ""
+    task.node = pod.spec.node_name or ""
+    task.status = status.of_pod(pod_status.phase if pod_status else None, bool(meta.deletion_timestamp), task.node)
+    task.spec = specs.spec_of(pod)
+    task.images = _images(pod.spec)
+    task.shape = None
+    task.row = -1
+    task.evicted_for = ""
+    version = meta.resource_version or ""
+    task.version = int(version) if version.isdigit() else -1
+    return task
+
+
+def index_in_name(name: str) -> int:
+    """The number at the end of `job-task-3`; -1 for names with fewer than three parts or another ending."""
+    parts = name.rsplit("-", 2)
+    last = parts[-1]
+    return int(last) if len(parts) == 3 and last.isascii() and last.isdigit() and len(last) < 10 else -1
+
+
+_NO_AFFINITY = Affinity()
+
+
+def _build(requests: dict[str, int], key: tuple[object, ...]) -> TaskSpec:
+    spec = TaskSpec()
+    spec.requests = requests
+    spec.best_effort = is_empty(requests)
+    for field, value in zip(_KEY_FIELDS, key[1:], strict=True):
+        setattr(spec, field, value)
+    return spec
+
+
+_KEY_FIELDS = (
+    "scored_cpu",
+    "scored_memory",
+    "node_selector",
+    "node_terms",
+    "preferred_nodes",
+    "tolerations",
+    "ports",
+    "affinity",
+    "anti_affinity",
+    "preferred_pods",
+    "spread",
+)
+
+
+def _requests(spec: PodSpec) -> tuple[dict[str, int], int, int]:
+    """Requests of a pod (spec 1.4.2), and cpu and memory as scores count them."""
+    containers = spec.containers or ()
+    if len(containers) == 1 and not (spec.init_containers or spec.resources or spec.overhead):
+        asked = _asked(containers[0])
+        total = dict(asked)
+        total[PODS] = total.get(PODS, 0) + 1
+        return total, asked.get(CPU) or UNSTATED_CPU, asked.get(MEMORY) or UNSTATED_MEMORY
+    plain = _sum_containers(containers, spec.init_containers or (), _asked)
+    scored = _sum_containers(containers, spec.init_containers or (), _scored)
+    pod_level = resource_amounts(spec.resources.requests) if spec.resources else {}
+    overhead = resource_amounts(spec.overhead)
+    for total in (plain, scored):
+        total.update(pod_level)
+        for name, amount in overhead.items():
+            total[name] = total.get(name, 0) + amount
+    plain[PODS] = plain.get(PODS, 0) + 1
+    return plain, scored.get(CPU, 0), scored.get(MEMORY, 0)
+
+
+def _asked(container: Container) -> Mapping[str, int]:
+    return resource_amounts(container.resources.requests) if container.resources else {}
+
+
+def _scored(container: Container) -> Mapping[str, int]:
+    asked = _asked(container)
+    return {**asked, CPU: asked.get(CPU) or UNSTATED_CPU, MEMORY: asked.get(MEMORY) or UNSTATED_MEMORY}
+
+
+def _sum_containers(containers: Iterable[Container], init: Iterable[Container], ask: object) -> dict[str, int]:
+    """Sum of the containers, or the largest step of the init containers where that is more."""
+    total: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for container in containers:
+        _plus(total, ask(container))  # type: ignore[operator]
+    for container in init:
+        asked = ask(container)  # type: ignore[operator]
+        if container.restart_policy == "Always":
+            _plus(total, asked)
+            _plus(sidecars, asked)
+            step = sidecars
+        else:
+            step = dict(sidecars)
+            _plus(step, asked)
+        for name, amount in step.items():
+            most[name] = max(most.get(name, 0), amount)
+    return {name: max(total.get(name, 0), most.get(name, 0)) for name in sorted({*total, *most})}
+
+
+def _plus(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _node_terms(affinity: Affinity) -> tuple[NodeTerm, ...] | None:
+    node = affinity.node_affinity
+    return node_terms_of(node.required) if node and node.required else None
+
+
+def _preferred_nodes(affinity: Affinity) -> tuple[WeightedNodeTerm, ...]:
+    node = affinity.node_affinity
+    if not node or not node.preferred:
+        return ()
+    out = []
+    for preferred in node.preferred:
+        if preferred.weight and preferred.preference:
+            out.append(WeightedNodeTerm(preferred.weight, node_term_of(preferred.preference)))
+    return tuple(out)
+
+
+def _ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    ports = {
+        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - a wildcard, not a bind
+        for container in (*(spec.containers or ()), *sidecars)
+        for port in container.ports or ()
+        if port.host_port
+    }
+    return tuple(sorted(ports)) if ports else ()
+
+
+def _terms(pod: Pod, affinity: PodAffinity | None) -> tuple[PodTerm, ...]:
+    return tuple(pod_term(pod, t) for t in affinity.required) if affinity and affinity.required else ()
+
+
+def _weighted(pod: Pod, affinity: PodAffinity | None, sign: int) -> tuple[WeightedTerm, ...]:
+    if not affinity or not affinity.preferred:
+        return ()
+    return tuple(WeightedTerm(sign * w.weight, pod_term(pod, w.pod_affinity_term)) for w in affinity.preferred)
+
+
+def pod_term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
+    """The canonical form of an affinity term; `matchLabelKeys` and `mismatchLabelKeys` are merged into its selector."""
+    own = term.namespaces is None and term.namespace_selector is None
+    namespaces = (pod.namespace,) if own or not (term.namespaces or term.namespace_selector) else ()
+    if term.namespaces:
+        namespaces = tuple(sorted(set(term.namespaces)))
+    elif term.namespace_selector is not None:
+        namespaces = ()
+    selector = selector_of(term.label_selector)
+    if selector is not None:
+        extra = [Requirement(k, "In", (pod.labels[k],)) for k in term.match_label_keys or () if k in pod.labels]
+        extra += [Requirement(k, "NotIn", (pod.labels[k],)) for k in term.mismatch_label_keys or () if k in pod.labels]
+        selector = tuple(sorted((*selector, *extra)))
+    return PodTerm(namespaces, selector_of(term.namespace_selector), selector, term.topology_key)
+
+
+def _spread(pod: Pod, constraints: Iterable[TopologySpreadConstraint]) -> tuple[Spread, ...]:
+    return tuple(
+        Spread(
+            c.max_skew,
+            c.topology_key,
+            c.when_unsatisfiable != "ScheduleAnyway",
+            _with_keys(pod, selector_of(c.label_selector), c.match_label_keys),
+            c.min_domains or 1,
+            c.node_affinity_policy != "Ignore",
+            c.node_taints_policy == "Honor",
+        )
+        for c in constraints
+    )
+
+
+def _with_keys(pod: Pod, selector: Selector | None, keys: Iterable[str] | None) -> Selector | None:
+    if selector is None or not keys:
+        return selector
+    return tuple(sorted((*selector, *(Requirement(k, "In", (pod.labels[k],)) for k in keys if k in pod.labels))))
+
+
+def _images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:
+    """Number of containers, and the images of containers and image volumes with their tag written out."""
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    names = [c.image for c in containers if c.image]
+    names += [v.image.reference for v in spec.volumes or () if v.image and v.image.reference]
+    return len(containers), tuple(_with_tag(name) for name in names)
+
+
+def _with_tag(image: str) -> str:
+    return image if ":" in image.rsplit("/", 1)[-1] else image + ":latest"
+
+
+def _priority(pod: Pod) -> int:
+    text = pod.annotations.get(wellknown.TASK_PRIORITY)
+    if text is not None:
+        try:
+            value = int(text)
+        except ValueError:
+            value = 1 << 31
+        if -(1 << 31) <= value < 1 << 31:
+            return value
+    return 1 if pod.spec.priority is None else pod.spec.priority
+
+
+def _preemptable(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool | None:
+    """What the pod says itself; None when it says nothing."""
+    text = annotations.get(wellknown.PREEMPTABLE, labels.get(wellknown.PREEMPTABLE))
+    return None if text is None else bool(wellknown.parse_bool(text))

@@ -1,0 +1,222 @@
+"""From a session to its plan: phases of pod groups, figures of queues, and for every task that waits the reason.
+
+Of several reasons the most binding one is given, by rule: what concerns the whole group before what concerns its queue,
+that before the nodes, and last that a pod could run but for the rest of its gang.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kilauea.engine.evaluation import Unfit
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import GroupOutcome, Nomination, Pending, Plan, QueueOutcome
+from kilauea.engine.session import Session
+
+
+def conclude(session: Session) -> Plan:
+    """The plan of a session whose actions are done."""
+    nominations = tuple(
+        Nomination(task.key, task.node)
+        for job in sorted(session.touched.values(), key=lambda j: j.order)
+        if job.counts[status.PIPELINED]
+        for task in sorted(job.tasks.values(), key=lambda t: t.order)
+        if task.status == status.PIPELINED
+    )
+    return Plan(
+        tuple(session.binds),
+        nominations,
+        tuple(session.evictions),
+        groups(session),
+        queues(session),
+        tuple(pending(session)),
+        tuple(session.findings),
+    )
+
+
+# --- pod groups
+
+
+def groups(session: Session) -> dict[str, GroupOutcome]:
+    """Pod groups that this session changed, that have a condition, or whose phase is not what it should be."""
+    table = session.table
+    size = len(table)
+    stale = np.array(phases_by_counts(table.counts[:, :size], table.releasing[:size], table.min_available[:size]))
+    phase = table.phase[:size]
+    expected = np.where(stale >= 0, stale, np.where(phase == PHASES.index(INQUEUE), phase, PHASES.index(PENDING)))
+    jobs = {job.key: job for job in session.jobs_where(expected != phase)}
+    for job in session.touched.values():
+        jobs[job.key] = job
+    for key in session.conditions:
+        jobs[key] = session.state.jobs[key]
+    return {
+        job.key: GroupOutcome(phase_of(session, job), counts_of(job), session.conditions.get(job.key))
+        for job in sorted(jobs.values(), key=lambda j: j.order)
+    }
+
+
+def phases_by_counts(counts: np.ndarray, releasing: np.ndarray, minimum: np.ndarray) -> np.ndarray:
+    """(J,) Completed or Running by number of the phase, -1 where the counts do not say."""
+    scheduled = counts[list(status.SCHEDULED)].sum(axis=0) + releasing
+    ended = counts[status.SUCCEEDED] + counts[status.FAILED]
+    by_counts = np.where(scheduled == ended, PHASES.index(COMPLETED), PHASES.index(RUNNING))
+    return np.where(scheduled >= minimum, by_counts, -1)
+
+
+def phase_of(session: Session, job: Job) -> str:
+    """Phase of a pod group after the session (spec of the scheduler, 2.8)."""
+    condition = session.conditions.get(job.key)
+    if job.counts[status.RUNNING] and condition is not None and condition.type == "Unschedulable":
+        return UNKNOWN
+    releasing = sum(1 for t in job.tasks.values() if t.status == status.RELEASING and t.node)
+    scheduled = job.scheduled_count + releasing
+    if scheduled >= job.min_available:
+        ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
+        return COMPLETED if scheduled == ended else RUNNING
+    return INQUEUE if job.phase == INQUEUE else PENDING
+
+
+def counts_of(job: Job) -> dict[str, int]:
+    """Tasks of a job by name of their status, without zeros."""
+    return {name: count for name, count in zip(status.NAMES, job.counts, strict=True) if count}
+
+
+# --- queues
+
+
+def queues(session: Session) -> dict[str, QueueOutcome]:
+    """Figures of all queues."""
+    return {
+        name: QueueOutcome(
+            queue.parent,
+            queue.capability,
+            queue.figures.deserved if queue.figures.deserved is not None else queue.deserved,
+            dict(queue.guarantee),
+            queue.figures.real_capability,
+            dict(queue.allocated),
+            dict(queue.request),
+            dict(queue.inqueue),
+            dict(queue.elastic),
+            queue.figures.share,
+        )
+        for name, queue in sorted(session.queues.items())
+    }
+
+
+# --- what waits
+
+
+def pending(session: Session) -> list[Pending]:
+    """Every task that waits, with its reason, by order of job and task."""
+    out = [_pending(session, job, task) for job in session.waiting_jobs() for task in _waiting(job)]
+    out.extend(_homeless(session))
+    return out
+
+
+def _waiting(job: Job) -> list[Task]:
+    still = (status.PENDING, status.ALLOCATED, status.PIPELINED)
+    return sorted((t for t in job.tasks.values() if t.status in still), key=lambda t: t.order)
+
+
+def _pending(session: Session, job: Job, task: Task) -> Pending:
+    if task.status == status.PIPELINED:
+        message = f"room for it is being freed on node {task.node}"
+        return Pending(task.key, job.key, "Nominated", message, job.queue)
+    if task.gated:
+        return Pending(task.key, job.key, "SchedulingGated", "a scheduling gate holds the pod back", job.queue)
+    refusal = session.refusals.get(job.key)
+    if refusal is not None and (job.is_pending or refusal.code.startswith("NotEnough")):
+        return _refused(task, job, refusal)
+    own = session.refusals.get(task.key)
+    if own is not None:
+        return _refused(task, job, own)
+    unfit = session.unfit.get(job.key, {})
+    if task.key in unfit:
+        return _unfit(task, job, unfit[task.key])
+    if refusal is not None:
+        return _refused(task, job, refusal)
+    if job.is_pending:
+        message = "no action admits its pod group: add enqueue or allocate to the actions"
+        return Pending(task.key, job.key, "NotAdmitted", message, job.queue)
+    return _gang(session, job, task)
+
+
+def _refused(task: Task, job: Job, refusal: Refusal) -> Pending:
+    return Pending(
+        task.key,
+        job.key,
+        refusal.code,
+        refusal.message,
+        refusal.queue or job.queue,
+        refusal.resource,
+        refusal.asked,
+        refusal.left,
+    )
+
+
+def _unfit(task: Task, job: Job, why: Unfit | Refusal) -> Pending:
+    if isinstance(why, Refusal):
+        return _refused(task, job, why)
+    return Pending(task.key, job.key, "Unschedulable", why.message, job.queue, why.resource, why.asked, why.left)
+
+
+def _gang(session: Session, job: Job, task: Task) -> Pending:
+    """The task itself was not refused: a mate of its gang was, or nobody looked at it."""
+    blocked = [
+        session.state.tasks[key] for key in (*session.unfit.get(job.key, {}), *session.refusals) if key in job.tasks
+    ]
+    if not blocked and task.key not in session.had_room and task.status != status.ALLOCATED:
+        message = "no action of this cycle dealt with the pod"
+        return Pending(task.key, job.key, "NotReached", message, job.queue)
+    if not blocked:
+        message = f"its gang has room for fewer than its minimum of {job.min_available}"
+        return Pending(task.key, job.key, "GangWaiting", message, job.queue)
+    mate = min(blocked, key=lambda t: t.order)
+    why = session.unfit.get(job.key, {}).get(mate.key) or session.refusals[mate.key]
+    message = f"its gang of {job.min_available} waits for {mate.name}: {why.message}"
+    numbers = ("", 0, 0) if isinstance(why, Refusal) and not why.resource else (why.resource, why.asked, why.left)
+    return Pending(task.key, job.key, "GangWaiting", message, job.queue, *numbers)
+
+
+def _homeless(session: Session) -> list[Pending]:
+    """Tasks whose group or queue does not exist."""
+    state = session.state
+    out = []
+    for task in state.unplaced.values():
+        if task.status != status.PENDING:
+            continue
+        if not task.group:
+            message = "the pod names no pod group: set annotation scheduling.k8s.io/group-name"
+            out.append(Pending(task.key, "", "NoPodGroup", message))
+            continue
+        job = state.jobs[task.group]
+        if not job.group:
+            message = f"pod group {task.group} does not exist"
+            out.append(Pending(task.key, task.group, "PodGroupNotFound", message))
+        elif job.queue not in state.queues:
+            message = f"queue {job.queue} of pod group {task.group} does not exist"
+            out.append(Pending(task.key, task.group, "QueueNotFound", message, job.queue))
+    return sorted(out, key=lambda p: p.pod)
+
+
+def fit_error(session: Session, job: Job) -> str:
+    """Why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
+    parts = [f"{count} {name}" for name, count in counts_of(job).items()]
+    parts.append(f"{job.min_available} minAvailable")
+    text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(sorted(parts))}"
+    waiting = list(job.pending())
+    if waiting:
+        room = sum(1 for task in waiting if task.key in session.had_room)
+        reasons = [f"{n} {r}" for n, r in ((room, "Schedulable"), (len(waiting) - room, "Unschedulable")) if n]
+        text += f"; Pending: {', '.join(sorted(reasons))}"
+    refusal = session.refusals.get(job.key)
+    if refusal is not None:
+        return f"{text}. Origin reason is: {refusal.message}"
+    unfit = session.unfit.get(job.key, {})
+    if unfit:
+        task = min((session.state.tasks[key] for key in unfit), key=lambda t: t.order)
+        return f"{text}. Origin reason is {task.name}: {unfit[task.key].message}"
+    return text

@@ -1,0 +1,115 @@
+"""The Plan: what a cycle decided, as data, and why what waits still waits.
+
+Nothing here refers to the session: a plan can be printed, compared, carried out or thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kilauea.engine.conf import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A pod starts on a node."""
+
+    pod: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """A pod is promised room on a node that is being freed."""
+
+    pod: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod is evicted for a pod group."""
+
+    pod: str
+    node: str
+    by: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of a pod group."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    """What became of a pod group."""
+
+    phase: str
+    counts: Mapping[str, int]
+    """Tasks by name of their status, without zeros."""
+    condition: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOutcome:
+    """Figures of a queue after the cycle, in the engine's units; None where the queue plugin says nothing."""
+
+    parent: str
+    capability: Mapping[str, float] | None
+    deserved: Mapping[str, float] | None
+    guarantee: Mapping[str, float]
+    real_capability: Mapping[str, float] | None
+    allocated: Mapping[str, float]
+    request: Mapping[str, float]
+    inqueue: Mapping[str, float]
+    elastic: Mapping[str, float]
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A pod that waits, and the most binding reason.
+
+    `code` is one of the names below or that of a plugin's rejection; `resource`, `asked` and `left` are set where the
+    reason is about an amount (in the engine's units).
+
+    PodGroupNotFound, NoPodGroup, QueueNotFound: the pod's group or queue does not exist.
+    SchedulingGated: a scheduling gate holds the pod back.
+    NotEnoughTasks, NotEnoughPodsOfTask: the group has too few pods.
+    NotAdmitted and what the voters say: the group is not admitted yet.
+    QueueClosed, QueueQuotaExceeded, QueueOverused: the queue does not take the pod.
+    Unschedulable: no node can take the pod; the message counts the reasons.
+    GangWaiting: a node could take the pod, but not its whole gang.
+    Nominated: room is being freed for the pod.
+    NotReached: no action dealt with the pod.
+    """
+
+    pod: str
+    group: str
+    code: str
+    message: str
+    queue: str = ""
+    resource: str = ""
+    asked: float = 0
+    left: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a cycle decided."""
+
+    binds: tuple[Bind, ...] = ()
+    nominations: tuple[Nomination, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    groups: Mapping[str, GroupOutcome] = field(default_factory=dict)
+    """Pod groups that changed or that wait; the others are as their objects say."""
+    queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
+    pending: tuple[Pending, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What was found wrong with the configuration's arguments, and plugins or actions that failed."""

@@ -1,0 +1,38 @@
+"""What a plugin is: a named object, made anew for each session, that registers its functions when the session opens."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kilauea.engine.conf import PluginConf
+
+if TYPE_CHECKING:
+    from kilauea.engine.session import Session
+
+
+@dataclasses.dataclass(frozen=True)
+class NoArguments:
+    """Arguments of a plugin that takes none."""
+
+
+class Plugin:
+    """Base of all plugins.
+
+    Class attributes:
+        name: as it stands in the configuration.
+        Arguments: dataclass of the arguments, each field made by `kilauea.engine.conf.argument`.
+    """
+
+    name: ClassVar[str] = ""
+    Arguments: ClassVar[type[Any]] = NoArguments
+
+    def __init__(self, conf: PluginConf, arguments: Any) -> None:
+        self.conf = conf
+        self.arguments = arguments
+
+    def on_session_open(self, session: Session) -> None:
+        """Register functions at the extension points of the session."""
+
+    def on_session_close(self, session: Session) -> None:
+        """Add what the plugin has to say about the outcome."""

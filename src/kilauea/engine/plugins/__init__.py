@@ -1,0 +1,19 @@
+"""The plugins, one a file. This is the list of them all."""
+
+from __future__ import annotations
+
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.binpack import Binpack
+from kilauea.engine.plugins.conformance import Conformance
+from kilauea.engine.plugins.drf import Drf
+from kilauea.engine.plugins.gang import Gang
+from kilauea.engine.plugins.nodeorder import NodeOrder
+from kilauea.engine.plugins.overcommit import Overcommit
+from kilauea.engine.plugins.predicates import Predicates
+from kilauea.engine.plugins.priority import Priority
+from kilauea.engine.plugins.proportion import Proportion
+
+PLUGINS: dict[str, type[Plugin]] = {
+    plugin.name: plugin
+    for plugin in (Gang, Priority, Conformance, Drf, Proportion, Predicates, NodeOrder, Binpack, Overcommit)
+}

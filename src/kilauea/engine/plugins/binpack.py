@@ -1,0 +1,97 @@
+"""Fill nodes that are in use before touching empty ones.
+
+What:
+    Scores a node by how full it would be with the task: for each resource that the task asks for and that has a weight,
+    (used + asked) / allocatable; the weighted mean, times 100, times `binpack.weight`. A node that would overflow gets 0.
+
+Why:
+    Whole nodes stay free for jobs that need whole nodes, and an autoscaler can give empty ones back.
+
+Arguments:
+    binpack.weight (integer, 1): weight of the whole score; 0 switches it off.
+    binpack.cpu (integer, 1), binpack.memory (integer, 1): weights of cpu and memory.
+    binpack.resources (text, ""): further resources, separated by commas.
+    binpack.resources.NAME (integer, 1): weight of one of them.
+
+Example:
+    tiers:
+    - plugins:
+      - name: binpack
+        arguments:
+          binpack.weight: 10
+          binpack.cpu: 5
+          binpack.resources: nvidia.com/gpu
+          binpack.resources.nvidia.com/gpu: 2
+
+Difference from the original:
+    None known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine import kernels
+from kilauea.engine.conf import argument
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.resources import CPU, MEMORY, order_of
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+NO_WEIGHTS: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class BinpackArguments:
+    """Arguments of binpack."""
+
+    weight: int = argument("binpack.weight", 1, "Weight of the whole score; 0 switches it off.")
+    cpu: int = argument("binpack.cpu", 1, "Weight of cpu.", minimum=0)
+    memory: int = argument("binpack.memory", 1, "Weight of memory.", minimum=0)
+    resources: str = argument("binpack.resources", "", "Further resources, separated by commas.")
+    resource_weights: dict[str, int] = argument("binpack.resources.", NO_WEIGHTS, "Weight of one of them.")
+
+
+class Binpack(Plugin):
+    """See the module."""
+
+    name = "binpack"
+    Arguments = BinpackArguments
+
+    def on_session_open(self, session: Session) -> None:
+        given: BinpackArguments = self.arguments
+        listed = [name.strip() for name in given.resources.split(",") if name.strip()]
+        weights = {name: given.resource_weights.get(name, 1) for name in listed}
+        self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
+        self._weights |= {CPU: given.cpu, MEMORY: given.memory}
+        self._rows = session.axis.rows
+        self._plans: dict[TaskShape, tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float64], float]] = {}
+        if given.weight:
+            session.add_node_score(self.name, self._score)
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+        rows, asked, weights, whole = self._plan(shape)
+        if not whole:
+            return None
+        full = kernels.fullness(nodes.used[rows], asked, nodes.allocatable[rows], weights)
+        return full * (100.0 * self.arguments.weight / whole)
+
+    def _plan(self, shape: TaskShape) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float64], float]:
+        """Rows, amounts (r, 1) and weights (r, 1) of the resources that count for a shape, and the sum of the weights."""
+        plan = self._plans.get(shape)
+        if plan is None:
+            requests = shape.spec.requests
+            names = [n for n in sorted(requests, key=order_of) if requests[n] > 0 and n in self._weights]
+            whole = float(sum(self._weights[n] for n in names))
+            counted = [n for n in names if self._weights[n]]
+            plan = self._plans[shape] = (
+                np.array([self._rows[n] for n in counted], dtype=np.intp),
+                np.array([[requests[n]] for n in counted], dtype=np.int64).reshape(-1, 1),
+                np.array([[self._weights[n]] for n in counted], dtype=np.float64).reshape(-1, 1),
+                whole,
+            )
+        return plan

@@ -1,0 +1,46 @@
+"""What keeps the cluster itself alive is never evicted.
+
+What:
+    Pods with priority class `system-cluster-critical` or `system-node-critical`, and all pods in namespace
+    `kube-system`, are taken off every list of victims.
+
+Why:
+    An evicted DNS server or network agent takes everybody else with it.
+
+Arguments:
+    None. Flags: `enablePreemptable`, `enableReclaimable`.
+
+Example:
+    tiers:
+    - plugins:
+      - name: conformance
+
+Difference from the original:
+    None known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilauea.api.wellknown import SYSTEM_CLASSES, SYSTEM_NAMESPACE
+from kilauea.engine.extension import PERMIT
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+
+class Conformance(Plugin):
+    """See the module."""
+
+    name = "conformance"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_preemptable(self.name, spare_system)
+        session.add_reclaimable(self.name, spare_system)
+        session.add_unified_evictable(self.name, spare_system)
+
+
+def spare_system(_: object, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+    """Candidates that are no part of the system."""
+    return [t for t in candidates if t.priority_class not in SYSTEM_CLASSES and t.namespace != SYSTEM_NAMESPACE], PERMIT

@@ -1,0 +1,111 @@
+"""All or nothing: a pod group starts when its minimum is placed, and not before.
+
+What:
+    A job is ready when `minMember` of its tasks are placed, and every role its own minimum. Until then its placements are
+    tentative and are undone together. Jobs that are not ready go first. Evictions leave a running gang its minimum.
+
+Why:
+    Half a training job holds accelerators and computes nothing; two halves block each other for ever.
+
+Arguments:
+    None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`, `enableReclaimable`
+    and `enableJobOrder` switch parts off.
+
+Example:
+    tiers:
+    - plugins:
+      - name: gang
+        enablePreemptable: false
+
+Difference from the original:
+    None known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilauea.engine.extension import PERMIT, REJECT, Refusal
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.outcome import fit_error
+from kilauea.engine.plan import Condition
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+
+class Gang(Plugin):
+    """See the module."""
+
+    name = "gang"
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        session.add_job_valid(self.name, valid)
+        session.add_job_order(self.name, lambda job: job.is_ready)
+        session.add_job_ready(self.name, ready)
+        session.add_job_pipelined(self.name, lambda job: PERMIT if pipelined(job) else REJECT)
+        session.add_job_starving(self.name, lambda job: job.is_starving)
+        session.add_preemptable(self.name, self._surplus)
+        session.add_reclaimable(self.name, self._surplus)
+        session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT))
+
+    def _surplus(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        """Candidates beyond the minimum of their gangs, in the order given."""
+        left: dict[str, int] = {}
+        victims = []
+        for task in candidates:
+            job = self._session.state.jobs.get(task.group)
+            if job is None:
+                continue
+            running = left.setdefault(job.key, job.ready_count)
+            if running > job.min_available:
+                left[job.key] = running - 1
+                victims.append(task)
+        return victims, PERMIT
+
+    def on_session_close(self, session: Session) -> None:
+        table = session.table
+        counts = table.counts[:, : len(table)]
+        unready = counts[list(status.READY)].sum(axis=0) < table.min_available[: len(table)]
+        jobs = {job.key: job for job in session.jobs_where(unready)}
+        jobs.update((job.key, job) for job in session.touched.values() if job.queue in session.queues)
+        for job in jobs.values():
+            if job.tasks:
+                self._conclude(session, job)
+
+    def _conclude(self, session: Session, job: Job) -> None:
+        if job.is_ready:
+            session.conditions[job.key] = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
+            return
+        releasing = sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING)
+        waits = job.counts[status.PENDING] or job.counts[status.PIPELINED]
+        if releasing and not waits and job.scheduled_count + releasing >= job.min_available:
+            return
+        room = sum(1 for task in job.pending() if task.key in session.had_room)
+        missing = job.min_available - job.ready_count - room
+        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {fit_error(session, job)}"
+        session.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", message)
+
+
+def valid(job: Job) -> Refusal | None:
+    """Why the job has too few pods ever to start; None if it has enough."""
+    if not job.roles_have((*status.READY, status.PIPELINED, status.PENDING)):
+        return Refusal(
+            "NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling", job.queue
+        )
+    if job.valid_count < job.min_available:
+        message = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
+        return Refusal("NotEnoughTasks", message, job.queue)
+    return None
+
+
+def ready(job: Job) -> bool:
+    """The minimum is placed, in total and for each role."""
+    return job.is_ready and job.roles_have(status.READY, best_effort_too=True)
+
+
+def pipelined(job: Job) -> bool:
+    """The minimum is placed or promised, in total and for each role."""
+    return job.is_pipelined and job.roles_have((*status.READY, status.PIPELINED), best_effort_too=True)

@@ -1,0 +1,113 @@
+"""Which nodes can take a pod: the filters of Kubernetes.
+
+What:
+    A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the
+    pod does not tolerate, that is full of pods, whose ports are taken, or where pod affinity, anti-affinity or topology
+    spread forbid it.
+
+Why:
+    Pods mean the same under this scheduler as under Kubernetes' own.
+
+Arguments:
+    predicate.NodeAffinityEnable (true or false, true): node selector and node affinity.
+    predicate.NodePortsEnable (true): host ports.
+    predicate.TaintTolerationEnable (true): taints.
+    predicate.PodAffinityEnable (true): pod affinity and anti-affinity.
+    predicate.PodTopologySpreadEnable (true): topology spread.
+    predicate.NodeVolumeLimitsEnable, predicate.VolumeZoneEnable, predicate.VolumeBindingEnable (true): accepted;
+    volumes are not looked at yet.
+    predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
+
+Example:
+    tiers:
+    - plugins:
+      - name: predicates
+        arguments:
+          predicate.PodTopologySpreadEnable: false
+
+Difference from the original:
+    Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
+    own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a task
+    at first is asked again at each attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.api.selectors import TaintKey, tolerates
+from kilauea.api.wellknown import UNSCHEDULABLE_TAINT
+from kilauea.engine import matching
+from kilauea.engine.conf import argument
+from kilauea.engine.extension import Rejection, Scope
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
+from kilauea.engine.plugins.predicates.ports import PortFilter
+from kilauea.engine.plugins.predicates.topology_spread import TopologySpreadFilter
+from kilauea.engine.session import Session
+
+UNSCHEDULABLE = Rejection("NodeUnschedulable", "node(s) were unschedulable", hopeless=True)
+AFFINITY = Rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", hopeless=True)
+TAINT = Rejection("TaintToleration", "node(s) had untolerated taint(s)", hopeless=True)
+POD_COUNT = Rejection("NodePodNumberExceeded", "node(s) pod number exceeded")
+
+CORDONED = TaintKey(UNSCHEDULABLE_TAINT, "", "NoSchedule")
+
+
+@dataclass(frozen=True)
+class PredicatesArguments:
+    """Arguments of predicates."""
+
+    node_affinity: bool = argument("predicate.NodeAffinityEnable", True, "Node selector and node affinity.")
+    ports: bool = argument("predicate.NodePortsEnable", True, "Host ports.")
+    taints: bool = argument("predicate.TaintTolerationEnable", True, "Taints.")
+    pod_affinity: bool = argument("predicate.PodAffinityEnable", True, "Pod affinity and anti-affinity.")
+    topology_spread: bool = argument("predicate.PodTopologySpreadEnable", True, "Topology spread.")
+    volume_limits: bool = argument("predicate.NodeVolumeLimitsEnable", True, "Accepted; volumes are not looked at yet.")
+    volume_zone: bool = argument("predicate.VolumeZoneEnable", True, "Accepted; volumes are not looked at yet.")
+    volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Accepted; volumes are not looked at yet.")
+    cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
+
+
+class Predicates(Plugin):
+    """See the module."""
+
+    name = "predicates"
+    Arguments = PredicatesArguments
+
+    def on_session_open(self, session: Session) -> None:
+        given: PredicatesArguments = self.arguments
+        session.add_predicate(self.name, self._pod_count, [POD_COUNT])
+        session.add_predicate(self.name, self._cordoned, [UNSCHEDULABLE], scope=Scope.STATIC)
+        if given.node_affinity:
+            session.add_predicate(self.name, self._node_affinity, [AFFINITY], scope=Scope.STATIC)
+        if given.taints:
+            session.add_predicate(self.name, self._taints, [TAINT], scope=Scope.STATIC)
+        if given.ports:
+            PortFilter(session).register(self.name)
+        if given.pod_affinity:
+            PodAffinityFilter(session).register(self.name)
+        if given.topology_spread:
+            TopologySpreadFilter(session).register(self.name)
+
+    def _pod_count(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        return nodes.pod_count < nodes.pod_capacity
+
+    def _cordoned(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        cordoned = nodes.table.unschedulable
+        if not cordoned.any() or any(tolerates(t, CORDONED) for t in shape.spec.tolerations):
+            return None
+        return nodes.take(~cordoned)
+
+    def _node_affinity(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        mask = matching.selects(nodes.table, shape.spec)
+        return None if mask is None else nodes.take(mask)
+
+    def _taints(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        mask = matching.tolerates(nodes.table, shape.spec.tolerations)
+        return None if mask is None else nodes.take(mask)

@@ -1,0 +1,71 @@
+"""Pod affinity and anti-affinity that are required, the pod's own and that of pods that run already."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Rejection, Scope
+from kilauea.engine.model.neighbours import MatchCount, Wanted
+from kilauea.engine.model.nodes import NodeRows, NodeTable
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.session import Session
+
+AFFINITY = Rejection("PodAffinity", "node(s) didn't match pod affinity rules", hopeless=True)
+ANTI_AFFINITY = Rejection("PodAntiAffinity", "node(s) didn't match pod anti-affinity rules")
+EXISTING = Rejection("ExistingPodsAntiAffinity", "node(s) didn't satisfy existing pods anti-affinity rules")
+
+
+class PodAffinityFilter:
+    """Judges nodes by the pods in their topology domains."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._neighbours = session.neighbours
+
+    def register(self, plugin: str) -> None:
+        """Take part in the session, if any pod selects others."""
+        if self._neighbours.needed:
+            rejections = [AFFINITY, ANTI_AFFINITY, EXISTING]
+            self._session.add_predicate(plugin, self._codes, rejections, scope=Scope.CLUSTER)
+
+    def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64] | None:
+        table = nodes.table
+        repelled = [(c.term.topology_key, n) for c, n in self._neighbours.carriers(shape.label_class) if c.weight == 0]
+        if not (shape.spec.affinity or shape.spec.anti_affinity or repelled):
+            return None
+        codes = np.zeros(len(table), dtype=np.int64)
+        for topology_key, count in repelled:
+            codes[here(table, topology_key, count)] = 3
+        for term in shape.spec.anti_affinity:
+            codes[here(table, term.topology_key, self._neighbours.matching(Wanted((term,))))] = 2
+        if shape.spec.affinity:
+            codes[~self._attracted(shape, table)] = 1
+        taken: NDArray[np.int64] = codes if nodes.rows is None else codes[nodes.rows]
+        return taken
+
+    def _attracted(self, shape: TaskShape, table: NodeTable) -> NDArray[np.bool_]:
+        """Nodes whose domains hold, for every term, a pod that matches all terms.
+
+        The first pod of a group that is drawn to its own kind may go anywhere that has the labels.
+        """
+        terms = shape.spec.affinity
+        wanted = Wanted(terms)
+        count = self._neighbours.matching(wanted)
+        known = np.ones(len(table), dtype=bool)
+        near = np.ones(len(table), dtype=bool)
+        anywhere = False
+        for term in terms:
+            known &= table.label(term.topology_key).ids >= 0
+            near &= here(table, term.topology_key, count)
+            anywhere = anywhere or bool(count.domain(table, term.topology_key).any())
+        if not anywhere and self._neighbours.matches(wanted, shape.label_class):
+            return known
+        return near
+
+
+def here(table: NodeTable, topology_key: str, count: MatchCount) -> NDArray[np.bool_]:
+    """(N,) nodes in a domain that holds any of the counted pods."""
+    ids = table.label(topology_key).ids
+    some = count.domain(table, topology_key) > 0
+    return np.append(some, False)[ids]

@@ -1,0 +1,60 @@
+"""Host ports: two pods cannot take the same port of a node.
+
+An address of `0.0.0.0` stands for all addresses of the node, and collides with every other on that port.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Rejection
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import HostPort, Task
+from kilauea.engine.session import Session
+
+TAKEN = Rejection("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wildcard of a pod's port, not an address to listen on
+
+
+class PortFilter:
+    """Counts who takes which port on which node."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._size = len(session.nodes)
+        self._taken: dict[tuple[str, int], dict[str, NDArray[np.int64]]] = {}
+        """By protocol and port, by address: number of pods on each node that take it."""
+        placements = session.state.placements
+        for task in session.state.with_ports.values():
+            row = int(placements.node[task.row])
+            if row >= 0:
+                self._change(task.spec.ports, row, 1)
+
+    def register(self, plugin: str) -> None:
+        """Take part in the session, if any pod has host ports."""
+        if self._session.state.with_ports:
+            self._session.add_predicate(plugin, self._free, [TAKEN], applies=lambda shape: bool(shape.spec.ports))
+            self._session.add_event_handler(plugin, self._placed, self._gone)
+
+    def _placed(self, task: Task, row: int) -> None:
+        self._change(task.spec.ports, row, 1)
+
+    def _gone(self, task: Task, row: int) -> None:
+        self._change(task.spec.ports, row, -1)
+
+    def _change(self, ports: tuple[HostPort, ...], row: int, by: int) -> None:
+        for protocol, ip, port in ports:
+            addresses = self._taken.setdefault((protocol, port), {})
+            if ip not in addresses:
+                addresses[ip] = np.zeros(self._size, dtype=np.int64)
+            addresses[ip][row] += by
+
+    def _free(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        free = np.ones(len(nodes), dtype=bool)
+        for protocol, ip, port in shape.spec.ports:
+            for address, counts in self._taken.get((protocol, port), {}).items():
+                if ANY_ADDRESS in (ip, address) or ip == address:
+                    free &= nodes.take(counts) == 0
+        return free

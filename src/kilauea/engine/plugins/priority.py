@@ -1,0 +1,62 @@
+"""More important jobs and tasks first.
+
+What:
+    Jobs are ordered by the priority class of their pod group, tasks by the priority of their pod (or the annotation
+    `volcano.sh/task-priority`). A job may evict jobs of its queue whose priority is lower, and its own tasks of lower
+    priority. A job with tasks that are not placed is starving.
+
+Why:
+    It is how people tell the scheduler what cannot wait.
+
+Arguments:
+    None. Flags: `enableJobOrder`, `enableTaskOrder`, `enablePreemptable`, `enableJobStarving`.
+
+Example:
+    tiers:
+    - plugins:
+      - name: priority
+
+Difference from the original:
+    None known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilauea.engine.extension import PERMIT
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+
+class Priority(Plugin):
+    """See the module."""
+
+    name = "priority"
+
+    def on_session_open(self, session: Session) -> None:
+        self._jobs = session.state.jobs
+        session.add_task_order(self.name, lambda task: -task.priority)
+        session.add_job_order(self.name, lambda job: -job.priority)
+        session.add_job_starving(self.name, starving)
+        session.add_preemptable(self.name, self._less_important)
+
+    def _less_important(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        own = self._jobs.get(preemptor.group)
+        if own is None:
+            return [], PERMIT
+        return [task for task in candidates if self._yields(task, preemptor, own)], PERMIT
+
+    def _yields(self, task: Task, preemptor: Task, own: Job) -> bool:
+        if task.group == preemptor.group:
+            return task.priority < preemptor.priority
+        job = self._jobs.get(task.group)
+        return job is not None and job.priority < own.priority
+
+
+def starving(job: Job) -> bool:
+    """Some task is neither placed nor promised room."""
+    return job.ready_count + job.counts[status.PIPELINED] < len(job.tasks)

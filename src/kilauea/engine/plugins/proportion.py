@@ -1,0 +1,196 @@
+"""Queues share the cluster by their weights.
+
+What:
+    Each queue's deserved share is computed anew in every session: what the cluster offers is poured out by weight, no
+    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and what is left over is
+    poured out again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
+
+Why:
+    Nobody has to write numbers that go stale; queues that are idle leave their part to the others.
+
+Arguments:
+    None. Flags: `enableQueueOrder`, `enabledOverused`, `enabledAllocatable`, `enableReclaimable`, `enableJobEnqueued`,
+    `enablePreemptive`.
+
+Example:
+    tiers:
+    - plugins:
+      - name: proportion
+
+Difference from the original:
+    Queues without jobs have figures too (deserved 0), where the original has none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kilauea.engine.extension import PERMIT, REJECT, Refusal
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import (
+    ALWAYS,
+    EPSILON,
+    Amounts,
+    add,
+    cap,
+    dominant_share,
+    exceeded,
+    insufficient,
+    is_empty,
+    largest,
+    less_equal,
+)
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+NOTHING: dict[str, float] = {}
+
+
+class Proportion(Plugin):
+    """See the module."""
+
+    name = "proportion"
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        self._settle_capabilities()
+        self._pour_out()
+        for queue in session.queues.values():
+            queue.figures.share = self._share(queue)
+        session.add_queue_order(self.name, lambda queue: (-queue.priority, self._share(queue)))
+        session.add_overused(self.name, self._overused)
+        session.add_allocatable(self.name, self._allocatable)
+        session.add_preemptive(self.name, self._preemptive)
+        session.add_reclaimable(self.name, self._over_deserved)
+        session.add_job_enqueueable(self.name, self._enqueueable)
+        session.add_job_enqueued(self.name, self._enqueued)
+
+    def on_session_close(self, session: Session) -> None:
+        for queue in session.queues.values():
+            queue.figures.share = self._share(queue)
+
+    # --- deserved
+
+    def _settle_capabilities(self) -> None:
+        """What each queue may use at most: its capability, and what the guarantees of the others leave."""
+        queues = self._session.queues.values()
+        guaranteed: dict[str, float] = {}
+        for queue in queues:
+            add(guaranteed, queue.guarantee)
+        free = exceeded(self._session.total, guaranteed)
+        for queue in queues:
+            available = dict(free)
+            add(available, queue.guarantee)
+            queue.figures.deserved = {}
+            queue.figures.real_capability = available
+            if queue.capability:
+                unlimited = {name: queue.capability.get(name, 0) or math.inf for name in ALWAYS}
+                queue.figures.real_capability = cap({**queue.capability, **unlimited}, available)
+
+    def _pour_out(self) -> None:
+        """Water-filling (spec of the queue plugins, 4.2). Within a round all queues see the same remainder."""
+        session = self._session
+        unmet = sorted((q for q in session.queues.values() if session.job_counts[q.row]), key=lambda q: q.name)
+        remaining: dict[str, float] = dict(session.total)
+        while unmet:
+            weights = sum(queue.weight for queue in unmet)
+            more: dict[str, float] = {}
+            less: dict[str, float] = {}
+            still = []
+            for queue in unmet:
+                before = queue.figures.deserved or NOTHING
+                after = self._next_deserved(queue, before, remaining, queue.weight / weights)
+                queue.figures.deserved = after
+                add(more, exceeded(after, before))
+                add(less, exceeded(before, after))
+                if not (less_equal(queue.request, after) or same(before, after)):
+                    still.append(queue)
+            add(less, remaining)
+            left = exceeded(less, more)
+            unmet = still
+            if is_empty(left) or same(left, remaining):
+                break
+            remaining = left
+
+    def _next_deserved(self, queue: Queue, before: Amounts, remaining: Amounts, part: float) -> dict[str, float]:
+        after = dict(before)
+        add(after, remaining, part)
+        after = cap(after, queue.figures.real_capability or NOTHING)
+        after = cap(after, queue.request, missing_is_zero=True)
+        return largest(after, queue.guarantee)
+
+    # --- callbacks
+
+    def _share(self, queue: Queue) -> float:
+        return dominant_share(queue.allocated, queue.figures.deserved or NOTHING)
+
+    def _overused(self, queue: Queue) -> Refusal | None:
+        if not less_equal(queue.figures.deserved or NOTHING, queue.allocated):
+            return None
+        return Refusal("QueueOverused", f"queue {queue.name} has all that it deserves", queue.name)
+
+    def _allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        return self._beyond(queue, task.spec.requests)
+
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        wanted: dict[str, float] = {}
+        for task in tasks:
+            add(wanted, task.spec.requests)
+        return self._beyond(queue, wanted) is None
+
+    def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
+        """Why the queue may not have this in addition; None if it may."""
+        if not queue.open:
+            return Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
+        deserved, allocated = queue.figures.deserved or NOTHING, queue.allocated
+        for name, amount in wanted.items():
+            if amount >= EPSILON and allocated.get(name, 0) + amount > deserved.get(name, 0) and name != "pods":
+                left = max(deserved.get(name, 0) - allocated.get(name, 0), 0)
+                message = f"queue {queue.name} deserves no more {name}"
+                return Refusal("QueueQuotaExceeded", message, queue.name, name, amount, left)
+        return None
+
+    def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        left: dict[str, dict[str, float]] = {}
+        victims = []
+        for task in candidates:
+            job = self._session.state.jobs.get(task.group)
+            queue = self._session.queues.get(job.queue) if job else None
+            if queue is None:
+                continue
+            allocated = left.setdefault(queue.name, dict(queue.allocated))
+            if not less_equal(allocated, queue.figures.deserved or NOTHING):
+                add(allocated, task.spec.requests, -1)
+                victims.append(task)
+        return victims, PERMIT
+
+    def _enqueueable(self, job: Job) -> tuple[int, Refusal | None]:
+        queue = self._session.queues[job.queue]
+        if not queue.open:
+            return REJECT, Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
+        if job.min_resources is None or queue.figures.real_capability is None:
+            return PERMIT, None
+        minimum, limit = job.min_resources, queue.figures.real_capability
+        wanted: dict[str, float] = dict(minimum)
+        add(wanted, queue.allocated)
+        add(wanted, queue.inqueue)
+        add(wanted, queue.elastic, -1)
+        short = insufficient(wanted, limit, minimum)
+        if not short:
+            return PERMIT, None
+        message = "queue resource quota insufficient: " + ", ".join(f"insufficient {name}" for name in short)
+        name = short[0]
+        left = max(limit.get(name, 0) - (wanted[name] - minimum[name]), 0)
+        return REJECT, Refusal("QueueQuotaInsufficient", message, queue.name, name, minimum[name], left)
+
+    def _enqueued(self, job: Job) -> None:
+        if job.min_resources is not None:
+            add(self._session.queues[job.queue].inqueue, job.ungate(job.min_resources))
+
+
+def same(a: Amounts, b: Amounts) -> bool:
+    """Exactly equal, taking what is missing as zero."""
+    return all(a.get(name, 0) == b.get(name, 0) for name in {**a, **b})

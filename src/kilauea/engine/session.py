@@ -1,0 +1,302 @@
+"""One cycle: the cluster state with everything that plugins registered, and the changes of this cycle on top.
+
+A session works on the state itself. It notes what every task was before it touched it, and when it closes it puts
+everything back, so that the state is again what events made of it. What was decided is in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine import kernels
+from kilauea.engine.conf import Finding, SchedulerConf
+from kilauea.engine.evaluation import Evaluation, Unfit
+from kilauea.engine.extension import ExtensionPoints, Refusal
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import INQUEUE, Job
+from kilauea.engine.model.neighbours import Namespaces, Neighbours
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.placements import selected_keys
+from kilauea.engine.model.queues import Queue, QueueFigures
+from kilauea.engine.model.resources import add
+from kilauea.engine.model.shapes import ShapeTable, TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Bind, Condition, Eviction
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.state import ClusterState
+from kilauea.engine.statement import Statement
+
+EVALUATIONS_KEPT = 2048
+"""Evaluations that are kept at a time; each takes about 17 bytes a node."""
+
+
+class Session(ExtensionPoints):
+    """What plugins and actions work with.
+
+    Public members: `now` (microseconds), `nodes`, `jobs` (those with a group and a queue), `queues`, `total`, `conf`,
+    `neighbours`, the extension points, and the methods below.
+    """
+
+    def __init__(self, state: ClusterState, conf: SchedulerConf, now: int, seed: int | None) -> None:
+        super().__init__(conf.tiers)
+        state.settle()
+        self.state = state
+        self.conf = conf
+        self.now = now
+        self.nodes = state.nodes
+        self.axis = state.axis
+        self.table = state.job_table
+        self.queues = state.queues
+        self.total: Mapping[str, int] = self.nodes.total()
+        """What all nodes offer."""
+        self.plugins: list[Plugin] = []
+        self.findings: list[Finding] = []
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+        self.conditions: dict[str, Condition] = {}
+        """By job: the condition that the gang plugin gives it."""
+        self.touched: dict[str, Job] = {}
+        """Jobs that this session changed."""
+        self.refusals: dict[str, Refusal] = {}
+        """By job or task: why it was refused before any node was looked at."""
+        self.unfit: dict[str, dict[str, Unfit | Refusal]] = {}
+        """By job, by task: why no node takes it."""
+        self.had_room: set[str] = set()
+        """Tasks that found room, which they lost again because their gang did not."""
+        self.picks_nodes = False
+        self._journal: dict[str, tuple[Task, int, str]] = {}
+        self._phases: dict[str, str] = {}
+        self._evaluations: dict[TaskShape, Evaluation] = {}
+        self._tie_order = None if seed is None else np.random.default_rng(seed).permutation(len(self.nodes))
+        self._open_columns()
+        self._open_queues()
+
+    # --- opening
+
+    def _open_columns(self) -> None:
+        state, nodes = self.state, self.nodes
+        self._saved = {name: getattr(nodes, name).copy() for name in ("used", "releasing", "viewed", "scored")}
+        nodes.changed.clear()
+        nodes.future = bool(nodes.releasing.any())
+        needed = bool(state.selecting) or bool(state.spreaders)
+        self.neighbours = Neighbours(
+            nodes,
+            state.placements,
+            state.classes,
+            Namespaces(state.namespaces),
+            [task for task in state.selecting.values() if task.spec.carries_terms and task.node],
+            needed,
+        )
+        selected = frozenset(self._selected_labels()) if needed else None
+        self.shapes = ShapeTable(self.axis, state.classes, selected, nodes.holds_images)
+
+    def _selected_labels(self) -> set[str]:
+        """Label keys that any selector in the cluster names."""
+        specs = {task.spec for task in self.state.selecting.values()}
+        terms = [t for s in specs for t in (*s.affinity, *s.anti_affinity, *(w.term for w in s.preferred_pods))]
+        return selected_keys(
+            [
+                *(t.selector for t in terms),
+                *(s.selector for spec in specs for s in spec.spread),
+                *(selector for _, selector in self.state.spreaders.values()),
+            ]
+        )
+
+    def _open_queues(self) -> None:
+        """Sums over the jobs of each queue."""
+        table, axis = self.table, self.axis
+        ordered = sorted(self.queues)
+        jobs = table.queue[: len(table)] >= 0
+        rows = table.queue[: len(table)][jobs]
+        sums = {}
+        for field in ("allocated", "pending", "elastic", "reserved"):
+            column = getattr(table, field)[:, : len(table)][:, jobs]
+            out = sums[field] = np.zeros((len(axis), len(ordered)), dtype=np.int64)
+            for r in range(len(axis)):
+                np.add.at(out[r], rows, column[r])
+        self.job_counts = np.bincount(rows, minlength=len(ordered))
+        """Jobs in each queue, by the queue's row."""
+        for row, name in enumerate(ordered):
+            queue = self.queues[name]
+            queue.figures = QueueFigures()
+            queue.allocated = self._amounts(sums["allocated"], row)
+            queue.request = self._amounts(sums["allocated"] + sums["pending"], row)
+            queue.elastic = self._amounts(sums["elastic"], row)
+            queue.inqueue = self._amounts(sums["reserved"], row)
+
+    def _amounts(self, sums: NDArray[np.int64], row: int) -> dict[str, float]:
+        return dict(self.axis.amounts(sums[:, row]))
+
+    def jobs_where(self, mask: NDArray[np.bool_]) -> list[Job]:
+        """Jobs with a group and a queue for which a mask over the job table holds, in order of creation and name."""
+        rows = np.flatnonzero(mask[: len(self.table)] & (self.table.queue[: len(self.table)] >= 0))
+        jobs = [job for row in rows if (job := self.table.jobs[row]) is not None]
+        return sorted(jobs, key=lambda job: job.order)
+
+    def waiting_jobs(self) -> list[Job]:
+        """Jobs that have tasks that wait, or that wait themselves to be admitted."""
+        return self.jobs_where(self.table.waiting)
+
+    # --- tasks come and go
+
+    def statement(self) -> Statement:
+        """A new, empty statement."""
+        return Statement(self)
+
+    def _note(self, task: Task) -> Job:
+        if task.key not in self._journal:
+            self._journal[task.key] = (task, task.status, task.node)
+        job = self.state.jobs[task.group]
+        self.touched[job.key] = job
+        return job
+
+    def _view(self, task: Task, row: int, by: int) -> None:
+        """A task enters (1) or leaves (-1) the view of a node."""
+        nodes, shape = self.nodes, self._shape(task)
+        nodes.viewed[:, row] += by * shape.request
+        nodes.scored[0, row] += by * task.spec.scored_cpu
+        nodes.scored[1, row] += by * task.spec.scored_memory
+        self.state.placements.node[task.row] = row if by > 0 else -1
+        if self.neighbours.needed:
+            self.neighbours.placed(task, row, by)
+        nodes.changed.append(row)
+
+    def _charge(self, job: Job, task: Task, row: int, by: int) -> None:
+        """A task counts (1) or no longer counts (-1) for its queue; the plugins hear of it."""
+        add(self.queues[job.queue].allocated, task.spec.requests, by)
+        self._tell(self._on_allocate if by > 0 else self._on_deallocate, task, row)
+
+    def place(self, task: Task, row: int, to: int) -> None:
+        """Put a waiting task on a node, ALLOCATED or PIPELINED. Statements do this; plugins do not."""
+        job = self._note(task)
+        job.move(task, to)
+        task.node = self.nodes.names[row]
+        self._take(task, row, to, 1)
+        self._view(task, row, 1)
+        self._charge(job, task, row, 1)
+
+    def displace(self, task: Task, row: int) -> None:
+        """Undo `place`."""
+        job = self._note(task)
+        self._take(task, row, task.status, -1)
+        job.move(task, status.PENDING)
+        task.node = ""
+        self._view(task, row, -1)
+        self._charge(job, task, row, -1)
+
+    def release(self, task: Task, row: int) -> None:
+        """Evict a task from its node: what it holds becomes room that is being freed."""
+        job = self._note(task)
+        job.move(task, status.RELEASING)
+        self.nodes.releasing[:, row] += self._shape(task).request
+        self.nodes.future = True
+        self._view(task, row, -1)
+        self._charge(job, task, row, -1)
+
+    def restore(self, task: Task, row: int, to: int) -> None:
+        """Undo `release`; the task is again what it was."""
+        job = self._note(task)
+        job.move(task, to)
+        self.nodes.releasing[:, row] -= self._shape(task).request
+        self._view(task, row, 1)
+        self._charge(job, task, row, 1)
+
+    def _take(self, task: Task, row: int, to: int, by: int) -> None:
+        nodes, request = self.nodes, self._shape(task).request
+        if to == status.PIPELINED:
+            nodes.pipelined[:, row] += by * request
+            nodes.future = True
+        else:
+            nodes.used[:, row] += by * request
+
+    def _shape(self, task: Task) -> TaskShape:
+        shape = task.shape
+        if shape is None:
+            self._journal.setdefault(task.key, (task, task.status, task.node))
+            self.shapes.assign((task,))
+            shape = task.shape
+        assert isinstance(shape, TaskShape)
+        return shape
+
+    def bind(self, task: Task) -> None:
+        """A placed task starts: into the plan with it."""
+        self.state.jobs[task.group].move(task, status.BINDING)
+        self.binds.append(Bind(task.key, task.node))
+
+    def note_eviction(self, task: Task, action: str) -> None:
+        """An eviction is decided: into the plan with it."""
+        self.evictions.append(Eviction(task.key, task.node, task.evicted_for, action))
+
+    def allocate_at_once(self, task: Task, row: int) -> None:
+        """Place a task without a statement; if its job is ready then, all its placed tasks start."""
+        self.place(task, row, status.ALLOCATED)
+        job = self.state.jobs[task.group]
+        if self.job_ready(job):
+            for other in sorted(job.tasks.values(), key=lambda t: t.order):
+                if other.status == status.ALLOCATED:
+                    self.bind(other)
+
+    def admit(self, job: Job) -> None:
+        """A pending job is admitted: it may be given room from now on."""
+        self._phases.setdefault(job.key, job.phase)
+        job.phase = INQUEUE
+        self.touched[job.key] = job
+
+    # --- nodes for tasks
+
+    def evaluation(self, task: Task) -> Evaluation:
+        """The nodes as they stand for tasks like this one."""
+        shape = self._shape(task)
+        known = self._evaluations.get(shape)
+        if known is None:
+            if len(self._evaluations) >= EVALUATIONS_KEPT:
+                self._evaluations.pop(next(iter(self._evaluations)))
+            known = self._evaluations[shape] = Evaluation(self, shape)
+        return known
+
+    def pick(self, shape: TaskShape, nodes: NodeRows, scores: NDArray[np.float64]) -> int:
+        """Index of the node to take among scored candidates: what a plugin says, else the best, ties as configured."""
+        for plugin, choose in self.walk("best_node"):
+            index = int(self._ask("best_node", plugin, choose, shape, nodes, scores))
+            if 0 <= index < len(nodes):
+                return index
+        if self._tie_order is None or nodes.rows is None:
+            return kernels.best(scores)
+        equals = np.flatnonzero(scores == scores.max())
+        return int(equals[self._tie_order[nodes.rows[equals]].argmin()])
+
+    # --- plugins
+
+    def open_plugins(self, plugins: Sequence[Plugin]) -> None:
+        """Let the plugins register, in order."""
+        self.plugins = list(plugins)
+        for plugin in plugins:
+            self._ask("on_session_open", plugin.name, plugin.on_session_open, self)
+        self.picks_nodes = bool(self.tiers_of("best_node")) or self._tie_order is not None
+
+    def close_plugins(self) -> None:
+        """Let the plugins add what they have to say about the outcome."""
+        for plugin in self.plugins:
+            self._ask("on_session_close", plugin.name, plugin.on_session_close, self)
+
+    # --- closing
+
+    def put_back(self) -> None:
+        """Make the state again what it was when the session opened."""
+        for name, column in self._saved.items():
+            setattr(self.nodes, name, column)
+        self.nodes.pipelined[:] = 0
+        self.nodes.changed.clear()
+        row_of, placements = self.nodes.row_of, self.state.placements
+        for task, before, node in self._journal.values():
+            job = self.state.jobs.get(task.group)
+            if task.status != before and job is not None:
+                job.move(task, before)
+            task.node, task.shape, task.evicted_for = node, None, ""
+            held = bool(node) and before not in status.ENDED
+            placements.node[task.row] = row_of.get(node, -1) if held else -1
+        for job, phase in ((self.state.jobs[key], phase) for key, phase in self._phases.items()):
+            job.phase = phase

@@ -1,0 +1,359 @@
+"""The cluster as the scheduler knows it.
+
+It changes by `apply(event)` alone, and is a function of the objects seen last: whatever the order in which objects
+arrive, and however often, the state is the same. A session works on this very state and undoes everything when it
+closes, so no copy of the cluster is made for a cycle.
+
+An object that cannot be read is left out and named in `problems`; it never stops the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kilauea.api import core, scheduling, wellknown
+from kilauea.api.meta import Object
+from kilauea.api.selectors import Selector, selector_of
+from kilauea.engine.events import Changed, Event, Gone, Relisted, key_of
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job, JobTable
+from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
+from kilauea.engine.model.placements import LabelClasses, Placements
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import ResourceAxis
+from kilauea.engine.model.tasks import SpecTable, Task, task_of
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An object that is left out, and why."""
+
+    kind: str
+    key: str
+    message: str
+
+
+class ClusterState:
+    """Nodes, tasks, jobs, queues and what they refer to.
+
+    Attributes are for reading; only `apply` and a session change them.
+    """
+
+    def __init__(
+        self,
+        *,
+        default_queue: str = wellknown.DEFAULT_QUEUE,
+        scheduler_names: Iterable[str] = wellknown.SCHEDULER_NAMES,
+    ) -> None:
+        self.default_queue = default_queue
+        self.scheduler_names = frozenset(scheduler_names)
+        self.axis = ResourceAxis()
+        self.tasks: dict[str, Task] = {}
+        self.jobs: dict[str, Job] = {}
+        self.job_table = JobTable(self.axis)
+        self.queues: dict[str, Queue] = {}
+        self.priority_classes: dict[str, scheduling.PriorityClass] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.spreaders: dict[tuple[str, str], tuple[str, Selector | None]] = {}
+        """Services and workloads, by kind and key: namespace, and the selector that spreads their pods softly."""
+        self.quotas: dict[str, core.ResourceQuota] = {}
+        self.budgets: dict[str, scheduling.PodDisruptionBudget] = {}
+        self.problems: dict[tuple[str, str], Problem] = {}
+        self.classes = LabelClasses()
+        self.placements = Placements()
+        self.selecting: dict[str, Task] = {}
+        """Tasks whose placement depends on other pods' labels, or that attract or repel others."""
+        self.unplaced: dict[str, Task] = {}
+        """Tasks without a node."""
+        self.with_ports: dict[str, Task] = {}
+        """Tasks that take ports of their node."""
+        self._facts: dict[str, NodeFacts] = {}
+        self._on_node: dict[str, dict[str, Task]] = {}
+        self._nodes = NodeTable([], self.axis)
+        self._nodes_stale = False
+        self._specs = SpecTable()
+        self._versions: dict[tuple[str, str], int] = {}
+        self._dirty: set[int] = set()
+        self._queues_stale = True
+        self._handlers: dict[str, tuple[Callable[[Any], None], Callable[[str], None]]] = {
+            "Pod": (self._set_pod, self._drop_pod),
+            "Node": (self._set_node, self._drop_node),
+            "PodGroup": (self._set_group, self._drop_group),
+            "Queue": (self._set_queue, self._drop_queue),
+            "PriorityClass": (self._set_class, self._drop_class),
+            "Namespace": (self._set_namespace, lambda key: void(self.namespaces.pop(key, None))),
+            "ResourceQuota": (self._set_quota, lambda key: void(self.quotas.pop(key, None))),
+            "PodDisruptionBudget": (self._set_budget, lambda key: void(self.budgets.pop(key, None))),
+            **{
+                kind: (self._set_spreader, lambda key, kind=kind: void(self.spreaders.pop((kind, key), None)))
+                for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
+            },
+        }
+
+    # --- events
+
+    def apply(self, event: Event) -> None:
+        """Take in what happened. Unknown kinds are ignored; objects that cannot be read become `problems`."""
+        match event:
+            case Changed(obj):
+                self._change(obj)
+            case Gone(kind, key):
+                self._remove(kind, key)
+            case Relisted(kind, objects):
+                present = {key_of(obj) for obj in objects}
+                for key in self._keys(kind):
+                    if key not in present:
+                        self._remove(kind, key)
+                for obj in objects:
+                    self._versions.pop((kind, key_of(obj)), None)
+                    self._change(obj)
+
+    def _change(self, obj: Object) -> None:
+        handler = self._handlers.get(obj.kind)
+        if handler is None:
+            return
+        key = (obj.kind, key_of(obj))
+        version = obj.metadata.resource_version or ""
+        if version.isdigit():
+            if int(version) < self._versions.get(key, -1):
+                return
+            self._versions[key] = int(version)
+        self.problems.pop(key, None)
+        try:
+            handler[0](obj)
+        except ValueError as error:
+            handler[1](key[1])
+            self.problems[key] = Problem(*key, str(error))
+
+    def _remove(self, kind: str, key: str) -> None:
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            self.problems.pop((kind, key), None)
+            self._versions.pop((kind, key), None)
+            handler[1](key)
+
+    def _keys(self, kind: str) -> list[str]:
+        tables: dict[str, Iterable[str]] = {
+            "Pod": self.tasks,
+            "Node": self._facts,
+            "PodGroup": [key for key, job in self.jobs.items() if job.group],
+            "Queue": self.queues,
+            "PriorityClass": self.priority_classes,
+            "Namespace": self.namespaces,
+            "ResourceQuota": self.quotas,
+            "PodDisruptionBudget": self.budgets,
+        }
+        known = tables.get(kind, [key for of, key in self.spreaders if of == kind])
+        return [*known, *(key for of, key in self.problems if of == kind)]
+
+    # --- pods
+
+    def _set_pod(self, pod: core.Pod) -> None:
+        task = task_of(pod, self._specs)
+        self._drop_pod(task.key)
+        ours = (pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0]) in self.scheduler_names
+        if not ours and not task.node:
+            return
+        self.axis.admit(task.spec.requests)
+        self.tasks[task.key] = task
+        task.label_class = self.classes.id_of(task.namespace, pod.labels)
+        held = bool(task.node) and task.status not in status.ENDED
+        row = self._nodes.row_of.get(task.node, -1) if held and not self._nodes_stale else -1
+        task.row = self.placements.admit(task.label_class, row, task.status == status.RELEASING)
+        if task.spec.selects_pods:
+            self.selecting[task.key] = task
+        if not task.node:
+            self.unplaced[task.key] = task
+        if task.spec.ports:
+            self.with_ports[task.key] = task
+        if held:
+            self._on_node.setdefault(task.node, {})[task.key] = task
+            if row >= 0:
+                self._account(task, row, 1)
+        if task.group:
+            job = self._job(task.group)
+            job.add_task(task)
+            self._dirty.add(job.row)
+
+    def _drop_pod(self, key: str) -> None:
+        task = self.tasks.pop(key, None)
+        if task is None:
+            return
+        self.selecting.pop(key, None)
+        self.with_ports.pop(key, None)
+        self.unplaced.pop(key, None)
+        on_node = self._on_node.get(task.node, {})
+        if on_node.pop(key, None) is not None:
+            row = int(self.placements.node[task.row])
+            if row >= 0 and not self._nodes_stale:
+                self._account(task, row, -1)
+            if not on_node:
+                del self._on_node[task.node]
+        self.placements.release(task.row)
+        if task.group:
+            job = self.jobs[task.group]
+            job.remove_task(task)
+            self._dirty.add(job.row)
+            self._forget_if_empty(job)
+
+    def _account(self, task: Task, row: int, sign: int) -> None:
+        nodes = self._nodes
+        nodes.widen()
+        spec = task.spec
+        request = sign * self.axis.vector(spec.requests)
+        nodes.used[:, row] += request
+        nodes.viewed[:, row] += request
+        nodes.scored[0, row] += sign * spec.scored_cpu
+        nodes.scored[1, row] += sign * spec.scored_memory
+        if task.status == status.RELEASING:
+            nodes.releasing[:, row] += request
+
+    # --- nodes
+
+    def _set_node(self, node: core.Node) -> None:
+        facts = facts_of(node)
+        if self._facts.get(facts.name) != facts:
+            self._facts[facts.name] = facts
+            self._nodes_stale = True
+
+    def _drop_node(self, name: str) -> None:
+        if self._facts.pop(name, None) is not None:
+            self._nodes_stale = True
+
+    def _rebuild_nodes(self) -> None:
+        nodes = self._nodes = NodeTable(list(self._facts.values()), self.axis)
+        self._nodes_stale = False
+        self.placements.node[:] = -1
+        held = [(task, row) for name, row in nodes.row_of.items() for task in self._on_node.get(name, {}).values()]
+        if not held:
+            return
+        numbers: dict[int, int] = {}
+        specs = [task.spec for task, _ in held]
+        which = np.array([numbers.setdefault(id(spec), len(numbers)) for spec in specs])
+        distinct = list({id(spec): spec for spec in specs}.values())
+        requests = np.array([self.axis.vector(spec.requests) for spec in distinct]).T
+        scored = np.array([(spec.scored_cpu, spec.scored_memory) for spec in distinct], dtype=np.int64).T
+        rows = np.array([row for _, row in held])
+        releasing = np.array([task.status == status.RELEASING for task, _ in held])
+        self.placements.node[[task.row for task, _ in held]] = rows
+        for r in range(len(self.axis)):
+            np.add.at(nodes.used[r], rows, requests[r, which])
+            np.add.at(nodes.releasing[r], rows[releasing], requests[r, which[releasing]])
+        nodes.viewed[:] = nodes.used
+        for r in range(2):
+            np.add.at(nodes.scored[r], rows, scored[r, which])
+
+    # --- groups, queues and the rest
+
+    def _job(self, key: str) -> Job:
+        job = self.jobs.get(key)
+        if job is None:
+            job = self.jobs[key] = Job(key)
+            self.job_table.admit(job)
+        return job
+
+    def _forget_if_empty(self, job: Job) -> None:
+        if not job.group and not job.tasks:
+            del self.jobs[job.key]
+            self.job_table.release(job)
+
+    def _set_group(self, group: scheduling.PodGroup) -> None:
+        job = self._job(group.key)
+        try:
+            job.set_group(group, self.default_queue)
+        finally:
+            self._dirty.add(job.row)
+        self.axis.admit(job.min_resources or ())
+
+    def _drop_group(self, key: str) -> None:
+        job = self.jobs.get(key)
+        if job is not None:
+            job.clear_group()
+            self._dirty.add(job.row)
+            self._forget_if_empty(job)
+
+    def _set_queue(self, obj: scheduling.Queue) -> None:
+        self.queues[obj.name] = Queue(obj)
+        self._queues_stale = True
+
+    def _drop_queue(self, name: str) -> None:
+        self.queues.pop(name, None)
+        self._queues_stale = True
+
+    def _set_class(self, obj: scheduling.PriorityClass) -> None:
+        self.priority_classes[obj.name] = obj
+        self._queues_stale = True
+
+    def _drop_class(self, name: str) -> None:
+        self.priority_classes.pop(name, None)
+        self._queues_stale = True
+
+    def _set_namespace(self, obj: core.Namespace) -> None:
+        self.namespaces[obj.name] = obj.labels
+
+    def _set_quota(self, obj: core.ResourceQuota) -> None:
+        self.quotas[obj.key] = obj
+
+    def _set_budget(self, obj: scheduling.PodDisruptionBudget) -> None:
+        self.budgets[obj.key] = obj
+
+    def _set_spreader(self, obj: core.Service | core.Workload | core.ReplicationController) -> None:
+        selector: Selector | None = None
+        if isinstance(obj, core.Workload):
+            selector = selector_of(obj.spec.selector) if obj.spec else None
+        elif obj.spec and obj.spec.selector:
+            selector = selector_of(core.LabelSelector(match_labels=obj.spec.selector))
+        self.spreaders[(obj.kind, obj.key)] = (obj.namespace, selector)
+
+    # --- what a session starts from
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes, with every task accounted for."""
+        if self._nodes_stale:
+            self._rebuild_nodes()
+        self._nodes.widen()
+        return self._nodes
+
+    def settle(self) -> None:
+        """Bring everything up to date that is derived: nodes, priorities, the job table."""
+        _ = self.nodes
+        self._compact_classes()
+        if self._queues_stale:
+            for row, name in enumerate(sorted(self.queues)):
+                self.queues[name].row = row
+            self._dirty.update(job.row for job in self.jobs.values())
+            self._queues_stale = False
+        rows = sorted(self._dirty)
+        for row in rows:
+            job = self.job_table.jobs[row]
+            if job is not None:
+                job.priority = self.priority_of(job.priority_class)
+        self.job_table.refresh(rows, {name: queue.row for name, queue in self.queues.items()})
+        self._dirty.clear()
+
+    def priority_of(self, name: str) -> int:
+        """Value of a priority class; of an empty or unknown name, that of the global default class, or 0."""
+        known = self.priority_classes.get(name)
+        if known is not None:
+            return known.value
+        if name in wellknown.SYSTEM_CLASSES:
+            return wellknown.SYSTEM_CLASSES[name]
+        return max((c.value for c in self.priority_classes.values() if c.global_default), default=0)
+
+    def _compact_classes(self) -> None:
+        """Forget label classes that no pod has any more, once they are the greater part."""
+        if len(self.classes) <= 2 * len(self.tasks) + 1024:
+            return
+        old, self.classes = self.classes, LabelClasses()
+        for task in self.tasks.values():
+            task.label_class = self.classes.id_of(*old.get(task.label_class))
+            self.placements.label_class[task.row] = task.label_class
+
+
+def void(_: object) -> None:
+    """Drop a value."""

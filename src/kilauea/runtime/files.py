@@ -1,0 +1,66 @@
+"""Reading objects from files, folders and standard input."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kilauea.api.decode import Decoded, ObjectError, decode
+
+SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+
+
+class SourceError(Exception):
+    """A source that cannot be read at all."""
+
+
+def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Decoded:
+    """Decode all sources in order.
+
+    Args:
+        paths: files, folders (all their `.yaml`, `.yml`, `.json` files, also gzipped, in the order of their names), or
+            `-` for standard input.
+        note: is told the name of each source before it is read.
+
+    Raises:
+        SourceError: a path cannot be read.
+    """
+    whole = Decoded()
+    for path in paths:
+        for source in _files_of(path):
+            note(source)
+            one = decode(_bytes_of(source), "standard input" if source == "-" else source)
+            whole.objects.extend(one.objects)
+            whole.errors.extend(one.errors)
+            whole.skipped.update(one.skipped)
+    return whole
+
+
+def _files_of(path: str) -> list[str]:
+    folder = Path(path)
+    if path == "-" or not folder.is_dir():
+        return [path]
+    found = sorted(f for f in folder.rglob("*") if f.is_file() and _is_manifest(f))
+    if not found:
+        raise SourceError(f"{path}: no {', '.join(SUFFIXES)} file in this folder")
+    return [str(f) for f in found]
+
+
+def _is_manifest(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    return name.endswith(SUFFIXES) and not name.startswith(".")
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise SourceError(f"{path}: {reason}") from error
+
+
+__all__ = ["Decoded", "ObjectError", "SourceError", "read_sources"]

@@ -1,0 +1,132 @@
+"""From sources to a plan: read, fill in what an API server would, build the state, decide, and repeat if asked to."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kilauea.api import wellknown
+from kilauea.api.core import Pod
+from kilauea.api.yamltext import load_yaml
+from kilauea.api.defaults import fill_in
+from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
+from kilauea.api.times import parse_time
+from kilauea.api.validate import check
+from kilauea.engine.actions import ACTIONS
+from kilauea.engine.conf import SchedulerConf, parse_conf
+from kilauea.engine.cycle import cycle, default_conf
+from kilauea.engine.events import Changed, key_of
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.files import SourceError, read_sources
+from kilauea.simulator.instant import events_after
+
+
+@dataclass
+class Cluster:
+    """Objects that were read, and what was found wrong on the way."""
+
+    objects: list[Object] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    newest: int = 0
+    """The newest time in the objects, in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A plan, the state that it is about, and how long it took."""
+
+    plan: Plan
+    state: ClusterState
+    cycle_seconds: float
+
+
+def read_conf(path: str | None) -> SchedulerConf:
+    """The scheduler configuration in a file; the built-in one without a path.
+
+    Raises:
+        SourceError: the file cannot be read, or is no YAML.
+        ConfError: it is no usable configuration.
+    """
+    if path is None:
+        return default_conf()
+    try:
+        with open(path, "rb") as file:
+            document = load_yaml(file.read())
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise SourceError(f"{path}: {error}") from error
+    return parse_conf(document, PLUGINS, ACTIONS)
+
+
+def read_cluster(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Cluster:
+    """Read objects and fill in what an API server would have.
+
+    Objects that cannot be used are left out and named in the warnings.
+
+    Raises:
+        SourceError: a path cannot be read.
+    """
+    decoded = read_sources(paths, note)
+    cluster = Cluster(warnings=[str(error) for error in decoded.errors])
+    known: dict[tuple[str, str], Object] = {}
+    repeated: Counter[tuple[str, str]] = Counter()
+    for obj in decoded.objects:
+        errors = check(obj)
+        if errors:
+            cluster.warnings.extend(f"{obj.kind} {key_of(obj)}: {error}; left out" for error in errors)
+            continue
+        key = (obj.kind, key_of(obj))
+        repeated[key] += key in known
+        known[key] = obj
+    for (kind, name), times in repeated.items():
+        if times:
+            cluster.warnings.append(f"{kind} {name}: given {times + 1} times; the last one counts")
+    for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
+        known.setdefault(("Queue", name), built_in_queue(name))
+    cluster.objects = list(known.values())
+    cluster.warnings.extend(fill_in(cluster.objects))
+    cluster.newest = newest(cluster.objects)
+    return cluster
+
+
+def built_in_queue(name: str) -> Queue:
+    """A queue as the scheduler makes it at its first start."""
+    spec = QueueSpec(weight=1, reclaimable=name != wellknown.ROOT_QUEUE)
+    return Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
+
+
+def newest(objects: Iterable[Object]) -> int:
+    """The newest creation time, in microseconds since 1970; 0 if there is none."""
+    times = {obj.metadata.creation_timestamp for obj in objects}
+    return max((parse_time(text) for text in times if text), default=0)
+
+
+def build_state(objects: Iterable[Object]) -> ClusterState:
+    """The state of a cluster with these objects."""
+    state = ClusterState()
+    for obj in objects:
+        state.apply(Changed(obj))
+    return state
+
+
+def plan_cycles(cluster: Cluster, conf: SchedulerConf, now: int, seed: int | None, cycles: int) -> Result:
+    """The plan of the last of some cycles; between them pods that were bound run, and evicted ones are gone."""
+    state = build_state(cluster.objects)
+    cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
+    pods = {obj.key: obj for obj in cluster.objects if isinstance(obj, Pod)} if cycles > 1 else {}
+    groups = {obj.key: obj for obj in cluster.objects if obj.kind == "PodGroup"} if cycles > 1 else {}
+    seconds = 0.0
+    for number in range(cycles):
+        started = time.perf_counter()
+        plan = cycle(state, conf, now, seed)
+        seconds = time.perf_counter() - started
+        if number + 1 < cycles:
+            for event in events_after(plan, pods, groups):
+                state.apply(event)
+    return Result(plan, state, seconds)

@@ -1,0 +1,1 @@
+"""Clusters that do not exist: what would happen after a plan."""

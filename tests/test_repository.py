@@ -1,0 +1,210 @@
+"""Tests on the repository itself: sizes, docstrings, pinned requirements, and words that do not belong in it.
+
+They look at the working tree: files that git tracks, and new ones that it does not ignore.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGINS = "src/kilauea/engine/plugins/"
+MAX_FILE_LINES = 800
+MAX_FUNCTION_LINES = 80
+PLUGIN_HEADINGS = ["What", "Why", "Arguments", "Example", "Difference from the original"]
+
+# Written in pieces, so that this file does not hold the words that it looks for.
+PACKAGE_HOSTS = [
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("anaconda", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("yarnpkg", "com"),
+        ("crates", "io"),
+        ("rubygems", "org"),
+        ("proxy.golang", "org"),
+        ("sum.golang", "org"),
+        ("maven", "org"),
+    )
+]
+MACHINE_PATHS = [
+    re.compile(r"(?<![\w.~-])" + "/" + folder) for folder in ("work/", "tmp/v/", "opt/" + "wheels", r"root/\.pyenv")
+]
+UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
+REQUIREMENT_OPTIONS = ("--index-url", "--extra-index-url", "--trusted-host", "--find-links", "-i ", "-f ")
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def repository_files() -> tuple[str, ...]:
+    """Paths, relative to the root, of all files that are or would be tracked and exist."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    return tuple(sorted(path for path in set(listing.split("\0")) if path and (ROOT / path).is_file()))
+
+
+def text_of(path: str) -> str | None:
+    """The text of a file, or None for a binary one."""
+    content = (ROOT / path).read_bytes()
+    try:
+        return None if b"\0" in content else content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def text_lines() -> Iterator[tuple[str, str]]:
+    """`path:line number` and the line, for all lines of all text files."""
+    for path in repository_files():
+        for number, line in enumerate((text_of(path) or "").splitlines(), start=1):
+            yield f"{path}:{number}", line
+
+
+def source_files() -> list[str]:
+    """All Python files under src."""
+    return [path for path in repository_files() if path.startswith("src/") and path.endswith(".py")]
+
+
+def syntax_tree(path: str) -> ast.Module:
+    """A source file, parsed."""
+    return ast.parse((ROOT / path).read_bytes(), filename=path)
+
+
+def is_plugin(path: str) -> bool:
+    """Whether a file is a plugin: `NAME.py` or `NAME/__init__.py` in the plugins folder."""
+    if not path.startswith(PLUGINS):
+        return False
+    parts = path.removeprefix(PLUGINS).removesuffix(".py").split("/")
+    return parts[0] != "__init__" and parts[1:] in ([], ["__init__"])
+
+
+def plugin_sections(docstring: str) -> list[tuple[str, str]]:
+    """The headings `Heading:` at the margin that are among the five, each with the text below it."""
+    sections: list[tuple[str, list[str]]] = []
+    for line in docstring.splitlines():
+        if line.endswith(":") and line[:-1] in PLUGIN_HEADINGS:
+            sections.append((line[:-1], []))
+        elif sections:
+            sections[-1][1].append(line)
+    return [(heading, "\n".join(lines).strip()) for heading, lines in sections]
+
+
+def plugin_complaint(docstring: str) -> str | None:
+    """What is wrong with the sections of a plugin's docstring."""
+    sections = plugin_sections(docstring)
+    headings = [heading for heading, _ in sections]
+    if headings != PLUGIN_HEADINGS:
+        return f"headings are {headings}, expected {PLUGIN_HEADINGS}, each on its own line with a colon"
+    empty = [heading for heading, text in sections if not text]
+    return f"nothing stands under {empty}" if empty else None
+
+
+def requirement_files() -> list[str]:
+    """The files in requirements/."""
+    return [path for path in repository_files() if path.startswith("requirements/")]
+
+
+def requirements_in(path: str) -> list[str]:
+    """The requirements of a file, each joined to one line, without comments and options."""
+    text = (text_of(path) or "").replace("\\\n", " ")
+    lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("-")]
+
+
+def test_no_file_names_a_package_host() -> None:
+    """Where packages come from is the business of the machine that installs them."""
+    assert [at for at, line in text_lines() if any(host in line.lower() for host in PACKAGE_HOSTS)] == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    assert [at for at, line in text_lines() if any(path.search(line) for path in MACHINE_PATHS)] == []
+
+
+def test_source_has_no_unfinished_marks() -> None:
+    assert [at for at, line in text_lines() if at.startswith("src/") and UNFINISHED.search(line)] == []
+
+
+def test_every_module_has_a_docstring() -> None:
+    assert [path for path in source_files() if not ast.get_docstring(syntax_tree(path))] == []
+
+
+def test_no_source_file_is_too_long() -> None:
+    lengths = {path: len((text_of(path) or "").splitlines()) for path in source_files()}
+    assert {path: length for path, length in lengths.items() if length > MAX_FILE_LINES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    too_long = {}
+    for path in source_files():
+        for node in ast.walk(syntax_tree(path)):
+            if isinstance(node, FunctionNode):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > MAX_FUNCTION_LINES:
+                    too_long[f"{path}:{node.lineno} {node.name}"] = length
+    assert too_long == {}
+
+
+def test_every_plugin_docstring_has_the_five_sections() -> None:
+    """The documentation page of a plugin is built from them."""
+    docstrings = {path: ast.get_docstring(syntax_tree(path)) or "" for path in source_files() if is_plugin(path)}
+    complaints = {path: plugin_complaint(docstring) for path, docstring in docstrings.items()}
+    assert {path: complaint for path, complaint in complaints.items() if complaint} == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("src/kilauea/engine/plugins/gang.py", True),
+        ("src/kilauea/engine/plugins/predicates/__init__.py", True),
+        ("src/kilauea/engine/plugins/predicates/taints.py", False),
+        ("src/kilauea/engine/plugins/__init__.py", False),
+        ("src/kilauea/engine/plugin.py", False),
+    ],
+)
+def test_which_files_are_plugins(path: str, expected: bool) -> None:
+    assert is_plugin(path) is expected
+
+
+def test_plugin_sections_are_checked_for_presence_order_and_content() -> None:
+    complete = "Summary.\n\n" + "\n\n".join(f"{heading}:\n    text" for heading in PLUGIN_HEADINGS)
+    assert plugin_complaint(complete) is None
+    assert plugin_complaint(complete.replace("Why:", "Because:")) is not None
+    swapped = complete.replace("What:", "Swap:").replace("Why:", "What:").replace("Swap:", "Why:")
+    assert plugin_complaint(swapped) is not None
+    assert plugin_complaint(complete.removesuffix("text")) == "nothing stands under ['Difference from the original']"
+
+
+def test_pinned_requirements_have_versions_and_hashes() -> None:
+    pinned = [path for path in requirement_files() if path.endswith(".txt")]
+    assert pinned == ["requirements/dev.txt", "requirements/runtime.txt"]
+    one_pin = re.compile(r"[a-z0-9][a-z0-9.-]*==[^\s;]+( ;[^-]+)?(\s+--hash=sha256:[0-9a-f]{64})+")
+    for path in pinned:
+        assert requirements_in(path)
+        assert [line for line in requirements_in(path) if not one_pin.fullmatch(line)] == []
+
+
+def test_requirement_files_hold_no_addresses() -> None:
+    for path in requirement_files():
+        text = text_of(path) or ""
+        assert "://" not in text
+        assert [line for line in text.splitlines() if line.startswith(REQUIREMENT_OPTIONS)] == []
+
+
+def test_requirements_agree_with_the_package_metadata() -> None:
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert requirements_in("requirements/runtime.in") == metadata["project"]["dependencies"]
+    assert set(requirements_in("requirements/runtime.txt")) <= set(requirements_in("requirements/dev.txt"))

@@ -1,4 +1,4 @@
-"""The core kinds that the engine reads: Node, Pod, Namespace, ResourceQuota, and the kinds whose selectors spread pods."""
+"""The core kinds that the engine reads: Node, Pod, Namespace, ResourceQuota, and kinds whose selectors spread pods."""
 
 from __future__ import annotations
 
@@ -188,6 +188,12 @@ class Volume(Wire):
     image: ImageVolumeSource | None = None
 
 
+class PodResourceClaim(Wire):
+    """A device that a pod asks for by claim."""
+
+    name: str = ""
+
+
 class PodSpec(Wire):
     """`spec` of a pod, the part that scheduling reads."""
 
@@ -206,6 +212,7 @@ class PodSpec(Wire):
     scheduling_gates: list[SchedulingGate] | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
 
 
 class PodCondition(Wire):

@@ -197,10 +197,7 @@ class _Reader:
         try:
             header: _Header = form.convert(part, _Header)
         except _FAILURES as error:
-            if place.faults:
-                self.reject_faults(form, part, place, place.kind)
-            else:
-                self.reject(form, part, place, place.kind, error)
+            self.reject(form, part, place, place.kind, error)
             return
         kind, api_version = header.kind or place.kind, header.api_version or place.api_version
         if kind.endswith("List") and self.take_list(form, part, place, kind, api_version):
@@ -273,7 +270,10 @@ class _Reader:
                 self.take(form, item, place.inside((*path, number), kind, api_version))
 
     def reject(self, form: _Form, part: Any, place: _Place, kind: str, error: Exception) -> None:
-        """Report a part that could not be typed."""
+        """Report a part that could not be typed; faults in its text are the likely reason."""
+        if place.faults:
+            self.reject_faults(form, part, place, kind)
+            return
         try:
             tree = form.tree(part)
         except _FAILURES:
@@ -384,9 +384,9 @@ def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
 # --- YAML text
 
 
-def _read_yaml(reader: _Reader, data: bytes, at: int, first: int) -> None:
+def _read_yaml(reader: _Reader, data: bytes, at: int, number: int) -> None:
     """Read the rest of a source, from an offset, as YAML."""
-    for number, part in enumerate(read_documents(data[at:], position(data, at)[0]), first):
+    for part in read_documents(data[at:], position(data, at)[0]):
         if isinstance(part, TextError):
             reader.complain_at(number, *part)
             if reader.text_errors >= MAX_TEXT_ERRORS:
@@ -395,6 +395,9 @@ def _read_yaml(reader: _Reader, data: bytes, at: int, first: int) -> None:
             reader.take_elements(_TREE, part.value, _Place(number, faults=part.faults), ())
         elif part.value is not None or part.faults:
             reader.take(_TREE, part.value, _Place(number, faults=part.faults))
+        else:
+            continue
+        number += 1
 
 
 # --- the whole

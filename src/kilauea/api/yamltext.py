@@ -326,3 +326,24 @@ def read_documents(data: bytes, first_line: int = 1) -> Iterator[YamlDocument | 
             else:
                 yield part
         at += size
+
+
+def load_yaml(data: bytes) -> Any:
+    """The value of a text that is one YAML document (JSON is YAML too), such as a configuration; None if it is empty.
+
+    Raises:
+        ValueError: no YAML, a key given twice, or a second document; the text names line and column.
+    """
+    parts = list(read_documents(data.removeprefix(b"\xef\xbb\xbf")))
+    for part in parts:
+        if isinstance(part, TextError):
+            raise ValueError(f"line {part.line}, column {part.column}: {part.message}")
+        for fault in part.faults:
+            where = ".".join(str(step) for step in fault.path)
+            raise ValueError(
+                f"line {fault.line}, column {fault.column}: {where}: {fault.message}".replace(": : ", ": ")
+            )
+    values = [part.value for part in parts if isinstance(part, YamlDocument) and part.value is not None]
+    if len(values) > 1:
+        raise ValueError("holds several documents: keep one of them")
+    return values[0] if values else None

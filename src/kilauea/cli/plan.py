@@ -24,11 +24,13 @@ OUTPUTS = ("table", "wide", "json", "yaml")
 @click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Show the last of this many.")
 @click.option("--now", "at", metavar="TIME", help="Time of the cycle, RFC 3339. [default: the newest in the input]")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
-@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of the plan.")
+@click.option(
+    "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of the plan."
+)
 def plan(
     paths: tuple[str, ...], scheduler_conf: str | None, cycles: int, at: str | None, seed: int | None, output: str
 ) -> None:
-    """Show what the next scheduling cycle would do with the objects in PATH.
+    r"""Show what the next scheduling cycle would do with the objects in PATH.
 
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
     files and folders add up. Between several cycles pods that were bound run at once and evicted pods are gone.

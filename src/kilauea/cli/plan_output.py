@@ -151,7 +151,9 @@ def _reason(p: Pending) -> str:
     if p.code == "GangWaiting" and ": " in message:
         message = "its gang waits: " + message.split(": ", 1)[1]
     if p.resource:
-        message += f" (asked {format_amount(p.resource, p.asked)} {p.resource}, left {format_amount(p.resource, p.left)})"
+        message += (
+            f" (asked {format_amount(p.resource, p.asked)} {p.resource}, left {format_amount(p.resource, p.left)})"
+        )
     return message
 
 

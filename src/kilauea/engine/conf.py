@@ -1,8 +1,8 @@
 """The scheduler configuration: actions, tiers of plugins with their flags and arguments, and arguments of actions.
 
-The file is Volcano's. It is read as a whole: what is wrong is collected with its place and the nearest right name, and a
-configuration with errors is never used (`ConfError`). Wrong types of single arguments and unknown keys are warnings; the
-default stays, as it does in the original.
+The file is Volcano's. It is read as a whole: what is wrong is collected with its place and the nearest right name, and
+a configuration with errors is never used (`ConfError`). Wrong types of single arguments and unknown keys are warnings;
+the default stays, as it does in the original.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ MOVED_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a configuration: where (`tiers[0].plugins[1].arguments`), what, and whether it forbids its use."""
+    """Something about a configuration: where (`tiers[0].plugins[1]`), what, and whether it forbids its use."""
 
     where: str
     message: str
@@ -188,7 +188,9 @@ class _Reader:
 
     def _read_actions(self, text: object) -> tuple[str, ...]:
         if not isinstance(text, str):
-            self._error("actions", f'expected names separated by commas, such as "enqueue, allocate", got {_kind(text)}')
+            self._error(
+                "actions", f'expected names separated by commas, such as "enqueue, allocate", got {_kind(text)}'
+            )
             return ()
         chosen = []
         for name in (part.strip() for part in text.split(",")):
@@ -216,10 +218,11 @@ class _Reader:
         return tuple(out)
 
     def _read_plugin(self, where: str, entry: object) -> PluginConf | None:
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+        name = entry.get("name") if isinstance(entry, Mapping) else None
+        if not isinstance(entry, Mapping) or not isinstance(name, str):
             self._error(where, "expected a map with a name")
             return None
-        name = ALIASES.get(entry["name"], entry["name"])
+        name = ALIASES.get(name, name)
         if name not in self._plugins:
             if name in KNOWN_ELSEWHERE:
                 self._warn(where, f"plugin {name} is not part of this version and is skipped")
@@ -319,7 +322,7 @@ _TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str:
 
 
 def _typed(value: object, wanted: type) -> Any:
-    """The value if it has the type (spec 3.3.2: numbers accept integers, booleans accept the usual words), else None."""
+    """The value if it has the type (spec 3.3.2: numbers accept integers, booleans the usual words), else None."""
     if wanted is bool:
         return value if isinstance(value, bool) else parse_bool(value) if isinstance(value, str) else None
     if isinstance(value, bool):

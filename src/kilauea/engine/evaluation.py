@@ -65,7 +65,8 @@ class Evaluation:
         self._cluster = [p for p in chosen if p.scope is Scope.CLUSTER]
         scorers: list[NodeScorer] = [s for _, s in session.walk("node_score")]
         self._scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
-        self._batch: list[NodeScorer] = [s for _, s in session.walk("batch_node_score")]
+        batch = (*session.walk("node_map"), *session.walk("batch_node_score"))
+        self._batch: list[NodeScorer] = [s for _, s in batch]
         self._seen = -1
         """How much of the table's list of changes is taken in; -1 before the first look."""
         self._unfit: tuple[int, Unfit] | None = None
@@ -106,12 +107,9 @@ class Evaluation:
         """Row of the best of the candidates, -1 if there are none."""
         if len(rows) < 2:
             return int(rows[0]) if len(rows) else -1
-        scores = self._score[rows]
-        candidates = self._nodes.select(rows)
-        for scorer in batch:
-            more = self._ask(scorer, "batch node score", candidates)
-            if more is not None:
-                scores = scores + more
+        scores, candidates = self._score[rows], self._nodes.select(rows)
+        if batch:
+            scores = scores + self._scores(batch, candidates)
         return int(rows[self._session.pick(self._shape, candidates, scores)])
 
     # --- keeping up with the nodes
@@ -122,6 +120,7 @@ class Evaluation:
             self._look_at_all()
         elif self._seen < len(changed):
             rows = np.array(sorted(set(changed[self._seen :])), dtype=np.intp)
+            # One gather brings all figures of the changed nodes; everything below works on those few columns.
             self._look_at(self._nodes.select(rows), rows)
         self._seen = len(changed)
 
@@ -135,30 +134,48 @@ class Evaluation:
                 self._possible = fit if self._possible is None else self._possible & fit
         self._now = np.empty(count)
         self._score = np.empty(count)
-        self._later = np.empty(count, dtype=bool)
+        self._later = np.zeros(count, dtype=bool)
+        self._later_any = False
         self._look_at(everything, slice(None))
 
     def _look_at(self, nodes: NodeRows, rows: NDArray[np.intp] | slice) -> None:
-        shape = self._shape
-        room = kernels.fits(nodes.used, shape.need, nodes.allocatable)
+        need = self._shape.need
+        room = kernels.fits(nodes.used, need, nodes.allocatable)
         fit = room
         if self._nodes.future:
-            fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, shape.need, nodes.allocatable)
+            fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, need, nodes.allocatable)
         if self._possible is not None:
             fit = fit & self._possible[rows]
         for predicate in self._local:
             more = self._fit(predicate, nodes)
             if more is not None:
                 fit = fit & more
-        score = np.zeros(len(nodes))
-        for scorer in self._scorers:
-            part = self._ask(scorer, "node score", nodes)
-            if part is not None:
-                score = score + part
+        score = self._scores(self._scorers, nodes)
         self._score[rows] = score
         self._now[rows] = np.where(fit & room, score, kernels.NEVER)
-        self._later[rows] = fit & ~room
-        self._later_any = self._nodes.future and bool(self._later.any())
+        if self._nodes.future:
+            self._later[rows] = fit & ~room
+            self._later_any = bool(self._later.any())
+
+    def _scores(self, scorers: list[NodeScorer], nodes: NodeRows) -> NDArray[np.float64]:
+        """(n,) sum of the scores."""
+        total: NDArray[np.float64] | None = None
+        for scorer in scorers:
+            score = asked(scorer.plugin, "node score", scorer.function, self._shape, nodes)
+            if score is not None:
+                total = score if total is None else total + score
+        if total is None:
+            return np.zeros(len(nodes))
+        if not kernels.all_finite(total):
+            self._blame(scorers, nodes)
+        return total
+
+    def _blame(self, scorers: list[NodeScorer], nodes: NodeRows) -> None:
+        """Find the plugin whose score is no number."""
+        for scorer in scorers:
+            score = scorer.function(self._shape, nodes)
+            if score is not None and not kernels.all_finite(score):
+                raise PluginFault(scorer.plugin, "node score", "a score is no finite number")
 
     def _cluster_fit(self) -> NDArray[np.bool_] | None:
         out: NDArray[np.bool_] | None = None
@@ -173,16 +190,10 @@ class Evaluation:
         return None if codes is None else codes if codes.dtype == np.bool_ else codes == 0
 
     def _codes(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[Any] | None:
-        codes = asked(predicate.plugin, "predicate", predicate.function, self._shape, nodes)
+        codes: NDArray[Any] | None = asked(predicate.plugin, "predicate", predicate.function, self._shape, nodes)
         if codes is not None and codes.dtype != np.bool_ and not np.issubdtype(codes.dtype, np.integer):
             raise PluginFault(predicate.plugin, "predicate", f"expected booleans or integers, got {codes.dtype}")
         return codes
-
-    def _ask(self, scorer: NodeScorer, point: str, nodes: NodeRows) -> NDArray[np.float64] | None:
-        scores = asked(scorer.plugin, point, scorer.function, self._shape, nodes)
-        if scores is not None and not np.isfinite(scores).all():
-            raise PluginFault(scorer.plugin, point, "a score is no finite number")
-        return scores
 
     # --- why not
 

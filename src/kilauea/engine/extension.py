@@ -11,7 +11,7 @@ Node-side points are asked about a `TaskShape` and a selection of nodes, and ans
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -129,6 +129,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "best_node": ("bestnode",),
     "node_score": ("nodeorder",),
     "batch_node_score": ("nodeorder",),
+    "node_map": ("nodeorder",),
     "hyper_node_order": ("hypernodeorder",),
     "hyper_node_gradient_for_job": ("hypernodegradient",),
     "hyper_node_gradient_for_sub_job": ("hypernodegradient",),
@@ -154,7 +155,7 @@ class ExtensionPoints:
         self._walks.pop(point, None)
 
     def tiers_of(self, point: str) -> list[list[tuple[str, Any]]]:
-        """The tiers of a point: (plugin, function) of those that registered and are switched on, empty tiers left out."""
+        """The tiers of a point: (plugin, function) of those that registered and are on, empty tiers left out."""
         walk = self._walks.get(point)
         if walk is None:
             flags, registered = FLAGS[point], self._registered[point]
@@ -190,6 +191,14 @@ class ExtensionPoints:
         """Order of the tasks of a job."""
         self.add("task_order", plugin, key)
 
+    def add_sub_job_order(self, plugin: str, key: Callable[[Any], Key]) -> None:
+        """Order of the sub-gangs of a job."""
+        self.add("sub_job_order", plugin, key)
+
+    def add_cluster_order(self, plugin: str, key: Callable[[str], Key]) -> None:
+        """Order of clusters, by name; no action of this version asks."""
+        self.add("cluster_order", plugin, key)
+
     def add_victim_queue_order(self, plugin: str, key: Callable[[Queue, Queue], Key]) -> None:
         """Order in which queues lose tasks: of (queue, queue of the claimer)."""
         self.add("victim_queue_order", plugin, key)
@@ -205,6 +214,20 @@ class ExtensionPoints:
     def task_key(self, task: Task) -> tuple[Key, ...]:
         """Sort key of a task; ties fall to the index in its name, creation time and UID."""
         return (*self._keys("task_order", task), task.order)
+
+    def sub_job_key(self, sub_job: Any) -> tuple[Key, ...]:
+        """Sort key of a sub-gang, as far as plugins tell them apart."""
+        return tuple(self._keys("sub_job_order", sub_job))
+
+    def cluster_key(self, cluster: str) -> tuple[Key, ...]:
+        """Sort key of a cluster; ties fall to its name."""
+        return (*self._keys("cluster_order", cluster), cluster)
+
+    def victim_queue_key(self, queue: Queue, claimer: Queue) -> tuple[Key, ...]:
+        """Sort key by which queues lose tasks to a claimer, as far as plugins tell them apart."""
+        return tuple(
+            self._ask("victim_queue_order", plugin, f, queue, claimer) for plugin, f in self.walk("victim_queue_order")
+        )
 
     def _keys(self, point: str, subject: object) -> list[Key]:
         out = []
@@ -238,33 +261,87 @@ class ExtensionPoints:
         """Why no node can take a task, found before looking at nodes; None if one may."""
         self.add("pre_predicate", plugin, check)
 
+    def add_sub_job_ready(self, plugin: str, ready: Callable[[Any], bool]) -> None:
+        """Whether a sub-gang has enough tasks placed."""
+        self.add("sub_job_ready", plugin, ready)
+
+    def add_simulate_allocatable(self, plugin: str, check: Callable[[Queue, Task, Any], Refusal | None]) -> None:
+        """As `allocatable`, of a dry run's own state."""
+        self.add("simulate_allocatable", plugin, check)
+
+    def add_simulate_predicate(self, plugin: str, check: Callable[[Task, int, Any], Rejection | None]) -> None:
+        """Why a node (by row) cannot take a task in a dry run; None if it can."""
+        self.add("simulate_predicate", plugin, check)
+
+    def add_simulate_add_task(self, plugin: str, told: Callable[[Task, int, Any], None]) -> None:
+        """To be told that a dry run puts a task on a node."""
+        self.add("simulate_add_task", plugin, told)
+
+    def add_simulate_remove_task(self, plugin: str, told: Callable[[Task, int, Any], None]) -> None:
+        """To be told that a dry run takes a task from a node."""
+        self.add("simulate_remove_task", plugin, told)
+
     def job_ready(self, job: Job) -> bool:
         """All plugins find the job ready; true if none is asked."""
-        return all(self._ask("job_ready", plugin, f, job) for plugin, f in self.walk("job_ready"))
+        for tier in self.tiers_of("job_ready"):
+            for plugin, function in tier:
+                if not self._ask("job_ready", plugin, function, job):
+                    return False
+        return True
+
+    def sub_job_ready(self, job: Job, sub_job: Any = None) -> bool:
+        """All plugins find the sub-gang ready; a job without sub-gangs is asked about as a whole."""
+        if sub_job is None:
+            return self.job_ready(job)
+        return all(self._ask("sub_job_ready", plugin, f, sub_job) for plugin, f in self.walk("sub_job_ready"))
+
+    def simulate_allocatable(self, queue: Queue, task: Task, dry_run: Any) -> Refusal | None:
+        """The first reason why the queue may not take the task in a dry run."""
+        refusal: Refusal | None = self._first("simulate_allocatable", queue, task, dry_run)
+        return refusal
+
+    def simulate_predicate(self, task: Task, row: int, dry_run: Any) -> Rejection | None:
+        """The first reason why the node cannot take the task in a dry run."""
+        rejection: Rejection | None = self._first("simulate_predicate", task, row, dry_run)
+        return rejection
+
+    def simulate_add_task(self, task: Task, row: int, dry_run: Any) -> None:
+        """Tell everyone that a dry run puts a task on a node."""
+        self._all("simulate_add_task", task, row, dry_run)
+
+    def simulate_remove_task(self, task: Task, row: int, dry_run: Any) -> None:
+        """Tell everyone that a dry run takes a task from a node."""
+        self._all("simulate_remove_task", task, row, dry_run)
 
     def job_valid(self, job: Job) -> Refusal | None:
         """The first reason why the job is not valid."""
-        return self._first("job_valid", job)
+        refusal: Refusal | None = self._first("job_valid", job)
+        return refusal
 
     def allocatable(self, queue: Queue, task: Task) -> Refusal | None:
         """The first reason why the queue may not take the task."""
-        return self._first("allocatable", queue, task)
+        refusal: Refusal | None = self._first("allocatable", queue, task)
+        return refusal
 
     def pre_predicate(self, task: Task) -> Refusal | None:
         """The first reason why no node can take the task."""
-        return self._first("pre_predicate", task)
+        refusal: Refusal | None = self._first("pre_predicate", task)
+        return refusal
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         """All plugins let the queue reclaim for these tasks."""
         return all(self._ask("preemptive", plugin, f, queue, tasks) for plugin, f in self.walk("preemptive"))
 
-    def _first(self, point: str, *arguments: object) -> Refusal | None:
+    def _first(self, point: str, *arguments: object) -> Any:
         for tier in self.tiers_of(point):
             for plugin, function in tier:
-                refusal: Refusal | None = self._ask(point, plugin, function, *arguments)
-                if refusal is not None:
-                    return refusal
+                answer = self._ask(point, plugin, function, *arguments)
+                if answer is not None:
+                    return answer
         return None
+
+    def _all(self, point: str, *arguments: object) -> list[Any]:
+        return [self._ask(point, plugin, function, *arguments) for plugin, function in self.walk(point)]
 
     # --- one is enough
 
@@ -274,7 +351,8 @@ class ExtensionPoints:
 
     def overused(self, queue: Queue) -> Refusal | None:
         """The first reason why the queue waits."""
-        return self._first("overused", queue)
+        refusal: Refusal | None = self._first("overused", queue)
+        return refusal
 
     # --- votes
 
@@ -289,6 +367,10 @@ class ExtensionPoints:
     def add_job_pipelined(self, plugin: str, vote: Callable[[Job], int]) -> None:
         """Vote on whether placed and promised tasks are enough to hold on to them."""
         self.add("job_pipelined", plugin, vote)
+
+    def add_sub_job_pipelined(self, plugin: str, vote: Callable[[Any], int]) -> None:
+        """As `add_job_pipelined`, of a sub-gang."""
+        self.add("sub_job_pipelined", plugin, vote)
 
     def add_job_starving(self, plugin: str, starving: Callable[[Job], bool]) -> None:
         """Whether a job lacks tasks badly enough to evict others."""
@@ -313,13 +395,19 @@ class ExtensionPoints:
 
     def job_enqueued(self, job: Job) -> None:
         """Tell everyone that a job was admitted."""
-        for plugin, function in self.walk("job_enqueued"):
-            self._ask("job_enqueued", plugin, function, job)
+        self._all("job_enqueued", job)
 
     def job_pipelined(self, job: Job) -> bool:
         """Votes combined as for admission."""
-        for tier in self.tiers_of("job_pipelined"):
-            votes = [self._ask("job_pipelined", plugin, function, job) for plugin, function in tier]
+        return self._vote("job_pipelined", job)
+
+    def sub_job_pipelined(self, job: Job, sub_job: Any = None) -> bool:
+        """Votes combined as for admission; a job without sub-gangs is asked about as a whole."""
+        return self._vote("job_pipelined", job) if sub_job is None else self._vote("sub_job_pipelined", sub_job)
+
+    def _vote(self, point: str, subject: object) -> bool:
+        for tier in self.tiers_of(point):
+            votes = [self._ask(point, plugin, function, subject) for plugin, function in tier]
             if any(vote < 0 for vote in votes):
                 return False
             if any(vote > 0 for vote in votes):
@@ -350,11 +438,31 @@ class ExtensionPoints:
         """Tasks to evict without a claimer."""
         self.add("victim_tasks", plugin, victims)
 
-    def victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that may be evicted for a task of the same queue."""
+        return self._victims("preemptable", preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates of other queues that may be evicted for a task."""
+        return self._victims("reclaimable", reclaimer, candidates)
+
+    def unified_evictable(self, initiator: object, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that may be evicted for a whole gang."""
+        return self._victims("unified_evictable", initiator, candidates)
+
+    def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks to evict without a claimer: the union of what a tier says, of the first tier that says anything."""
+        for tier in self.tiers_of("victim_tasks"):
+            union = {t.uid: t for plugin, f in tier for t in self._ask("victim_tasks", plugin, f, tasks)}
+            if union:
+                return list(union.values())
+        return []
+
+    def _victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
         """Tier by tier: the intersection of the answers in the order of the first.
 
-        Who abstains is passed over. An empty answer ends its tier; an intersection that becomes empty is seeded again by
-        the next plugin. The first tier that ends with victims decides (spec 3.4.5).
+        Who abstains is passed over. An empty answer ends its tier; an intersection that becomes empty is seeded again
+        by the next plugin. The first tier that ends with victims decides (spec 3.4.5).
         """
         for tier in self.tiers_of(point):
             chosen: list[Task] | None = None
@@ -405,6 +513,60 @@ class ExtensionPoints:
         `applies` says cheaply whether the score can matter for a shape now.
         """
         self.add("batch_node_score", plugin, NodeScorer(plugin, score, applies))
+
+    def add_node_map(
+        self, plugin: str, score: NodeScore, reduce: Callable[[TaskShape, NDArray[np.float64]], NDArray[np.float64]]
+    ) -> None:
+        """A score over nodes and what makes it comparable: `reduce` gets the floors of the scores of all candidates."""
+
+        def reduced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+            raw = score(shape, nodes)
+            return None if raw is None else reduce(shape, np.floor(raw))
+
+        self.add("node_map", plugin, NodeScorer(plugin, reduced, None))
+
+    def add_hyper_node_order(self, plugin: str, score: Callable[..., Any]) -> None:
+        """How good hypernodes are for a sub-gang; the scores of plugins add up."""
+        self.add("hyper_node_order", plugin, score)
+
+    def add_hyper_node_gradient_for_job(self, plugin: str, gradient: Callable[..., Any]) -> None:
+        """Hypernodes to try for a job, in groups from the most to the least wanted; the first plugin decides."""
+        self.add("hyper_node_gradient_for_job", plugin, gradient)
+
+    def add_hyper_node_gradient_for_sub_job(self, plugin: str, gradient: Callable[..., Any]) -> None:
+        """As for a job, of a sub-gang."""
+        self.add("hyper_node_gradient_for_sub_job", plugin, gradient)
+
+    def add_target_job(self, plugin: str, choose: Callable[[Sequence[Job]], Job | None]) -> None:
+        """The job that nodes are reserved for; the first plugin decides. No action of this version asks."""
+        self.add("target_job", plugin, choose)
+
+    def add_reserved_nodes(self, plugin: str, reserve: Callable[[], None]) -> None:
+        """To be told to reserve nodes. No action of this version does."""
+        self.add("reserved_nodes", plugin, reserve)
+
+    def hyper_node_scores(self, sub_job: Any, hyper_nodes: Mapping[str, Any]) -> dict[str, float]:
+        """Sum of the plugins' scores for each hypernode, 0 where nobody says anything."""
+        answers = self._all("hyper_node_order", sub_job, hyper_nodes)
+        return {name: sum(float(answer.get(name, 0)) for answer in answers) for name in hyper_nodes}
+
+    def hyper_node_gradient(self, point: str, subject: Any, hyper_node: str, purpose: str) -> list[list[str]]:
+        """What the first plugin at `hyper_node_gradient_for_job` or `..._for_sub_job` says; else only the one given."""
+        for plugin, function in self.walk(point):
+            gradient: list[list[str]] = self._ask(point, plugin, function, subject, hyper_node, purpose)
+            return gradient
+        return [[hyper_node]]
+
+    def target_job(self, jobs: Sequence[Job]) -> Job | None:
+        """What the first plugin says."""
+        for plugin, function in self.walk("target_job"):
+            job: Job | None = self._ask("target_job", plugin, function, jobs)
+            return job
+        return None
+
+    def reserved_nodes(self) -> None:
+        """Tell everyone to reserve nodes."""
+        self._all("reserved_nodes")
 
     def add_best_node(self, plugin: str, choose: Callable[[TaskShape, NodeRows, NDArray[np.float64]], int]) -> None:
         """Pick a node among scored candidates: an index into them, or -1 to leave it to the next plugin."""

@@ -1,10 +1,12 @@
 """The array maths of the hot loop, and nothing else. No other module does such maths while tasks are being placed.
 
-Shapes: resources are rows, nodes are columns. Integers are exact int64; where a floor of a quotient is wanted it is taken
-in float64, which is exact as long as the numerator stays below 2**53.
+Shapes: resources are rows, nodes are columns. Integers are exact int64; where a floor of a quotient is wanted it is
+taken in float64, which is exact as long as the numerator stays below 2**53.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,13 @@ NEVER = -np.inf
 
 def fits(used: IntArray, need: IntArray, allocatable: IntArray) -> BoolArray:
     """(n,) where `need` (R, 1) finds room beside `used` (R, n) in `allocatable` (R, n)."""
-    return (used + need <= allocatable).all(axis=0)
+    out: BoolArray = np.logical_and.reduce(used + need <= allocatable, axis=0)
+    return out
+
+
+def all_finite(scores: FloatArray) -> bool:
+    """Whether every score is a number (a sum is not finite as soon as one of its parts is not)."""
+    return math.isfinite(np.add.reduce(scores))
 
 
 def best(scores: FloatArray) -> int:
@@ -30,42 +38,50 @@ def best(scores: FloatArray) -> int:
     return index if scores[index] > NEVER else -1
 
 
-def hundredths(part: IntArray, whole: IntArray) -> tuple[FloatArray, BoolArray | None]:
-    """(2, n) `100 * part // whole`, 0 where there is no whole; and where there is one, None if everywhere."""
+def floor(values: FloatArray) -> FloatArray:
+    """The largest whole numbers that are not above the values."""
+    out: FloatArray = np.floor(values)
+    return out
+
+
+def hundredths(part: IntArray, whole: IntArray, complete: bool) -> tuple[FloatArray, BoolArray | None]:
+    """(2, n) `100 * part // whole`, 0 where there is no whole; and where there is one.
+
+    With `complete` there is one everywhere, and the second answer is None.
+    """
+    if complete:
+        return floor(part * 100 / whole), None
     has = whole != 0
-    if has.all():
-        return np.floor(part * 100 / whole), None
     out = np.zeros(part.shape)
     np.divide(part * 100, whole, out=out, where=has)
-    return np.floor(out), has
+    return floor(out), has
 
 
 def mean_of_two(scores: FloatArray, has: BoolArray | None) -> FloatArray:
     """(n,) floor of the mean over two resources (2, n), over those only that a node has; 0 if it has neither."""
     total: FloatArray = scores[0] + scores[1]
     if has is None:
-        return np.floor(total / 2)
-    return np.floor(total / np.maximum(has.sum(axis=0), 1))
+        return floor(total / 2)
+    return floor(total / np.maximum(has.sum(axis=0), 1))
 
 
-def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray) -> FloatArray:
+def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray, complete: bool) -> FloatArray:
     """(n,) `50 + (50 + after - before) // 2`, where both are `int(100 * (1 - deviation))` of the used fractions.
 
     `used`, `allocatable` are (r, n), `asked` is (r, 1). The deviation is that of the population; resources that a node
-    lacks are left out. Spec of the node plugins, 2.2.
+    lacks are left out; with `complete` it lacks none. Spec of the node plugins, 2.2.
     """
-    has = allocatable != 0
-    if used.shape[0] == 2 and has.all():
-        before = np.minimum(used / allocatable, 1.0)
-        after = np.minimum((used + asked) / allocatable, 1.0)
-        gain = _evenness(np.abs(after[0] - after[1]) / 2) - _evenness(np.abs(before[0] - before[1]) / 2)
+    if complete and used.shape[0] == 2:
+        fractions = np.empty((2, 2, used.shape[1]))
+        np.divide(used, allocatable, out=fractions[0])
+        np.divide(used + asked, allocatable, out=fractions[1])
+        np.minimum(fractions, 1.0, out=fractions)
+        deviation = np.abs(fractions[:, 0] - fractions[:, 1]) / 2
     else:
-        gain = _evenness(_deviation(used + asked, allocatable, has)) - _evenness(_deviation(used, allocatable, has))
-    return 50 + np.floor((50 + gain) / 2)
-
-
-def _evenness(deviation: FloatArray) -> FloatArray:
-    return np.floor((1 - deviation) * 100)
+        has = allocatable != 0
+        deviation = np.array([_deviation(used, allocatable, has), _deviation(used + asked, allocatable, has)])
+    before, after = np.floor((1 - deviation) * 100)
+    return 50 + floor((50 + after - before) / 2)
 
 
 def _deviation(used: IntArray, allocatable: IntArray, has: BoolArray) -> FloatArray:
@@ -92,17 +108,21 @@ def to_hundred_reversed(raw: IntArray) -> IntArray:
     return 100 - to_hundred(raw)
 
 
-def fullness(used: IntArray, asked: IntArray, allocatable: IntArray, weights: FloatArray) -> FloatArray:
+def fullness(used: IntArray, asked: IntArray, allocatable: IntArray, weights: FloatArray, complete: bool) -> FloatArray:
     """(n,) sum over resources (r) of weight * (used + asked) / allocatable; 0 where any would overflow.
 
-    `used`, `allocatable` are (r, n), `asked`, `weights` (r, 1). A resource that a node lacks counts 0 and overflows not.
+    `used`, `allocatable` are (r, n), `asked`, `weights` (r, 1). A resource that a node lacks counts 0 and overflows
+    not; with `complete` it lacks none.
     """
     after = used + asked
-    has = allocatable != 0
-    part = np.zeros(after.shape)
-    np.divide(after, allocatable, out=part, where=has)
-    part *= weights
-    over = ((after > allocatable) & has).any(axis=0)
-    total: FloatArray = part.sum(axis=0)
-    total[over] = 0.0
+    over = after > allocatable
+    if complete:
+        part = after / allocatable
+    else:
+        has = allocatable != 0
+        over &= has
+        part = np.zeros(after.shape)
+        np.divide(after, allocatable, out=part, where=has)
+    total: FloatArray = np.add.reduce(part * weights, axis=0)
+    total[np.logical_or.reduce(over, axis=0)] = 0.0
     return total

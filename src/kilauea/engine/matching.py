@@ -1,7 +1,7 @@
 """Nodes against what a pod says of nodes: selectors, affinity, tolerations. Masks over all nodes, kept with the table.
 
-An expression is judged once for each distinct value of its label, not once for each node. Used by the predicates, by the
-scores, and wherever topology spread asks which nodes count.
+An expression is judged once for each distinct value of its label, not once for each node. Used by the predicates, by
+the scores, and wherever topology spread asks which nodes count.
 """
 
 from __future__ import annotations

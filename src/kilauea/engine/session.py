@@ -20,8 +20,7 @@ from kilauea.engine.model.jobs import INQUEUE, Job
 from kilauea.engine.model.neighbours import Namespaces, Neighbours
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.placements import selected_keys
-from kilauea.engine.model.queues import Queue, QueueFigures
-from kilauea.engine.model.resources import add
+from kilauea.engine.model.queues import QueueFigures
 from kilauea.engine.model.shapes import ShapeTable, TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Bind, Condition, Eviction
@@ -29,8 +28,8 @@ from kilauea.engine.plugin import Plugin
 from kilauea.engine.state import ClusterState
 from kilauea.engine.statement import Statement
 
-EVALUATIONS_KEPT = 2048
-"""Evaluations that are kept at a time; each takes about 17 bytes a node."""
+EVALUATION_BYTES = 64 * 1024 * 1024
+"""Room for evaluations that are kept; each takes about 17 bytes a node."""
 
 
 class Session(ExtensionPoints):
@@ -78,16 +77,16 @@ class Session(ExtensionPoints):
 
     def _open_columns(self) -> None:
         state, nodes = self.state, self.nodes
-        self._saved = {name: getattr(nodes, name).copy() for name in ("used", "releasing", "viewed", "scored")}
+        self._saved = nodes.block.copy()
         nodes.changed.clear()
         nodes.future = bool(nodes.releasing.any())
-        needed = bool(state.selecting) or bool(state.spreaders)
+        needed = bool(state.selecting) or any(state.spreaders.values())
         self.neighbours = Neighbours(
             nodes,
             state.placements,
             state.classes,
             Namespaces(state.namespaces),
-            [task for task in state.selecting.values() if task.spec.carries_terms and task.node],
+            state.selecting.values(),
             needed,
         )
         selected = frozenset(self._selected_labels()) if needed else None
@@ -95,13 +94,13 @@ class Session(ExtensionPoints):
 
     def _selected_labels(self) -> set[str]:
         """Label keys that any selector in the cluster names."""
-        specs = {task.spec for task in self.state.selecting.values()}
+        specs = self.state.selecting_specs
         terms = [t for s in specs for t in (*s.affinity, *s.anti_affinity, *(w.term for w in s.preferred_pods))]
         return selected_keys(
             [
                 *(t.selector for t in terms),
                 *(s.selector for spec in specs for s in spec.spread),
-                *(selector for _, selector in self.state.spreaders.values()),
+                *(selector for of_kind in self.state.spreaders.values() for _, selector in of_kind.values()),
             ]
         )
 
@@ -153,72 +152,62 @@ class Session(ExtensionPoints):
         self.touched[job.key] = job
         return job
 
-    def _view(self, task: Task, row: int, by: int) -> None:
-        """A task enters (1) or leaves (-1) the view of a node."""
-        nodes, shape = self.nodes, self._shape(task)
-        nodes.viewed[:, row] += by * shape.request
-        nodes.scored[0, row] += by * task.spec.scored_cpu
-        nodes.scored[1, row] += by * task.spec.scored_memory
+    def _move(self, task: Task, row: int, change: NDArray[np.int64], by: int) -> None:
+        """A task enters (1) or leaves (-1) the view of a node, whose figures change; queue and plugins hear of it."""
+        nodes = self.nodes
+        nodes.block[:, row] += change
+        nodes.changed.append(row)
         self.state.placements.node[task.row] = row if by > 0 else -1
         if self.neighbours.needed:
             self.neighbours.placed(task, row, by)
-        nodes.changed.append(row)
-
-    def _charge(self, job: Job, task: Task, row: int, by: int) -> None:
-        """A task counts (1) or no longer counts (-1) for its queue; the plugins hear of it."""
-        add(self.queues[job.queue].allocated, task.spec.requests, by)
-        self._tell(self._on_allocate if by > 0 else self._on_deallocate, task, row)
+        charged = self.queues[self.state.jobs[task.group].queue].allocated
+        for name, amount in task.spec.requests.items():
+            charged[name] = charged.get(name, 0) + by * amount
+        handlers = self._on_allocate if by > 0 else self._on_deallocate
+        if handlers:
+            self._tell(handlers, task, row)
 
     def place(self, task: Task, row: int, to: int) -> None:
         """Put a waiting task on a node, ALLOCATED or PIPELINED. Statements do this; plugins do not."""
-        job = self._note(task)
-        job.move(task, to)
+        shape = self.shape_of(task)
+        self._note(task).move(task, to)
         task.node = self.nodes.names[row]
-        self._take(task, row, to, 1)
-        self._view(task, row, 1)
-        self._charge(job, task, row, 1)
+        if to == status.PIPELINED:
+            self.nodes.future = True
+        self._move(task, row, shape.promised if to == status.PIPELINED else shape.held, 1)
 
     def displace(self, task: Task, row: int) -> None:
         """Undo `place`."""
-        job = self._note(task)
-        self._take(task, row, task.status, -1)
-        job.move(task, status.PENDING)
+        shape, promised = self.shape_of(task), task.status == status.PIPELINED
+        self._note(task).move(task, status.PENDING)
         task.node = ""
-        self._view(task, row, -1)
-        self._charge(job, task, row, -1)
+        self._move(task, row, -shape.promised if promised else -shape.held, -1)
 
     def release(self, task: Task, row: int) -> None:
         """Evict a task from its node: what it holds becomes room that is being freed."""
-        job = self._note(task)
-        job.move(task, status.RELEASING)
-        self.nodes.releasing[:, row] += self._shape(task).request
+        self._note(task).move(task, status.RELEASING)
         self.nodes.future = True
-        self._view(task, row, -1)
-        self._charge(job, task, row, -1)
+        self._move(task, row, self._freed(task), -1)
 
     def restore(self, task: Task, row: int, to: int) -> None:
         """Undo `release`; the task is again what it was."""
-        job = self._note(task)
-        job.move(task, to)
-        self.nodes.releasing[:, row] -= self._shape(task).request
-        self._view(task, row, 1)
-        self._charge(job, task, row, 1)
+        self._note(task).move(task, to)
+        self._move(task, row, -self._freed(task), 1)
 
-    def _take(self, task: Task, row: int, to: int, by: int) -> None:
-        nodes, request = self.nodes, self._shape(task).request
-        if to == status.PIPELINED:
-            nodes.pipelined[:, row] += by * request
-            nodes.future = True
-        else:
-            nodes.used[:, row] += by * request
+    def _freed(self, task: Task) -> NDArray[np.int64]:
+        """(5 R + 2,) change of a node's figures by an eviction: releasing grows, the view shrinks, used stays."""
+        shape, resources = self.shape_of(task), len(self.axis)
+        change = -shape.held
+        change[resources : 2 * resources] = 0
+        change[2 * resources : 3 * resources] = shape.request
+        return change
 
-    def _shape(self, task: Task) -> TaskShape:
+    def shape_of(self, task: Task) -> TaskShape:
+        """The task's shape in this session."""
         shape = task.shape
         if shape is None:
             self._journal.setdefault(task.key, (task, task.status, task.node))
-            self.shapes.assign((task,))
-            shape = task.shape
-        assert isinstance(shape, TaskShape)
+            shape = task.shape = self.shapes.shape_of(task)
         return shape
 
     def bind(self, task: Task) -> None:
@@ -249,10 +238,10 @@ class Session(ExtensionPoints):
 
     def evaluation(self, task: Task) -> Evaluation:
         """The nodes as they stand for tasks like this one."""
-        shape = self._shape(task)
+        shape = self.shape_of(task)
         known = self._evaluations.get(shape)
         if known is None:
-            if len(self._evaluations) >= EVALUATIONS_KEPT:
+            if len(self._evaluations) * 17 * (len(self.nodes) + 1) > EVALUATION_BYTES:
                 self._evaluations.pop(next(iter(self._evaluations)))
             known = self._evaluations[shape] = Evaluation(self, shape)
         return known
@@ -286,9 +275,7 @@ class Session(ExtensionPoints):
 
     def put_back(self) -> None:
         """Make the state again what it was when the session opened."""
-        for name, column in self._saved.items():
-            setattr(self.nodes, name, column)
-        self.nodes.pipelined[:] = 0
+        self.nodes.restore(self._saved)
         self.nodes.changed.clear()
         row_of, placements = self.nodes.row_of, self.state.placements
         for task, before, node in self._journal.values():

@@ -9,6 +9,7 @@ An object that cannot be read is left out and named in `problems`; it never stop
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from kilauea.api import core, scheduling, wellknown
 from kilauea.api.meta import Object
-from kilauea.api.selectors import Selector, selector_of
+from kilauea.api.selectors import Selector, selector_of, selector_of_labels
 from kilauea.engine.events import Changed, Event, Gone, Relisted, key_of
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job, JobTable
@@ -25,7 +26,7 @@ from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import ResourceAxis
-from kilauea.engine.model.tasks import SpecTable, Task, task_of
+from kilauea.engine.model.tasks import SpecTable, Task, TaskSpec, task_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class ClusterState:
         self.queues: dict[str, Queue] = {}
         self.priority_classes: dict[str, scheduling.PriorityClass] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
-        self.spreaders: dict[tuple[str, str], tuple[str, Selector | None]] = {}
+        self.spreaders: dict[str, dict[str, tuple[str, Selector]]] = {}
         """Services and workloads, by kind and key: namespace, and the selector that spreads their pods softly."""
         self.quotas: dict[str, core.ResourceQuota] = {}
         self.budgets: dict[str, scheduling.PodDisruptionBudget] = {}
@@ -67,6 +68,8 @@ class ClusterState:
         self.placements = Placements()
         self.selecting: dict[str, Task] = {}
         """Tasks whose placement depends on other pods' labels, or that attract or repel others."""
+        self.selecting_specs: Counter[TaskSpec] = Counter()
+        """Their specs, with the number of tasks."""
         self.unplaced: dict[str, Task] = {}
         """Tasks without a node."""
         self.with_ports: dict[str, Task] = {}
@@ -85,14 +88,17 @@ class ClusterState:
             "PodGroup": (self._set_group, self._drop_group),
             "Queue": (self._set_queue, self._drop_queue),
             "PriorityClass": (self._set_class, self._drop_class),
-            "Namespace": (self._set_namespace, lambda key: void(self.namespaces.pop(key, None))),
-            "ResourceQuota": (self._set_quota, lambda key: void(self.quotas.pop(key, None))),
-            "PodDisruptionBudget": (self._set_budget, lambda key: void(self.budgets.pop(key, None))),
-            **{
-                kind: (self._set_spreader, lambda key, kind=kind: void(self.spreaders.pop((kind, key), None)))
-                for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
-            },
+            "Namespace": (self._set_namespace, self._drop_from(self.namespaces)),
+            "ResourceQuota": (self._set_quota, self._drop_from(self.quotas)),
+            "PodDisruptionBudget": (self._set_budget, self._drop_from(self.budgets)),
         }
+        for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet"):
+            self.spreaders[kind] = {}
+            self._handlers[kind] = (self._set_spreader, self._drop_from(self.spreaders[kind]))
+
+    @staticmethod
+    def _drop_from(table: dict[str, Any]) -> Callable[[str], None]:
+        return lambda key: table.pop(key, None)
 
     # --- events
 
@@ -147,7 +153,7 @@ class ClusterState:
             "ResourceQuota": self.quotas,
             "PodDisruptionBudget": self.budgets,
         }
-        known = tables.get(kind, [key for of, key in self.spreaders if of == kind])
+        known = tables.get(kind, self.spreaders.get(kind, ()))
         return [*known, *(key for of, key in self.problems if of == kind)]
 
     # --- pods
@@ -166,6 +172,7 @@ class ClusterState:
         task.row = self.placements.admit(task.label_class, row, task.status == status.RELEASING)
         if task.spec.selects_pods:
             self.selecting[task.key] = task
+            self.selecting_specs[task.spec] += 1
         if not task.node:
             self.unplaced[task.key] = task
         if task.spec.ports:
@@ -183,7 +190,10 @@ class ClusterState:
         task = self.tasks.pop(key, None)
         if task is None:
             return
-        self.selecting.pop(key, None)
+        if self.selecting.pop(key, None) is not None:
+            self.selecting_specs[task.spec] -= 1
+            if not self.selecting_specs[task.spec]:
+                del self.selecting_specs[task.spec]
         self.with_ports.pop(key, None)
         self.unplaced.pop(key, None)
         on_node = self._on_node.get(task.node, {})
@@ -306,8 +316,10 @@ class ClusterState:
         if isinstance(obj, core.Workload):
             selector = selector_of(obj.spec.selector) if obj.spec else None
         elif obj.spec and obj.spec.selector:
-            selector = selector_of(core.LabelSelector(match_labels=obj.spec.selector))
-        self.spreaders[(obj.kind, obj.key)] = (obj.namespace, selector)
+            selector = selector_of_labels(obj.spec.selector)
+        self.spreaders[obj.kind].pop(obj.key, None)
+        if selector:
+            self.spreaders[obj.kind][obj.key] = (obj.namespace, selector)
 
     # --- what a session starts from
 
@@ -353,7 +365,3 @@ class ClusterState:
         for task in self.tasks.values():
             task.label_class = self.classes.id_of(*old.get(task.label_class))
             self.placements.label_class[task.row] = task.label_class
-
-
-def void(_: object) -> None:
-    """Drop a value."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
-from kilauea.api.yamltext import load_yaml
 from kilauea.api.defaults import fill_in
 from kilauea.api.meta import Object, ObjectMeta
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import parse_time
 from kilauea.api.validate import check
+from kilauea.api.yamltext import load_yaml
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf, parse_conf
 from kilauea.engine.cycle import cycle, default_conf
@@ -108,10 +108,11 @@ def newest(objects: Iterable[Object]) -> int:
 
 
 def build_state(objects: Iterable[Object]) -> ClusterState:
-    """The state of a cluster with these objects."""
+    """The state of a cluster with these objects, ready for a cycle."""
     state = ClusterState()
     for obj in objects:
         state.apply(Changed(obj))
+    state.settle()
     return state
 
 
@@ -121,12 +122,9 @@ def plan_cycles(cluster: Cluster, conf: SchedulerConf, now: int, seed: int | Non
     cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
     pods = {obj.key: obj for obj in cluster.objects if isinstance(obj, Pod)} if cycles > 1 else {}
     groups = {obj.key: obj for obj in cluster.objects if obj.kind == "PodGroup"} if cycles > 1 else {}
-    seconds = 0.0
-    for number in range(cycles):
-        started = time.perf_counter()
-        plan = cycle(state, conf, now, seed)
-        seconds = time.perf_counter() - started
-        if number + 1 < cycles:
-            for event in events_after(plan, pods, groups):
-                state.apply(event)
-    return Result(plan, state, seconds)
+    for _ in range(cycles - 1):
+        for event in events_after(cycle(state, conf, now, seed), pods, groups):
+            state.apply(event)
+    started = time.perf_counter()
+    plan = cycle(state, conf, now, seed)
+    return Result(plan, state, time.perf_counter() - started)

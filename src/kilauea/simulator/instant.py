@@ -1,7 +1,7 @@
 """A cluster where every decision has come true the moment it is made.
 
-Pods that were bound run, evicted pods are gone, and pod groups have the phase of the plan. Used to plan several cycles in
-a row.
+Pods that were bound run, evicted pods are gone, and pod groups have the phase of the plan. Used to plan several cycles
+in a row.
 """
 
 from __future__ import annotations

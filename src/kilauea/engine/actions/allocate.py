@@ -25,7 +25,9 @@ class AllocateArguments:
     """Arguments of allocate."""
 
     error_cache: bool = argument(
-        "predicateErrorCacheEnable", True, "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway."
+        "predicateErrorCacheEnable",
+        True,
+        "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway.",
     )
 
 
@@ -41,8 +43,8 @@ class Allocate(Action):
         while (queue := turns.next_queue()) is not None:
             refusal = session.overused(queue)
             if refusal is not None:
-                for job in turns.drain(queue):
-                    session.refusals.setdefault(job.key, refusal)
+                for waiting in turns.drain(queue):
+                    session.refusals.setdefault(waiting.key, refusal)
                 continue
             job = turns.next_job(queue)
             if job is None:

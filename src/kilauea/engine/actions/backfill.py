@@ -1,7 +1,7 @@
 """Start tasks that ask for nothing but a pod slot, on any node that lets them.
 
-They are placed at once, without a statement: such a task of a gang that is not ready yet keeps its place until the cycle
-ends. Spec of the scheduler, 5.4.
+They are placed at once, without a statement: such a task of a gang that is not ready yet keeps its place until the
+cycle ends. Spec of the scheduler, 5.4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class BackfillArguments:
     """Arguments of backfill."""
 
     error_cache: bool = argument(
-        "predicateErrorCacheEnable", True, "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway."
+        "predicateErrorCacheEnable",
+        True,
+        "Accepted for Volcano's sake; nodes are evaluated once for equal tasks anyway.",
     )
 
 

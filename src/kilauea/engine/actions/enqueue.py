@@ -1,7 +1,7 @@
 """Admit jobs that wait at the door, queue by queue, as long as the plugins see room for their minimum.
 
-A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission is
-what makes them. Spec of the scheduler, 5.2.
+A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission
+is what makes them. Spec of the scheduler, 5.2.
 """
 
 from __future__ import annotations

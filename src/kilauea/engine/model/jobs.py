@@ -90,7 +90,9 @@ class Job:
             QuantityError, ValueError: a field cannot be read.
         """
         spec = obj.spec
-        minimum = dict(resource_amounts(spec.min_resources)) if spec.min_resources is not None else None
+        minimum: dict[str, float] | None = (
+            dict(resource_amounts(spec.min_resources)) if spec.min_resources is not None else None
+        )
         self.creation = parse_time(obj.metadata.creation_timestamp) if obj.metadata.creation_timestamp else 0
         self.min_resources = minimum
         self.group = True
@@ -275,7 +277,8 @@ class Job:
 class JobTable:
     """Columns over the jobs of a state, for the sums and conditions that concern all of them.
 
-    Arrays over jobs have shape (J,), over resources and jobs (R, J). Rows of jobs that are gone are empty and used again.
+    Arrays over jobs have shape (J,), over resources and jobs (R, J). Rows of jobs that are gone are empty and used
+    again.
     """
 
     def __init__(self, axis: ResourceAxis) -> None:
@@ -365,6 +368,8 @@ class JobTable:
         self.min_available[row] = job.min_available
         self.phase[row] = PHASES.index(job.phase) if job.group and job.phase in PHASES else -1 if not job.group else 0
         self.waiting[row] = job.group and (job.counts[status.PENDING] > 0 or job.is_pending)
-        self.releasing[row] = sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING) if (
-            job.counts[status.RELEASING]
-        ) else 0
+        self.releasing[row] = (
+            sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING)
+            if (job.counts[status.RELEASING])
+            else 0
+        )

@@ -1,9 +1,9 @@
 """How many pods that a selector means are on each node and in each topology domain, kept true within a session.
 
-Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores alike:
-how many placed pods match this (`matching`), and how many placed pods carry a term that means this pod (`carriers`).
-Both are counted once, when first asked, and mended at each placement. In a cluster where nobody selects pods nothing is
-counted at all.
+Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores
+alike: how many placed pods match this (`matching`), and how many placed pods carry a term that means this pod
+(`carriers`). Both are counted once, when first asked, and mended at each placement. In a cluster where nobody selects
+pods nothing is counted at all.
 """
 
 from __future__ import annotations
@@ -110,14 +110,11 @@ class Neighbours:
         self.needed = needed
         """Whether anybody in the cluster selects pods; if not, nothing here is ever asked."""
         self._matching: dict[Wanted, MatchCount] = {}
-        self._verdicts: dict[Wanted, list[bool]] = {}
-        self._carried: dict[Carried, MatchCount] = {}
+        self._matching_class: dict[int, list[MatchCount]] = {}
+        self._carriers = carriers
+        self._counts_of_carried: dict[Carried, MatchCount] | None = None
         self._index = _TermIndex()
         self._meant: dict[tuple[int, int], list[Carried]] = {}
-        for task in carriers:
-            row = int(placements.node[task.row])
-            if row >= 0:
-                self._carry(task.spec, row, 1)
 
     # --- questions
 
@@ -125,9 +122,13 @@ class Neighbours:
         """Placed pods that match."""
         count = self._matching.get(wanted)
         if count is None:
-            mask = np.array([self._verdict(wanted, number) for number in range(len(self._classes))], dtype=bool)
+            mask = np.zeros(len(self._classes) + 1, dtype=bool)
+            for number in self._classes.with_label(_one_label(wanted.terms[0].selector)):
+                mask[number] = self.matches(wanted, self._classes.get(number))
             by_node = self._placements.count(mask, len(self._nodes), terminating_too=wanted.terminating_too)
             count = self._matching[wanted] = MatchCount(by_node)
+            for wanted_class in np.flatnonzero(mask):
+                self._matching_class.setdefault(int(wanted_class), []).append(count)
         return count
 
     def matches(self, wanted: Wanted, pod: LabelClass) -> bool:
@@ -136,7 +137,8 @@ class Neighbours:
 
     def carriers(self, pod: LabelClass) -> list[tuple[Carried, MatchCount]]:
         """Terms of placed pods that mean this pod, each with the pods that carry it."""
-        key = (id(pod), len(self._carried))
+        carried_now = self._carried
+        key = (id(pod), len(carried_now))
         meant = self._meant.get(key)
         if meant is None:
             meant = [
@@ -146,31 +148,35 @@ class Neighbours:
                 and self.namespaces.meant(carried.term, pod.namespace, must_exist=False)
             ]
             self._meant[key] = meant
-        return [(carried, self._carried[carried]) for carried in meant]
+        return [(carried, carried_now[carried]) for carried in meant]
 
     # --- changes
 
     def placed(self, task: Task, node: int, by: int) -> None:
         """A pod came to a node's view (`by` 1) or left it (-1)."""
-        for wanted, count in self._matching.items():
-            if self._verdict(wanted, task.label_class):
-                count.change(self._nodes, node, by)
-        if task.spec.carries_terms:
-            self._carry(task.spec, node, by)
+        for count in self._matching_class.get(task.label_class, ()):
+            count.change(self._nodes, node, by)
+        if task.spec.carries_terms and self._counts_of_carried is not None:
+            self._carry(self._counts_of_carried, task.spec, node, by)
 
-    def _carry(self, spec: TaskSpec, node: int, by: int) -> None:
+    @property
+    def _carried(self) -> dict[Carried, MatchCount]:
+        """Counts of the pods that carry each term, made when first asked for."""
+        if self._counts_of_carried is None:
+            carried = self._counts_of_carried = {}
+            for task in self._carriers:
+                row = int(self._placements.node[task.row])
+                if row >= 0 and task.spec.carries_terms:
+                    self._carry(carried, task.spec, row, 1)
+        return self._counts_of_carried
+
+    def _carry(self, counts: dict[Carried, MatchCount], spec: TaskSpec, node: int, by: int) -> None:
         for carried in terms_of(spec):
-            count = self._carried.get(carried)
+            count = counts.get(carried)
             if count is None:
-                count = self._carried[carried] = MatchCount(np.zeros(len(self._nodes), dtype=np.int64))
+                count = counts[carried] = MatchCount(np.zeros(len(self._nodes), dtype=np.int64))
                 self._index.add(carried)
             count.change(self._nodes, node, by)
-
-    def _verdict(self, wanted: Wanted, number: int) -> bool:
-        verdicts = self._verdicts.setdefault(wanted, [])
-        if number >= len(verdicts):
-            verdicts.extend(self.matches(wanted, pod) for pod in self._classes.since(len(verdicts)))
-        return verdicts[number]
 
     def _matches(self, term: PodTerm, pod: LabelClass) -> bool:
         return matches(term.selector, pod.labels) and self.namespaces.meant(term, pod.namespace, must_exist=True)
@@ -185,8 +191,10 @@ def terms_of(spec: TaskSpec) -> Iterator[Carried]:
 
 
 class _TermIndex:
-    """Finds the terms that may mean a pod by one label of theirs, so that thousands of gangs that each repel their own
-    pods do not look at one another."""
+    """Finds the terms that may mean a pod by one label of theirs.
+
+    So thousands of gangs that each repel their own pods do not look at one another.
+    """
 
     def __init__(self) -> None:
         self._by_label: dict[tuple[str, str], list[Carried]] = {}

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from kilauea.api.selectors import TaintKey, taint_of
 from kilauea.engine.model.resources import CPU, MEMORY, ResourceAxis
 
 IntArray = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 BoolArray = NDArray[np.bool_]
 
 
@@ -71,7 +72,7 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class LabelColumn:
-    """One label over all nodes: its distinct values and, for each node, the index of its value (-1 without the label)."""
+    """One label over all nodes: its distinct values, and by node the index of its value (-1 without the label)."""
 
     values: list[str]
     ids: NDArray[np.int32]
@@ -87,20 +88,11 @@ class NodeTable:
         self.row_of = {name: row for row, name in enumerate(self.names)}
         for f in self.facts:
             axis.admit(f.allocatable)
-        shape = (len(axis), len(self.facts))
-        self.allocatable: IntArray = np.zeros(shape, dtype=np.int64)
+        self._allot()
         for name, row in axis.rows.items():
             self.allocatable[row] = [f.allocatable.get(name, 0) for f in self.facts]
-        self.used: IntArray = np.zeros(shape, dtype=np.int64)
-        """Taken by tasks on the node, those that are being removed included."""
-        self.releasing: IntArray = np.zeros(shape, dtype=np.int64)
-        """Part of `used` that is being freed."""
-        self.pipelined: IntArray = np.zeros(shape, dtype=np.int64)
-        """Promised to tasks that wait for room to be freed."""
-        self.viewed: IntArray = np.zeros(shape, dtype=np.int64)
-        """Requests of the pods in the view."""
-        self.scored: IntArray = np.zeros((2, len(self.facts)), dtype=np.int64)
-        """cpu and memory of the pods in the view, where containers without a request count a little."""
+        self.complete = bool((self.allocatable[:2] > 0).all())
+        """Whether every node offers cpu and memory."""
         self.changed: list[int] = []
         """Rows that a session changed, in order, repeats included; whoever keeps figures by node mends them by it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
@@ -111,13 +103,30 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    def _allot(self) -> None:
+        """Make the columns. They lie in one block, so that one operation reads or writes all figures of a node."""
+        count = len(self.axis)
+        self.block: IntArray = np.zeros((5 * count + 2, len(self.facts)), dtype=np.int64)
+        """(5 R + 2, N): the columns below, one under the other."""
+        self._name_parts()
+
+    def _name_parts(self) -> None:
+        columns = columns_of(self.block, len(self.axis))
+        self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored = columns
+
     def widen(self) -> None:
-        """Add rows for resources that the axis has learned since."""
-        missing = len(self.axis) - self.allocatable.shape[0]
-        if missing > 0:
-            for name in ("allocatable", "used", "releasing", "pipelined", "viewed"):
-                old = getattr(self, name)
-                setattr(self, name, np.vstack([old, np.zeros((missing, len(self)), dtype=np.int64)]))
+        """Make room for resources that the axis has learned since."""
+        if self.allocatable.shape[0] == len(self.axis):
+            return
+        old = (self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored)
+        self._allot()
+        for part, before in zip(columns_of(self.block, len(self.axis)), old, strict=True):
+            part[: before.shape[0]] = before
+
+    def restore(self, block: IntArray) -> None:
+        """Put back a copy of `block`."""
+        self.block = block
+        self._name_parts()
 
     def total(self) -> dict[str, int]:
         """Sum of what all nodes offer."""
@@ -166,70 +175,62 @@ class NodeTable:
         return NodeRows(self, rows)
 
 
+def columns_of(block: IntArray, resources: int) -> tuple[IntArray, ...]:
+    """The parts of a block: allocatable, used, releasing, pipelined, viewed (each (R, n)) and scored (2, n)."""
+    cuts = range(0, 5 * resources + 1, resources)
+    return (*(block[i : i + resources] for i in cuts[:-1]), block[5 * resources :])
+
+
 class NodeRows:
     """Some nodes of a table: what predicates and scores are asked about. Arrays have shape (n,) or (R, n).
 
-    `rows` is None for all nodes (then the arrays are the table's own: never write to them) or an array of row numbers.
+    Attributes:
+        rows: numbers of the nodes' rows in the table; None for all nodes. The arrays of all nodes are the table's own:
+            never write to them.
+        allocatable: (R, n) what the nodes offer.
+        used: (R, n) what tasks take, those being removed included.
+        releasing: (R, n) part of `used` that is being freed.
+        pipelined: (R, n) what is promised to tasks that wait.
+        viewed: (R, n) requests of the pods that Kubernetes' filters and scores would see.
+        scored: (2, n) cpu and memory of those pods for scores.
     """
 
-    __slots__ = ("_cache", "rows", "table")
+    __slots__ = ("allocatable", "pipelined", "releasing", "rows", "scored", "table", "used", "viewed")
+
+    allocatable: IntArray
+    used: IntArray
+    releasing: IntArray
+    pipelined: IntArray
+    viewed: IntArray
+    scored: IntArray
 
     def __init__(self, table: NodeTable, rows: NDArray[np.intp] | None) -> None:
         self.table = table
         self.rows = rows
-        self._cache: dict[str, IntArray] = {}
+
+    def __getattr__(self, name: str) -> IntArray:
+        # Called for a column that was not read before: one gather brings all of them.
+        if name not in NodeRows.__slots__:
+            raise AttributeError(f"nodes have no {name!r}")
+        table = self.table
+        block = table.block if self.rows is None else table.block.take(self.rows, axis=1)
+        columns = columns_of(block, len(table.axis))
+        self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored = columns
+        found: IntArray = object.__getattribute__(self, name)
+        return found
 
     def __len__(self) -> int:
         return len(self.table) if self.rows is None else len(self.rows)
 
-    def take(self, column: NDArray[np.generic]) -> NDArray[np.generic]:
+    def take(self, column: NDArray[T]) -> NDArray[T]:
         """The part of a column over all nodes (last dimension) that belongs to these nodes."""
         return column if self.rows is None else column.take(self.rows, axis=-1)
-
-    def _part(self, name: str) -> IntArray:
-        whole: IntArray = getattr(self.table, name)
-        if self.rows is None:
-            return whole
-        part = self._cache.get(name)
-        if part is None:
-            part = self._cache[name] = whole.take(self.rows, axis=-1)
-        return part
 
     @property
     def names(self) -> list[str]:
         """Names of the nodes."""
         names = self.table.names
         return names if self.rows is None else [names[row] for row in self.rows]
-
-    @property
-    def allocatable(self) -> IntArray:
-        """(R, n) what the nodes offer."""
-        return self._part("allocatable")
-
-    @property
-    def used(self) -> IntArray:
-        """(R, n) what tasks take, those being removed included."""
-        return self._part("used")
-
-    @property
-    def releasing(self) -> IntArray:
-        """(R, n) part of `used` that is being freed."""
-        return self._part("releasing")
-
-    @property
-    def pipelined(self) -> IntArray:
-        """(R, n) what is promised to tasks that wait."""
-        return self._part("pipelined")
-
-    @property
-    def viewed(self) -> IntArray:
-        """(R, n) requests of the pods that Kubernetes' filters and scores would see."""
-        return self._part("viewed")
-
-    @property
-    def scored(self) -> IntArray:
-        """(2, n) cpu and memory for scores."""
-        return self._part("scored")
 
     @property
     def idle(self) -> IntArray:
@@ -244,12 +245,14 @@ class NodeRows:
     @property
     def pod_count(self) -> IntArray:
         """(n,) number of pods in the view."""
-        return self.viewed[2]
+        count: IntArray = self.viewed[2]
+        return count
 
     @property
     def pod_capacity(self) -> IntArray:
         """(n,) number of pods that the nodes take."""
-        return self.allocatable[2]
+        count: IntArray = self.allocatable[2]
+        return count
 
     def resource(self, name: str) -> int | None:
         """Row of a resource in the (R, n) arrays; None for one that nobody has or asks for."""

@@ -1,16 +1,18 @@
 """Which pods are where, as columns, so that the pods that a selector means can be counted by node in one stroke.
 
-`LabelClasses` gives pods with the same namespace and labels one number; `Placements` holds, for every pod, its class and
-the row of its node. Both belong to the cluster state; `neighbours.py` counts with them in a session.
+`LabelClasses` gives pods with the same namespace and labels one number; `Placements` holds, for every pod, its class
+and the row of its node. Both belong to the cluster state; `neighbours.py` counts with them in a session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kilauea.api.selectors import Selector
 
 
 class LabelClass(NamedTuple):
@@ -26,6 +28,7 @@ class LabelClasses:
     def __init__(self) -> None:
         self._ids: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
         self._classes: list[LabelClass] = []
+        self._by_label: dict[tuple[str, str], list[int]] = {}
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -37,15 +40,17 @@ class LabelClasses:
         if known is None:
             known = self._ids[key] = len(self._classes)
             self._classes.append(LabelClass(namespace, labels))
+            for label in labels.items():
+                self._by_label.setdefault(label, []).append(known)
         return known
 
     def get(self, number: int) -> LabelClass:
         """The class with this number."""
         return self._classes[number]
 
-    def since(self, number: int) -> list[LabelClass]:
-        """Classes from this number on."""
-        return self._classes[number:]
+    def with_label(self, label: tuple[str, str] | None) -> Sequence[int]:
+        """Numbers of the classes with a label (key, value); of all classes for None."""
+        return range(len(self._classes)) if label is None else self._by_label.get(label, ())
 
 
 class Placements:
@@ -90,13 +95,12 @@ class Placements:
 
     def count(self, wanted: NDArray[np.bool_], nodes: int, *, terminating_too: bool) -> NDArray[np.int64]:
         """(N,) pods on each node whose class is wanted (a mask over class numbers)."""
-        rows = self.node >= 0
+        rows = (self.node >= 0) & wanted[self.label_class]
         if not terminating_too:
             rows &= ~self.terminating
-        rows &= wanted[self.label_class] if len(wanted) else False
         return np.bincount(self.node[rows], minlength=nodes)
 
 
-def selected_keys(selectors: Iterable[Iterable[NamedTuple] | None]) -> set[str]:
+def selected_keys(selectors: Iterable[Selector | None]) -> set[str]:
     """Label keys that any of the selectors names."""
-    return {requirement[0] for selector in selectors if selector for requirement in selector}
+    return {requirement.key for selector in selectors if selector for requirement in selector}

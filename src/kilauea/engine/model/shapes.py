@@ -6,8 +6,6 @@ namespace (only the labels that a selector in the cluster names) and images (onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +20,11 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 class TaskShape:
     """What predicates and scores see of a task."""
 
-    __slots__ = ("images", "label_class", "need", "request", "spec", "waiting")
+    __slots__ = ("held", "images", "label_class", "need", "promised", "request", "spec")
 
-    def __init__(self, spec: TaskSpec, label_class: LabelClass, images: tuple[int, tuple[str, ...]], axis: ResourceAxis):
+    def __init__(
+        self, spec: TaskSpec, label_class: LabelClass, images: tuple[int, tuple[str, ...]], axis: ResourceAxis
+    ):
         self.spec = spec
         self.label_class = label_class
         """Namespace and labels of one task of this shape; others differ only in labels that nobody selects by."""
@@ -36,8 +36,12 @@ class TaskShape:
             [[spec.requests.get(name, 0) if name in looked_at else NOT_ASKED] for name in axis.names], dtype=np.int64
         )
         """(R, 1) what has to be free; cpu and memory are looked at even when nothing is asked."""
-        self.waiting = 0
-        """Tasks of this shape that waited when the session opened."""
+        none = np.zeros_like(self.request)
+        scored = np.array([spec.scored_cpu, spec.scored_memory], dtype=np.int64)
+        self.held: NDArray[np.int64] = np.concatenate([none, self.request, none, none, self.request, scored])
+        """(5 R + 2,) what a node's figures grow by when a task of this shape takes room there."""
+        self.promised: NDArray[np.int64] = np.concatenate([none, none, none, self.request, self.request, scored])
+        """(5 R + 2,) the same when room is only promised."""
 
 
 class ShapeTable:
@@ -54,13 +58,8 @@ class ShapeTable:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def assign(self, tasks: Iterable[Task]) -> None:
-        """Set `task.shape` for tasks that have none yet."""
-        for task in tasks:
-            if task.shape is None:
-                task.shape = self._shape_of(task)
-
-    def _shape_of(self, task: Task) -> TaskShape:
+    def shape_of(self, task: Task) -> TaskShape:
+        """The shape of a task."""
         label_class = self._classes.get(task.label_class)
         images = task.images if self._images else (0, ())
         key: tuple[object, ...] = (id(task.spec), images)
@@ -71,5 +70,4 @@ class ShapeTable:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = TaskShape(task.spec, label_class, images, self._axis)
-        shape.waiting += 1
         return shape

@@ -1,14 +1,15 @@
 """A task is a pod as the scheduler sees it; its `TaskSpec` is everything of the pod that decides where it may run.
 
-Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images and
-the namespace are kept apart: they matter only in clusters where somebody selects pods by them (`shapes.py`).
+Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images
+and the namespace are kept apart: they matter only in clusters where somebody selects pods by them (`shapes.py`).
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from kilauea.api import wellknown
 from kilauea.api.core import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
@@ -26,6 +27,9 @@ from kilauea.api.selectors import (
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.resources import CPU, MEMORY, PODS, is_empty
+
+if TYPE_CHECKING:
+    from kilauea.engine.model.shapes import TaskShape
 
 UNSTATED_CPU = 100
 """Milli-cores that a container counts for in node scores when it asks for none."""
@@ -160,50 +164,41 @@ class SpecTable:
         return known
 
 
+@dataclass(slots=True, eq=False)
 class Task:
-    """A pod: identity, what it asks, where it is. `status` and `node` change within a session and are restored after."""
-
-    __slots__ = (
-        "creation",
-        "evicted_for",
-        "foreign_gate",
-        "gated",
-        "group",
-        "images",
-        "index",
-        "key",
-        "label_class",
-        "name",
-        "namespace",
-        "no_preemption",
-        "node",
-        "nominated",
-        "order",
-        "preemptable",
-        "priority",
-        "priority_class",
-        "role",
-        "row",
-        "shape",
-        "spec",
-        "status",
-        "uid",
-        "version",
-    )
+    """A pod: identity, what it asks, where it is. A session changes `status` and `node`, and restores them."""
 
     key: str
     """`namespace/name`."""
+    name: str
+    namespace: str
+    uid: str
     group: str
     """Key of the pod group, empty for a pod without one."""
+    role: str
     spec: TaskSpec
-    shape: object
-    """The `TaskShape` of the running session; None outside one."""
-    row: int
-    """Row in the task table."""
+    images: tuple[int, tuple[str, ...]]
+    priority: int
+    priority_class: str
+    preemptable: bool | None
+    """What the pod says itself; None when it says nothing."""
+    gated: bool
+    foreign_gate: bool
+    """Held back by a gate that is not the queue's own."""
+    no_preemption: bool
+    claims: bool
+    """Asks for devices by resource claims."""
+    nominated: str
+    node: str
+    status: int
     order: tuple[int, int, int, str]
-    """Fallback of the task order: index in the name, creation time, UID."""
-    version: int
-    """resourceVersion of the pod, -1 when it is no number."""
+    """Fallback of the task order: with or without an index in the name, that index, creation time, UID."""
+    label_class: int = 0
+    row: int = -1
+    """Row in the placements."""
+    shape: TaskShape | None = None
+    """Set while a session looks at the task."""
+    evicted_for: str = ""
 
 
 def task_of(pod: Pod, specs: SpecTable) -> Task:
@@ -212,36 +207,36 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
     Raises:
         QuantityError, ValueError: a field cannot be read.
     """
-    meta = pod.metadata
-    annotations = pod.annotations
-    task = Task()
-    task.key, task.name, task.namespace = pod.key, meta.name, pod.namespace
-    task.uid = meta.uid or task.key
+    meta, annotations = pod.metadata, pod.annotations
+    namespace = pod.namespace
     group = annotations.get(wellknown.GROUP_NAME, "")
-    task.group = f"{task.namespace}/{group}" if group else ""
-    task.role = annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, "")
-    task.creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
-    task.index = index_in_name(meta.name)
-    task.order = (0 if task.index >= 0 else 1, max(task.index, 0), task.creation, task.uid)
-    task.priority = _priority(pod)
-    task.priority_class = pod.spec.priority_class_name or ""
-    task.preemptable = _preemptable(annotations, pod.labels)
+    index = index_in_name(meta.name)
+    creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
+    uid = meta.uid or pod.key
     gates = [g.name for g in pod.spec.scheduling_gates or ()]
-    task.gated = bool(gates)
-    task.foreign_gate = bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE]
-    task.no_preemption = pod.spec.preemption_policy == "Never"
     pod_status = pod.status
-    task.nominated = (pod_status and pod_status.nominated_node_name) or ""
-    task.node = pod.spec.node_name or ""
-    task.status = status.of_pod(pod_status.phase if pod_status else None, bool(meta.deletion_timestamp), task.node)
-    task.spec = specs.spec_of(pod)
-    task.images = _images(pod.spec)
-    task.shape = None
-    task.row = -1
-    task.evicted_for = ""
-    version = meta.resource_version or ""
-    task.version = int(version) if version.isdigit() else -1
-    return task
+    node = pod.spec.node_name or ""
+    return Task(
+        key=pod.key,
+        name=meta.name,
+        namespace=namespace,
+        uid=uid,
+        group=f"{namespace}/{group}" if group else "",
+        role=annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
+        spec=specs.spec_of(pod),
+        images=_images(pod.spec),
+        priority=_priority(pod),
+        priority_class=pod.spec.priority_class_name or "",
+        preemptable=_preemptable(annotations, pod.labels),
+        gated=bool(gates),
+        foreign_gate=bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
+        no_preemption=pod.spec.preemption_policy == "Never",
+        claims=bool(pod.spec.resource_claims),
+        nominated=(pod_status and pod_status.nominated_node_name) or "",
+        node=node,
+        status=status.of_pod(pod_status.phase if pod_status else None, bool(meta.deletion_timestamp), node),
+        order=(0 if index >= 0 else 1, max(index, 0), creation, uid),
+    )
 
 
 def index_in_name(name: str) -> int:
@@ -307,15 +302,17 @@ def _scored(container: Container) -> Mapping[str, int]:
     return {**asked, CPU: asked.get(CPU) or UNSTATED_CPU, MEMORY: asked.get(MEMORY) or UNSTATED_MEMORY}
 
 
-def _sum_containers(containers: Iterable[Container], init: Iterable[Container], ask: object) -> dict[str, int]:
+def _sum_containers(
+    containers: Iterable[Container], init: Iterable[Container], ask: Callable[[Container], Mapping[str, int]]
+) -> dict[str, int]:
     """Sum of the containers, or the largest step of the init containers where that is more."""
     total: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     most: dict[str, int] = {}
     for container in containers:
-        _plus(total, ask(container))  # type: ignore[operator]
+        _plus(total, ask(container))
     for container in init:
-        asked = ask(container)  # type: ignore[operator]
+        asked = ask(container)
         if container.restart_policy == "Always":
             _plus(total, asked)
             _plus(sidecars, asked)
@@ -352,7 +349,7 @@ def _preferred_nodes(affinity: Affinity) -> tuple[WeightedNodeTerm, ...]:
 def _ports(spec: PodSpec) -> tuple[HostPort, ...]:
     sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
     ports = {
-        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - a wildcard, not a bind
+        HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
         for container in (*(spec.containers or ()), *sidecars)
         for port in container.ports or ()
         if port.host_port
@@ -373,11 +370,7 @@ def _weighted(pod: Pod, affinity: PodAffinity | None, sign: int) -> tuple[Weight
 def pod_term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
     """The canonical form of an affinity term; `matchLabelKeys` and `mismatchLabelKeys` are merged into its selector."""
     own = term.namespaces is None and term.namespace_selector is None
-    namespaces = (pod.namespace,) if own or not (term.namespaces or term.namespace_selector) else ()
-    if term.namespaces:
-        namespaces = tuple(sorted(set(term.namespaces)))
-    elif term.namespace_selector is not None:
-        namespaces = ()
+    namespaces: tuple[str, ...] = (pod.namespace,) if own else tuple(sorted(set(term.namespaces or ())))
     selector = selector_of(term.label_selector)
     if selector is not None:
         extra = [Requirement(k, "In", (pod.labels[k],)) for k in term.match_label_keys or () if k in pod.labels]

@@ -2,7 +2,8 @@
 
 What:
     Scores a node by how full it would be with the task: for each resource that the task asks for and that has a weight,
-    (used + asked) / allocatable; the weighted mean, times 100, times `binpack.weight`. A node that would overflow gets 0.
+    (used + asked) / allocatable; the weighted mean, times 100, times `binpack.weight`. A node that would overflow gets
+    0.
 
 Why:
     Whole nodes stay free for jobs that need whole nodes, and an autoscaler can give empty ones back.
@@ -30,6 +31,7 @@ Difference from the original:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +58,20 @@ class BinpackArguments:
     resource_weights: dict[str, int] = argument("binpack.resources.", NO_WEIGHTS, "Weight of one of them.")
 
 
+class Counted(NamedTuple):
+    """The resources that count for a shape."""
+
+    rows: slice | list[int]
+    asked: NDArray[np.int64]
+    """(r, 1)"""
+    weights: NDArray[np.float64]
+    """(r, 1)"""
+    whole: float
+    """Sum of the weights, those included that are 0."""
+    always_there: bool
+    """Only cpu and memory count."""
+
+
 class Binpack(Plugin):
     """See the module."""
 
@@ -69,29 +85,33 @@ class Binpack(Plugin):
         self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
         self._weights |= {CPU: given.cpu, MEMORY: given.memory}
         self._rows = session.axis.rows
-        self._plans: dict[TaskShape, tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float64], float]] = {}
+        self._plans: dict[TaskShape, Counted] = {}
         if given.weight:
             session.add_node_score(self.name, self._score)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
-        rows, asked, weights, whole = self._plan(shape)
+        rows, asked, weights, whole, complete = self._plan(shape)
         if not whole:
             return None
-        full = kernels.fullness(nodes.used[rows], asked, nodes.allocatable[rows], weights)
-        return full * (100.0 * self.arguments.weight / whole)
+        complete = complete and nodes.table.complete
+        full = kernels.fullness(nodes.used[rows], asked, nodes.allocatable[rows], weights, complete)
+        factor: float = 100.0 * self.arguments.weight / whole
+        return full * factor
 
-    def _plan(self, shape: TaskShape) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.float64], float]:
-        """Rows, amounts (r, 1) and weights (r, 1) of the resources that count for a shape, and the sum of the weights."""
+    def _plan(self, shape: TaskShape) -> Counted:
+        """What counts for a shape."""
         plan = self._plans.get(shape)
         if plan is None:
             requests = shape.spec.requests
             names = [n for n in sorted(requests, key=order_of) if requests[n] > 0 and n in self._weights]
-            whole = float(sum(self._weights[n] for n in names))
             counted = [n for n in names if self._weights[n]]
-            plan = self._plans[shape] = (
-                np.array([self._rows[n] for n in counted], dtype=np.intp),
-                np.array([[requests[n]] for n in counted], dtype=np.int64).reshape(-1, 1),
-                np.array([[self._weights[n]] for n in counted], dtype=np.float64).reshape(-1, 1),
-                whole,
+            rows = [self._rows[n] for n in counted]
+            plan = self._plans[shape] = Counted(
+                # The first rows are cpu and memory: a slice of them is read without a copy.
+                slice(0, 2) if rows == [0, 1] else rows,
+                np.array([requests[n] for n in counted], dtype=np.int64)[:, None],
+                np.array([self._weights[n] for n in counted], dtype=np.float64)[:, None],
+                float(sum(self._weights[n] for n in names)),
+                set(rows) <= {0, 1},
             )
         return plan

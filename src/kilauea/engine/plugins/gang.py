@@ -1,15 +1,15 @@
 """All or nothing: a pod group starts when its minimum is placed, and not before.
 
 What:
-    A job is ready when `minMember` of its tasks are placed, and every role its own minimum. Until then its placements are
-    tentative and are undone together. Jobs that are not ready go first. Evictions leave a running gang its minimum.
+    A job is ready when `minMember` of its tasks are placed, and every role its own minimum. Until then its placements
+    are tentative and are undone together. Jobs that are not ready go first. Evictions leave a running gang its minimum.
 
 Why:
     Half a training job holds accelerators and computes nothing; two halves block each other for ever.
 
 Arguments:
-    None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`, `enableReclaimable`
-    and `enableJobOrder` switch parts off.
+    None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`,
+    `enableReclaimable` and `enableJobOrder` switch parts off.
 
 Example:
     tiers:
@@ -92,9 +92,7 @@ class Gang(Plugin):
 def valid(job: Job) -> Refusal | None:
     """Why the job has too few pods ever to start; None if it has enough."""
     if not job.roles_have((*status.READY, status.PIPELINED, status.PENDING)):
-        return Refusal(
-            "NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling", job.queue
-        )
+        return Refusal("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling", job.queue)
     if job.valid_count < job.min_available:
         message = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
         return Refusal("NotEnoughTasks", message, job.queue)

@@ -48,9 +48,7 @@ class Overcommit(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         used = session.axis.amounts(session.nodes.used.sum(axis=1))
-        self._idle: dict[str, float] = {
-            name: amount * self.arguments.factor for name, amount in session.total.items()
-        }
+        self._idle: dict[str, float] = {name: amount * self.arguments.factor for name, amount in session.total.items()}
         add(self._idle, used, -1)
         table = session.table
         known = table.queue[: len(table)] >= 0

@@ -80,16 +80,16 @@ class NodeOrder(Plugin):
     def _by_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
         """Scores that depend on the node alone."""
         weights = self._weights
-        total = np.zeros(len(nodes))
+        parts = []
         if weights.least:
-            total += weights.least * least_allocated(shape, nodes)
+            parts.append(weights.least * least_allocated(shape, nodes))
         if weights.most:
-            total += weights.most * most_allocated(shape, nodes)
+            parts.append(weights.most * most_allocated(shape, nodes))
         if weights.balanced and (score := balanced(shape, nodes)) is not None:
-            total += weights.balanced * score
+            parts.append(weights.balanced * score)
         if weights.images and nodes.table.holds_images:
-            total += weights.images * nodes.take(image_locality(shape, nodes.table))
-        return total
+            parts.append(weights.images * nodes.take(image_locality(shape, nodes.table)).astype(np.float64))
+        return sum(parts[1:], start=parts[0]) if parts else None
 
     def _compares(self, shape: TaskShape) -> bool:
         spec, weights = shape.spec, self._weights

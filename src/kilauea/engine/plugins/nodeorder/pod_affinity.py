@@ -35,7 +35,9 @@ class PodAffinityScore:
                 wishes.append((carried.weight, carried.term.topology_key, count))
         if not wishes:
             return None
-        raw = sum((weight * self._in_domain(nodes, key, count) for weight, key, count in wishes), start=np.int64(0))
+        raw = np.zeros(len(nodes), dtype=np.int64)
+        for weight, key, count in wishes:
+            raw += weight * self._in_domain(nodes, key, count)
         low, high = int(raw.min()), int(raw.max())
         if low == high:
             return np.zeros(len(nodes), dtype=np.int64)

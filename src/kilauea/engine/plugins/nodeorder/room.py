@@ -24,11 +24,12 @@ def most_allocated(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
 
 
 def _parts(shape: TaskShape, nodes: NodeRows, *, free: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
-    asked = np.array([[shape.spec.scored_cpu], [shape.spec.scored_memory]], dtype=np.int64)
+    resources = len(nodes.table.axis)
+    asked = shape.held[5 * resources :, None]
     offered = nodes.allocatable[:2]
     used = nodes.scored + asked
     counted = np.maximum(offered - used, 0) if free else np.minimum(used, offered)
-    return kernels.hundredths(counted, offered)
+    return kernels.hundredths(counted, offered, nodes.table.complete)
 
 
 def balanced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
@@ -39,10 +40,9 @@ def balanced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
     requests = shape.spec.requests
     if not (requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU)):
         return None
-    rows = [0, 1]
-    if requests.get(GPU):
-        rows.append(nodes.table.axis.rows[GPU])
     # The first rows of the axis are cpu and memory, so the usual case needs no copy.
-    part = slice(0, 2) if len(rows) == 2 else rows
-    used, offered = nodes.viewed[part], nodes.allocatable[part]
-    return kernels.balance_gain(used, shape.request[part].reshape(-1, 1), offered)
+    part: slice | list[int] = slice(0, 2)
+    if requests.get(GPU):
+        part = [0, 1, nodes.table.axis.rows[GPU]]
+    offered = nodes.allocatable[part]
+    return kernels.balance_gain(nodes.viewed[part], shape.request[part, None], offered, nodes.table.complete)

@@ -27,7 +27,7 @@ class TopologySpreadScore:
     def __init__(self, session: Session) -> None:
         self.table = session.nodes
         self._neighbours = session.neighbours
-        self._spreaders = [s for _, s in sorted(session.state.spreaders.items())]
+        self._spreaders = [pair for of_kind in session.state.spreaders.values() for pair in of_kind.values()]
         self._constraints: dict[TaskShape, tuple[tuple[Spread, ...], bool]] = {}
 
     def applies(self, shape: TaskShape) -> bool:
@@ -48,7 +48,7 @@ class TopologySpreadScore:
         merged = {
             requirement
             for namespace, selector in self._spreaders
-            if selector and namespace == pod.namespace and matches(selector, pod.labels)
+            if namespace == pod.namespace and matches(selector, pod.labels)
             for requirement in selector
         }
         selector: Selector = tuple(sorted(merged))

@@ -26,9 +26,11 @@ Example:
           predicate.PodTopologySpreadEnable: false
 
 Difference from the original:
+    Pods that ask for devices by resource claims wait: claims are not looked at yet, and a pod that starts without its
+    device is worse than one that waits.
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
-    own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a task
-    at first is asked again at each attempt.
+    own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a
+    task at first is asked again at each attempt.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ from kilauea.api.selectors import TaintKey, tolerates
 from kilauea.api.wellknown import UNSCHEDULABLE_TAINT
 from kilauea.engine import matching
 from kilauea.engine.conf import argument
-from kilauea.engine.extension import Rejection, Scope
+from kilauea.engine.extension import Refusal, Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
@@ -88,6 +91,7 @@ class Predicates(Plugin):
             session.add_predicate(self.name, self._node_affinity, [AFFINITY], scope=Scope.STATIC)
         if given.taints:
             session.add_predicate(self.name, self._taints, [TAINT], scope=Scope.STATIC)
+        session.add_pre_predicate(self.name, without_claims)
         if given.ports:
             PortFilter(session).register(self.name)
         if given.pod_affinity:
@@ -111,3 +115,10 @@ class Predicates(Plugin):
     def _taints(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
         mask = matching.tolerates(nodes.table, shape.spec.tolerations)
         return None if mask is None else nodes.take(mask)
+
+
+def without_claims(task: Task) -> Refusal | None:
+    """Why a pod with resource claims waits."""
+    if not task.claims:
+        return None
+    return Refusal("ResourceClaimsUnsupported", "resource claims are not supported by this version")

@@ -15,7 +15,7 @@ from kilauea.engine.model.tasks import HostPort, Task
 from kilauea.engine.session import Session
 
 TAKEN = Rejection("NodePorts", "node(s) didn't have free ports for the requested pod ports")
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wildcard of a pod's port, not an address to listen on
+ANY_ADDRESS = "0.0.0.0"
 
 
 class PortFilter:

@@ -1,0 +1,465 @@
+"""Checks of objects: what is found, how it is named, and that sound objects pass."""
+
+from __future__ import annotations
+
+import json
+import time
+import types
+import typing
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilauea.api.core import Node, Pod, ResourceQuota, Workload
+from kilauea.api.decode import KINDS, decode
+from kilauea.api.meta import Object, Wire
+from kilauea.api.scheduling import PodDisruptionBudget, PodGroup, PriorityClass, Queue
+from kilauea.api.validate import check, problems
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NO_QUANTITY = "is not a quantity: use a number with an optional suffix such as 500m, 2, 1.5Gi"
+
+
+def make(type_: type[Object], **fields: Any) -> Object:
+    """An object named `x` with fields as a manifest has them."""
+    return msgspec.convert({"kind": type_.__name__, "metadata": {"name": "x"}, **fields}, type_)
+
+
+def pod(**spec: Any) -> Object:
+    return make(Pod, spec=spec)
+
+
+def container(**fields: Any) -> Object:
+    return pod(containers=[{"name": "c"}, {"name": "d", **fields}])
+
+
+def node_terms(*expressions: dict[str, Any], **term: Any) -> Object:
+    terms = [{"matchExpressions": list(expressions), **term}]
+    return pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
+
+
+def preferred_nodes(weight: int, **preference: Any) -> Object:
+    return pod(affinity={"nodeAffinity": {PREFERRED: [{"weight": weight, "preference": preference}]}})
+
+
+def spread(**fields: Any) -> Object:
+    return pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone"} | fields])
+
+
+BAD_SELECTOR = {"matchExpressions": [{"key": "a", "operator": "Is", "values": ["b"]}]}
+IS = '"Is" is not an operator: use one of DoesNotExist, Exists, In, NotIn'
+
+CASES = [
+    pytest.param(
+        container(resources={"requests": {"cpu": "1x"}}),
+        ("spec.containers[1].resources.requests[cpu]", f'"1x" {NO_QUANTITY}'),
+        id="a request that is no quantity",
+    ),
+    pytest.param(
+        container(resources={"limits": {"memory": "-1Gi"}}),
+        ("spec.containers[1].resources.limits[memory]", '"-1Gi" is negative: use 0 or more'),
+        id="a negative limit",
+    ),
+    pytest.param(
+        pod(initContainers=[{"resources": {"requests": {"a.com/x": -1}}}]),
+        ("spec.initContainers[0].resources.requests[a.com/x]", '"-1" is negative: use 0 or more'),
+        id="a negative request of an init container",
+    ),
+    pytest.param(
+        pod(overhead={"memory": "9999999Ti"}),
+        (
+            "spec.overhead[memory]",
+            '"9999999Ti" is larger than 9007199254740992, the largest amount that can be counted exactly',
+        ),
+        id="an overhead that cannot be counted",
+    ),
+    pytest.param(
+        pod(resources={"requests": {"cpu": ""}}),
+        ("spec.resources.requests[cpu]", f'"" {NO_QUANTITY}'),
+        id="a request of the whole pod",
+    ),
+    pytest.param(
+        pod(resources={"limits": {"cpu": "a"}}),
+        ("spec.resources.limits[cpu]", f'"a" {NO_QUANTITY}'),
+        id="a limit of the whole pod",
+    ),
+    pytest.param(
+        container(ports=[{"hostPort": 1}, {"hostPort": 65536}]),
+        ("spec.containers[1].ports[1].hostPort", "65536 is out of range: use 0 to 65535"),
+        id="a host port that does not exist",
+    ),
+    pytest.param(
+        container(ports=[{"hostPort": -1}]),
+        ("spec.containers[1].ports[0].hostPort", "-1 is out of range: use 0 to 65535"),
+        id="a negative host port",
+    ),
+    pytest.param(
+        pod(priority=2**31),
+        ("spec.priority", "2147483648 is out of range: use -2147483648 to 2147483647"),
+        id="a priority of more than 32 bits",
+    ),
+    pytest.param(
+        pod(preemptionPolicy="Always"),
+        ("spec.preemptionPolicy", '"Always" is not known: use Never or PreemptLowerPriority'),
+        id="a preemption policy that does not exist",
+    ),
+    pytest.param(
+        node_terms({"key": "a", "operator": "Exists"}, {"key": "a", "operator": "Is"}),
+        (
+            f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[1]",
+            '"Is" is not an operator: use one of DoesNotExist, Exists, Gt, In, Lt, NotIn',
+        ),
+        id="a node operator that does not exist",
+    ),
+    pytest.param(
+        node_terms({"key": "a", "operator": "Gt", "values": ["x"]}),
+        (
+            f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0]",
+            "Gt needs exactly one value, an integer in quotes",
+        ),
+        id="a comparison with text",
+    ),
+    pytest.param(
+        node_terms(matchFields=[{"key": "metadata.uid", "operator": "In", "values": ["x"]}]),
+        (
+            f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchFields[0]",
+            '"metadata.uid" is not a field that can be selected: use metadata.name',
+        ),
+        id="a field that cannot be selected",
+    ),
+    pytest.param(
+        preferred_nodes(101),
+        (f"spec.affinity.nodeAffinity.{PREFERRED}[0].weight", "101 is out of range: use 1 to 100"),
+        id="a node preference of too much weight",
+    ),
+    pytest.param(
+        preferred_nodes(1, matchExpressions=[{"key": "a", "operator": "In"}]),
+        (
+            f"spec.affinity.nodeAffinity.{PREFERRED}[0].preference.matchExpressions[0]",
+            "In without values: give at least one value",
+        ),
+        id="a node preference without values",
+    ),
+    pytest.param(
+        pod(affinity={"podAffinity": {REQUIRED: [{"topologyKey": "zone", "labelSelector": BAD_SELECTOR}]}}),
+        (f"spec.affinity.podAffinity.{REQUIRED}[0].labelSelector.matchExpressions[0]", IS),
+        id="an operator of pod affinity",
+    ),
+    pytest.param(
+        pod(affinity={"podAntiAffinity": {REQUIRED: [{}]}}),
+        (f"spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey", "missing: give a value"),
+        id="an anti-affinity without topology key",
+    ),
+    pytest.param(
+        pod(affinity={"podAntiAffinity": {PREFERRED: [{"weight": 0, "podAffinityTerm": {"topologyKey": "z"}}]}}),
+        (f"spec.affinity.podAntiAffinity.{PREFERRED}[0].weight", "0 is out of range: use 1 to 100"),
+        id="a preference without weight",
+    ),
+    pytest.param(
+        pod(
+            affinity={
+                "podAffinity": {
+                    PREFERRED: [
+                        {"weight": 1, "podAffinityTerm": {"topologyKey": "z", "namespaceSelector": BAD_SELECTOR}}
+                    ]
+                }
+            }
+        ),
+        (f"spec.affinity.podAffinity.{PREFERRED}[0].podAffinityTerm.namespaceSelector.matchExpressions[0]", IS),
+        id="an operator of a namespace selector",
+    ),
+    pytest.param(
+        spread(maxSkew=0),
+        ("spec.topologySpreadConstraints[0].maxSkew", "0 is out of range: use 1 to 2147483647"),
+        id="a skew of zero",
+    ),
+    pytest.param(
+        spread(minDomains=0),
+        ("spec.topologySpreadConstraints[0].minDomains", "0 is out of range: use 1 to 2147483647"),
+        id="no domains",
+    ),
+    pytest.param(
+        spread(topologyKey=""),
+        ("spec.topologySpreadConstraints[0].topologyKey", "missing: give a value"),
+        id="a spread without topology key",
+    ),
+    pytest.param(
+        spread(whenUnsatisfiable="Ignore"),
+        (
+            "spec.topologySpreadConstraints[0].whenUnsatisfiable",
+            '"Ignore" is not known: use DoNotSchedule or ScheduleAnyway',
+        ),
+        id="a spread that does something unknown",
+    ),
+    pytest.param(
+        spread(nodeTaintsPolicy="honor"),
+        ("spec.topologySpreadConstraints[0].nodeTaintsPolicy", '"honor" is not known: use Honor or Ignore'),
+        id="a policy in lower case",
+    ),
+    pytest.param(
+        spread(nodeAffinityPolicy=""),
+        ("spec.topologySpreadConstraints[0].nodeAffinityPolicy", '"" is not known: use Honor or Ignore'),
+        id="an empty policy",
+    ),
+    pytest.param(
+        spread(labelSelector={"matchLabels": {"a": "b c"}}),
+        (
+            "spec.topologySpreadConstraints[0].labelSelector.matchLabels[a]",
+            '"b c" is not a label value: use at most 63 letters, digits, "-", "_", "."',
+        ),
+        id="a label value with a blank",
+    ),
+    pytest.param(
+        pod(tolerations=[{"operator": "Exist"}]),
+        ("spec.tolerations[0].operator", '"Exist" is not known: use Equal or Exists or Lt or Gt'),
+        id="a toleration's operator with a typing error",
+    ),
+    pytest.param(
+        pod(tolerations=[{"operator": "Exists", "effect": "Never"}]),
+        ("spec.tolerations[0].effect", '"Never" is not known: use NoSchedule or PreferNoSchedule or NoExecute'),
+        id="a toleration of an unknown effect",
+    ),
+    pytest.param(
+        make(Node, status={"allocatable": {"cpu": "x"}}),
+        ("status.allocatable[cpu]", f'"x" {NO_QUANTITY}'),
+        id="an allocatable amount",
+    ),
+    pytest.param(
+        make(Node, status={"capacity": {"cpu": -4}}),
+        ("status.capacity[cpu]", '"-4" is negative: use 0 or more'),
+        id="a negative capacity",
+    ),
+    pytest.param(
+        make(Node, spec={"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b"}]}),
+        ("spec.taints[1].effect", '"" is not known: use NoSchedule or PreferNoSchedule or NoExecute'),
+        id="a taint without effect",
+    ),
+    pytest.param(
+        make(ResourceQuota, spec={"hard": {"requests.cpu": "1", "count/jobs": "x"}}),
+        ("spec.hard[count/jobs]", f'"x" {NO_QUANTITY}'),
+        id="a quota that is no quantity",
+    ),
+    pytest.param(
+        make(ResourceQuota, status={"used": {"pods": -1}}),
+        ("status.used[pods]", '"-1" is negative: use 0 or more'),
+        id="a negative use",
+    ),
+    pytest.param(
+        make(ResourceQuota, status={"hard": {"pods": -1}}),
+        ("status.hard[pods]", '"-1" is negative: use 0 or more'),
+        id="a negative quota in the status",
+    ),
+    pytest.param(
+        make(Workload, spec={"selector": BAD_SELECTOR}), ("spec.selector.matchExpressions[0]", IS), id="an owner"
+    ),
+    pytest.param(
+        make(PodDisruptionBudget, spec={"selector": BAD_SELECTOR}),
+        ("spec.selector.matchExpressions[0]", IS),
+        id="a disruption budget",
+    ),
+    pytest.param(
+        make(PodGroup, spec={"minMember": -1}),
+        ("spec.minMember", "-1 is out of range: use 0 to 2147483647"),
+        id="a negative minimum",
+    ),
+    pytest.param(
+        make(PodGroup, spec={"minTaskMember": {"a": 0, "b": -2}}),
+        ("spec.minTaskMember[b]", "-2 is out of range: use 0 to 2147483647"),
+        id="a negative minimum of a role",
+    ),
+    pytest.param(
+        make(PodGroup, spec={"minResources": {"cpu": "four"}}),
+        ("spec.minResources[cpu]", f'"four" {NO_QUANTITY}'),
+        id="minimal resources in words",
+    ),
+    pytest.param(
+        make(PodGroup, spec={"subGroupPolicy": [{"name": "s", "labelSelector": BAD_SELECTOR}]}),
+        ("spec.subGroupPolicy[0].labelSelector.matchExpressions[0]", IS),
+        id="an operator of a sub-group",
+    ),
+    pytest.param(
+        make(PodGroup, spec={"subGroupPolicy": [{"subGroupSize": -1}]}),
+        ("spec.subGroupPolicy[0].subGroupSize", "-1 is out of range: use 0 to 2147483647"),
+        id="a negative sub-group",
+    ),
+    pytest.param(
+        make(PodGroup, spec={"subGroupPolicy": [{"minSubGroups": -1}]}),
+        ("spec.subGroupPolicy[0].minSubGroups", "-1 is out of range: use 0 to 2147483647"),
+        id="a negative number of sub-groups",
+    ),
+    pytest.param(
+        make(Queue, spec={"weight": 0}),
+        ("spec.weight", "0 is out of range: use 1 to 2147483647"),
+        id="a queue without weight",
+    ),
+    pytest.param(
+        make(Queue, spec={"capability": {"cpu": "-1"}}),
+        ("spec.capability[cpu]", '"-1" is negative: use 0 or more'),
+        id="a negative capability",
+    ),
+    pytest.param(
+        make(Queue, spec={"deserved": {"cpu": "1 "}}),
+        ("spec.deserved[cpu]", f'"1 " {NO_QUANTITY}'),
+        id="a deserved amount with a blank",
+    ),
+    pytest.param(
+        make(Queue, spec={"guarantee": {"resource": {"memory": "1GiB"}}}),
+        ("spec.guarantee.resource[memory]", f'"1GiB" {NO_QUANTITY}'),
+        id="a guarantee in GiB",
+    ),
+    pytest.param(
+        make(Queue, spec={"priority": -(2**40)}),
+        ("spec.priority", "-1099511627776 is out of range: use -2147483648 to 2147483647"),
+        id="a queue priority of more than 32 bits",
+    ),
+    pytest.param(
+        make(PriorityClass, value=2**31),
+        ("value", "2147483648 is out of range: use -2147483648 to 2147483647"),
+        id="a class value of more than 32 bits",
+    ),
+    pytest.param(
+        make(PriorityClass, preemptionPolicy="x"),
+        ("preemptionPolicy", '"x" is not known: use Never or PreemptLowerPriority'),
+        id="a class with an unknown policy",
+    ),
+    pytest.param(
+        make(Pod, metadata={"name": "x", "creationTimestamp": "today"}),
+        ("metadata.creationTimestamp", '"today" is not a time: use RFC 3339 such as 2025-01-31T12:00:00Z'),
+        id="a creation time in words",
+    ),
+    pytest.param(
+        make(Pod, metadata={"name": "x", "deletionTimestamp": ""}),
+        ("metadata.deletionTimestamp", '"" is not a time: use RFC 3339 such as 2025-01-31T12:00:00Z'),
+        id="an empty deletion time",
+    ),
+    pytest.param(
+        make(Queue, metadata={}), ("metadata.name", "missing: every object needs a name"), id="an object without name"
+    ),
+]
+
+
+@pytest.mark.parametrize(("obj", "problem"), CASES)
+def test_what_is_wrong_is_found_and_named(obj: Object, problem: tuple[str, str]) -> None:
+    assert problems(obj) == [problem]
+    assert problems(obj) == [problem], "the second time from the cache"
+
+
+SOUND_POD: dict[str, Any] = {
+    "metadata": {"name": "x", "namespace": "ns", "creationTimestamp": "2025-01-31T12:00:00Z"},
+    "spec": {
+        "containers": [
+            {
+                "name": "c",
+                "resources": {
+                    "requests": {"cpu": "500m", "memory": 0, "nvidia.com/gpu": 1, "odd": "3"},
+                    "limits": {"cpu": 1.5},
+                },
+                "ports": [{"hostPort": 0}, {"hostPort": 65535}, {}],
+            }
+        ],
+        "priority": -(2**31),
+        "preemptionPolicy": "Never",
+        "overhead": {"cpu": "1m"},
+        "tolerations": [{"operator": "Exists"}, {"key": "a", "operator": "", "effect": ""}, {"operator": "Gt"}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway", "nodeTaintsPolicy": "Honor"}
+        ],
+        "affinity": {
+            "nodeAffinity": {
+                REQUIRED: {
+                    "nodeSelectorTerms": [
+                        {},
+                        {
+                            "matchExpressions": [{"key": "a", "operator": "Lt", "values": ["7"]}],
+                            "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}],
+                        },
+                    ]
+                },
+                PREFERRED: [{"weight": 100, "preference": {}}],
+            },
+            "podAntiAffinity": {REQUIRED: [{"topologyKey": "z", "labelSelector": {}}]},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        make(Pod, **SOUND_POD),
+        make(Pod),
+        make(
+            Node,
+            status={"allocatable": {"cpu": "4", "pods": "110"}},
+            spec={"taints": [{"key": "a", "effect": "NoExecute"}]},
+        ),
+        make(PodGroup, spec={"minMember": 0, "minTaskMember": {"a": 0}, "minResources": {"cpu": 4}}),
+        make(Queue, spec={"weight": 1, "capability": {"cpu": "10"}, "guarantee": {"resource": {"cpu": "1"}}}),
+        make(Queue),
+        make(PriorityClass, value=2**31 - 1, preemptionPolicy="Never"),
+        make(
+            ResourceQuota, spec={"hard": {"requests.storage": "100Ti", "count/jobs.batch": "5", "limits.memory": "9Ti"}}
+        ),
+        make(PodDisruptionBudget, spec={"minAvailable": "50%", "selector": {"matchLabels": {"a": ""}}}),
+        make(Workload, spec={"selector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}),
+    ],
+    ids=lambda obj: type(obj).__name__,
+)
+def test_sound_objects_pass(obj: Object) -> None:
+    assert check(obj) == []
+
+
+def test_all_that_is_wrong_is_reported_at_once_with_the_object_and_the_source() -> None:
+    broken = make(Queue, spec={"weight": -1, "deserved": {"cpu": "x", "memory": "-1"}})
+    assert [str(error) for error in check(broken, source="q.yaml", index=3)] == [
+        "q.yaml: Queue x: spec.weight: -1 is out of range: use 1 to 2147483647",
+        f'q.yaml: Queue x: spec.deserved[cpu]: "x" {NO_QUANTITY}',
+        'q.yaml: Queue x: spec.deserved[memory]: "-1" is negative: use 0 or more',
+    ]
+    (error,) = check(make(Pod, metadata={"name": "p", "namespace": "ns"}, spec={"priority": 2**40}), index=3)
+    assert (error.kind, error.object, error.field, error.index) == ("Pod", "ns/p", "spec.priority", 3)
+
+
+WORDS = st.sampled_from(["", "a", "-1", "2", "1e9", "In", "Gt", "Exists", "metadata.name", "x" * 300])
+
+
+def values(type_: Any) -> st.SearchStrategy[Any]:
+    """Any values of the type of a field."""
+    arguments = typing.get_args(type_)
+    if isinstance(type_, types.UnionType):
+        return st.one_of([values(argument) for argument in arguments])
+    if typing.get_origin(type_) is list:
+        return st.lists(values(arguments[0]), max_size=2)
+    if typing.get_origin(type_) is dict:
+        return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=2)
+    if isinstance(type_, type) and issubclass(type_, Wire):
+        return structs(type_)
+    return WORDS if type_ is str else st.from_type(type_)
+
+
+@cache
+def structs(type_: type[Wire]) -> st.SearchStrategy[Any]:
+    """Any objects of a wire type."""
+    return st.builds(type_, **{field.name: values(field.type) for field in msgspec.structs.fields(type_)})
+
+
+@given(st.sampled_from(sorted(set(KINDS.values()), key=lambda type_: type_.__name__)).flatmap(structs))
+def test_no_object_raises_an_exception(obj: Object) -> None:
+    for error in check(obj):
+        assert error.field
+        assert error.message
+
+
+def test_plain_pods_cost_little() -> None:
+    items = [{**SOUND_POD, "kind": "Pod", "metadata": {"name": f"x{i}"}} for i in range(5_000)]
+    for item in items:
+        item["spec"] = {"containers": SOUND_POD["spec"]["containers"]}
+    pods = decode(json.dumps(items).encode(), "f").objects
+    started = time.process_time()
+    assert [error for obj in pods for error in check(obj)] == []
+    assert time.process_time() - started < 5_000 * 40e-6, "the budget is 5 us; slow machines get eight times that"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -101,10 +102,11 @@ def test_values_that_are_no_numbers_are_refused(value: float) -> None:
         parse_units(value)
 
 
-def test_a_boolean_is_refused_even_after_the_equal_number_was_parsed() -> None:
-    assert parse_units(1) == parse_units(1.0) == 1
+@pytest.mark.parametrize("parse", [parse_milli, parse_units])
+def test_a_boolean_is_refused_even_after_the_equal_number_was_parsed(parse: Callable[[float], int]) -> None:
+    assert parse(1) == parse(1.0)
     with pytest.raises(QuantityError):
-        parse_units(True)
+        parse(True)
 
 
 def test_the_largest_amount_passes_and_the_next_does_not() -> None:
@@ -236,6 +238,10 @@ def test_a_resource_list_becomes_integers_without_what_is_not_counted() -> None:
         "storage": "1Gi",
     }
     assert resource_amounts(resources) == {"cpu": 500, "memory": 2**30, "pods": 110, "nvidia.com/gpu": 2000}
+
+
+def test_amounts_of_zero_are_kept() -> None:
+    assert resource_amounts({"cpu": 0, "memory": "0Gi"}) == {"cpu": 0, "memory": 0}
 
 
 def test_no_resource_list_is_an_empty_one() -> None:

@@ -17,6 +17,7 @@ from kilauea.api.selectors import (
     Selector,
     TaintKey,
     field_problem,
+    int64,
     is_label_key,
     matches,
     node_term_matches,
@@ -233,6 +234,49 @@ def test_labels_and_fields_of_a_node_term_must_both_hold() -> None:
 )
 def test_problem_names_the_value_and_the_fix(requirement: SelectorRequirement, message: str) -> None:
     assert requirement_problem(requirement, LABEL_OPERATORS) == message
+
+
+@pytest.mark.parametrize(
+    ("requirement", "message"),
+    [
+        (req("metadata.uid", "In", "x"), '"metadata.uid" is not a field that can be selected: use metadata.name'),
+        (req("metadata.name", "Exists", "x"), '"Exists" is not an operator for fields: use In or NotIn'),
+        (req("metadata.name", "NotIn"), "NotIn needs exactly one value here"),
+        (req("metadata.name", "In", "x", "y"), "In needs exactly one value here"),
+    ],
+)
+def test_problem_of_a_field_names_the_value_and_the_fix(requirement: SelectorRequirement, message: str) -> None:
+    assert field_problem(requirement) == message
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        Requirement("metadata.uid", "NotIn", ("x",)),
+        Requirement("metadata.name", "NotIn", ("x", "y")),
+        Requirement("metadata.name", "Exists", ("n1",)),
+    ],
+)
+def test_a_field_condition_made_by_hand_is_judged_as_strictly(requirement: Requirement) -> None:
+    assert not node_term_matches(NodeTerm((), (requirement,)), {}, "n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None),
+        ("-9223372036854775808", -(2**63)),
+        ("-9223372036854775809", None),
+        ("+007", 7),
+        ("", None),
+        (" 1", None),
+        ("1.0", None),
+        ("9" * 50, None),
+    ],
+)
+def test_64_bit_integers(text: str, number: int | None) -> None:
+    assert int64(text) == number
 
 
 @pytest.mark.parametrize(

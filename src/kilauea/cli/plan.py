@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 import click
 
@@ -76,9 +77,11 @@ class Usage(click.ClickException):
     exit_code = 2
 
 
-def _progress(shown: bool):  # type: ignore[no-untyped-def]
+def _progress(shown: bool) -> Callable[[str], None]:
+    """Names each source as it is read, if shown."""
+
     def note(source: str) -> None:
         if shown:
-            click.echo(f"reading {'standard input' if source == '-' else source}", err=True)
+            click.echo(f"reading {source}", err=True)
 
     return note

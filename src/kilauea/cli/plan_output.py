@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from kilauea.api.decode import encode_json
-from kilauea.api.quantity import format_amount, format_resources
+from kilauea.api.quantity import Unit, format_amount, format_resources, unit_of
 from kilauea.cli.table import table
 from kilauea.engine.outcome import counts_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
@@ -103,6 +103,8 @@ def _tables(result: Result, wide: bool) -> list[str]:
     if plan.pending:
         lines += [*_pending_by_reason(plan, wide), ""]
     lines += _queue_figures(plan, state)
+    while not lines[-1]:
+        lines.pop()
     return lines
 
 
@@ -151,9 +153,7 @@ def _reason(p: Pending) -> str:
     if p.code == "GangWaiting" and ": " in message:
         message = "its gang waits: " + message.split(": ", 1)[1]
     if p.resource:
-        message += (
-            f" (asked {format_amount(p.resource, p.asked)} {p.resource}, left {format_amount(p.resource, p.left)})"
-        )
+        message += f" (asked {human(p.resource, p.asked)}, left {human(p.resource, p.left)})"
     return message
 
 
@@ -165,9 +165,25 @@ def _queue_figures(plan: Plan, state: ClusterState) -> list[str]:
             continue
         cells = [_cell(figures, shown) for figures in (queue.deserved, queue.allocated, queue.request)]
         rows.append([name, *cells, "-" if queue.share is None else f"{queue.share:.2f}"])
-    return table(["QUEUE", "DESERVED", "ALLOCATED", "REQUEST", "SHARE"], rows)
+    return table(["QUEUE", "DESERVED", "ALLOCATED", "REQUEST", "SHARE"], rows) if rows else []
 
 
 def _cell(figures: Mapping[str, float] | None, shown: list[str]) -> str:
     present = [n for n in shown if figures and figures.get(n)]
-    return ", ".join(f"{format_amount(n, (figures or {})[n])} {n}" for n in present) or "-"
+    return ", ".join(human(n, (figures or {})[n]) for n in present) or "-"
+
+
+def human(name: str, amount: float) -> str:
+    """An amount for people: at most one digit after the point, memory in its largest fitting unit."""
+    if unit_of(name) is Unit.BYTES:
+        size, suffix = amount, ""
+        for suffix in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
+            if abs(size) < 1024 or suffix == "Pi":
+                break
+            size /= 1024
+        return f"{_short(size)}{suffix} {name}"
+    return f"{_short(amount / 1000 if unit_of(name) is Unit.MILLI else amount)} {name}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -75,7 +75,7 @@ def _requirement(nodes: NodeTable, requirement: Requirement) -> Mask:
 def tolerates(nodes: NodeTable, tolerations: tuple[TolerationKey, ...]) -> Mask | None:
     """Nodes without a NoSchedule or NoExecute taint that is not tolerated; None for all."""
     sets, ids = nodes.taint_sets
-    if not any(taint.effect in HARD_EFFECTS for taints in sets for taint in taints):
+    if nodes.taint_effects.isdisjoint(HARD_EFFECTS):
         return None
 
     def make() -> Mask:
@@ -88,7 +88,7 @@ def tolerates(nodes: NodeTable, tolerations: tuple[TolerationKey, ...]) -> Mask 
 def soft_taints(nodes: NodeTable, tolerations: tuple[TolerationKey, ...]) -> NDArray[np.int64] | None:
     """Number of PreferNoSchedule taints that are not tolerated, by node; None if no node has any such taint."""
     sets, ids = nodes.taint_sets
-    if not any(taint.effect == SOFT_EFFECT for taints in sets for taint in taints):
+    if SOFT_EFFECT not in nodes.taint_effects:
         return None
 
     def make() -> NDArray[np.int64]:
@@ -108,7 +108,7 @@ def counted_nodes(nodes: NodeTable, spec: TaskSpec, spread: Spread, keys: tuple[
 
     They carry all of `keys`, and are those that the pod itself could use, as far as the constraint's policies ask that.
     """
-    parts = [nodes.label(key).ids >= 0 for key in keys if (nodes.label(key).ids < 0).any()]
+    parts = [nodes.label(key).ids >= 0 for key in keys if not nodes.label(key).everywhere]
     if spread.honor_affinity and (mask := selects(nodes, spec)) is not None:
         parts.append(mask)
     if spread.honor_taints and (mask := tolerates(nodes, spec.tolerations)) is not None:

@@ -165,9 +165,8 @@ def _unfit(task: Task, job: Job, why: Unfit | Refusal) -> Pending:
 
 def _gang(session: Session, job: Job, task: Task) -> Pending:
     """The task itself was not refused: a mate of its gang was, or nobody looked at it."""
-    blocked = [
-        session.state.tasks[key] for key in (*session.unfit.get(job.key, {}), *session.refusals) if key in job.tasks
-    ]
+    unfit = session.unfit.get(job.key, {})
+    blocked = [mate for key, mate in job.tasks.items() if key in unfit or key in session.refusals]
     if not blocked and task.key not in session.had_room and task.status != status.ALLOCATED:
         message = "no action of this cycle dealt with the pod"
         return Pending(task.key, job.key, "NotReached", message, job.queue)
@@ -175,7 +174,7 @@ def _gang(session: Session, job: Job, task: Task) -> Pending:
         message = f"its gang has room for fewer than its minimum of {job.min_available}"
         return Pending(task.key, job.key, "GangWaiting", message, job.queue)
     mate = min(blocked, key=lambda t: t.order)
-    why = session.unfit.get(job.key, {}).get(mate.key) or session.refusals[mate.key]
+    why = unfit.get(mate.key) or session.refusals[mate.key]
     message = f"its gang of {job.min_available} waits for {mate.name}: {why.message}"
     numbers = ("", 0, 0) if isinstance(why, Refusal) and not why.resource else (why.resource, why.asked, why.left)
     return Pending(task.key, job.key, "GangWaiting", message, job.queue, *numbers)

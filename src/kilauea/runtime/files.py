@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kilauea.api.decode import Decoded, ObjectError, decode
+from kilauea.api.decode import Decoded, decode
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 
@@ -17,8 +17,8 @@ class SourceError(Exception):
     """A source that cannot be read at all."""
 
 
-def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Decoded:
-    """Decode all sources in order.
+def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, Decoded]]:
+    """Decode all sources in order; each comes with its name.
 
     Args:
         paths: files, folders (all their `.yaml`, `.yml`, `.json` files, also gzipped, in the order of their names), or
@@ -28,15 +28,11 @@ def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
     Raises:
         SourceError: a path cannot be read.
     """
-    whole = Decoded()
     for path in paths:
-        for source in _files_of(path):
+        for file in _files_of(path):
+            source = "standard input" if file == "-" else file
             note(source)
-            one = decode(_bytes_of(source), "standard input" if source == "-" else source)
-            whole.objects.extend(one.objects)
-            whole.errors.extend(one.errors)
-            whole.skipped.update(one.skipped)
-    return whole
+            yield source, decode(_bytes_of(file), source)
 
 
 def _files_of(path: str) -> list[str]:
@@ -61,6 +57,3 @@ def _bytes_of(path: str) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SourceError(f"{path}: {reason}") from error
-
-
-__all__ = ["Decoded", "ObjectError", "SourceError", "read_sources"]

@@ -72,21 +72,26 @@ def read_cluster(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
     Raises:
         SourceError: a path cannot be read.
     """
-    decoded = read_sources(paths, note)
-    cluster = Cluster(warnings=[str(error) for error in decoded.errors])
+    cluster = Cluster()
     known: dict[tuple[str, str], Object] = {}
-    repeated: Counter[tuple[str, str]] = Counter()
-    for obj in decoded.objects:
-        errors = check(obj)
-        if errors:
-            cluster.warnings.extend(f"{obj.kind} {key_of(obj)}: {error}; left out" for error in errors)
-            continue
-        key = (obj.kind, key_of(obj))
-        repeated[key] += key in known
-        known[key] = obj
-    for (kind, name), times in repeated.items():
-        if times:
-            cluster.warnings.append(f"{kind} {name}: given {times + 1} times; the last one counts")
+    times: Counter[tuple[str, str]] = Counter()
+    skipped: Counter[str] = Counter()
+    for source, decoded in read_sources(paths, note):
+        cluster.warnings.extend(map(str, decoded.errors))
+        skipped.update(decoded.skipped)
+        for obj in decoded.objects:
+            errors = check(obj)
+            cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
+            if not errors:
+                key = (obj.kind, key_of(obj))
+                known[key] = obj
+                times[key] += 1
+    for (kind, name), count in times.items():
+        if count > 1:
+            cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
+    if skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
+        cluster.warnings.append(f"objects of kinds that scheduling does not read are passed over: {kinds}")
     for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
         known.setdefault(("Queue", name), built_in_queue(name))
     cluster.objects = list(known.values())

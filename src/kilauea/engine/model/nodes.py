@@ -70,12 +70,30 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     return (*(((0, int(p)) if p.isdigit() else (1, p)) for p in parts if p), (2, name))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabelColumn:
     """One label over all nodes: its distinct values, and by node the index of its value (-1 without the label)."""
 
     values: list[str]
     ids: NDArray[np.int32]
+
+    @cached_property
+    def everywhere(self) -> bool:
+        """Whether all nodes have the label."""
+        return bool((self.ids >= 0).all())
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether every node has a value of its own, as with the label of its name."""
+        return len(self.values) == len(self.ids)
+
+    def spread(self, by_value: NDArray[T]) -> NDArray[T]:
+        """(N,) for each node the entry of its value in an array over values (D,); zero or false without the label."""
+        if self.distinct:
+            return by_value
+        if self.everywhere:
+            return by_value[self.ids]
+        return np.concatenate([by_value, np.zeros(1, dtype=by_value.dtype)])[self.ids]
 
 
 class NodeTable:
@@ -143,6 +161,11 @@ class NodeTable:
         known: dict[tuple[TaintKey, ...], int] = {}
         ids = [known.setdefault(f.taints, len(known)) for f in self.facts]
         return list(known), np.array(ids, dtype=np.int32)
+
+    @cached_property
+    def taint_effects(self) -> frozenset[str]:
+        """Effects of all taints of all nodes."""
+        return frozenset(taint.effect for taints in self.taint_sets[0] for taint in taints)
 
     @cached_property
     def holds_images(self) -> bool:

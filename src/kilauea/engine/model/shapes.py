@@ -31,10 +31,11 @@ class TaskShape:
         self.images = images
         self.request: NDArray[np.int64] = axis.vector(spec.requests)
         """(R,) what a task takes of its node."""
-        looked_at = {*ALWAYS, *spec.requests}
-        self.need: NDArray[np.int64] = np.array(
-            [[spec.requests.get(name, 0) if name in looked_at else NOT_ASKED] for name in axis.names], dtype=np.int64
-        )
+        need = self.request.copy()
+        for name, row in axis.rows.items():
+            if name not in spec.requests and name not in ALWAYS:
+                need[row] = NOT_ASKED
+        self.need: NDArray[np.int64] = need[:, None]
         """(R, 1) what has to be free; cpu and memory are looked at even when nothing is asked."""
         none = np.zeros_like(self.request)
         scored = np.array([spec.scored_cpu, spec.scored_memory], dtype=np.int64)

@@ -46,6 +46,4 @@ class PodAffinityScore:
 
     def _in_domain(self, nodes: NodeRows, key: str, count: MatchCount) -> NDArray[np.int64]:
         """(n,) counted pods in the domain of each node."""
-        ids = nodes.take(nodes.table.label(key).ids)
-        found: NDArray[np.int64] = np.append(count.domain(nodes.table, key), 0)[ids]
-        return found
+        return nodes.take(nodes.table.label(key).spread(count.domain(nodes.table, key)))

@@ -56,7 +56,8 @@ class PodAffinityFilter:
         near = np.ones(len(table), dtype=bool)
         anywhere = False
         for term in terms:
-            known &= table.label(term.topology_key).ids >= 0
+            if not table.label(term.topology_key).everywhere:
+                known &= table.label(term.topology_key).ids >= 0
             near &= here(table, term.topology_key, count)
             anywhere = anywhere or bool(count.domain(table, term.topology_key).any())
         if not anywhere and self._neighbours.matches(wanted, shape.label_class):
@@ -66,6 +67,4 @@ class PodAffinityFilter:
 
 def here(table: NodeTable, topology_key: str, count: MatchCount) -> NDArray[np.bool_]:
     """(N,) nodes in a domain that holds any of the counted pods."""
-    ids = table.label(topology_key).ids
-    some = count.domain(table, topology_key) > 0
-    return np.append(some, False)[ids]
+    return table.label(topology_key).spread(count.domain(table, topology_key) > 0)

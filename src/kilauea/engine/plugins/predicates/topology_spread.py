@@ -45,9 +45,10 @@ class TopologySpreadFilter:
         hard = tuple(spread for spread in shape.spec.spread if spread.hard)
         keys = tuple(spread.topology_key for spread in hard)
         for spread in reversed(hard):
-            ids = table.label(spread.topology_key).ids
             codes[self._too_many(shape, table, spread, keys)] = 1
-            codes[ids < 0] = 2
+            column = table.label(spread.topology_key)
+            if not column.everywhere:
+                codes[column.ids < 0] = 2
         taken: NDArray[np.int64] = codes if nodes.rows is None else codes[nodes.rows]
         return taken
 
@@ -55,22 +56,32 @@ class TopologySpreadFilter:
         """(N,) nodes where one more pod makes the skew too large (spec of the node plugins, 1.3)."""
         term = PodTerm((shape.label_class.namespace,), None, spread.selector, spread.topology_key)
         wanted = Wanted((term,), terminating_too=False)
-        ids = table.label(spread.topology_key).ids
-        counted = matching.counted_nodes(table, shape.spec, spread, keys)
-        domains = len(table.label(spread.topology_key).values)
-        # An empty selector counts no pods here, though it matches all of them elsewhere.
-        by_node = self._neighbours.matching(wanted).by_node if spread.selector else np.zeros(len(table), dtype=np.int64)
-        rows = (ids >= 0) if counted is None else counted & (ids >= 0)
-        count = np.zeros(domains + 1, dtype=np.int64)
-        np.add.at(count, ids[rows], by_node[rows])
-        known = np.zeros(domains, dtype=bool)
-        known[ids[rows]] = True
-        found = int(known.sum())
-        if found < spread.min_domains:
-            least = 0
-        elif not found:
+        column = table.label(spread.topology_key)
+        count, known = self._by_domain(shape, table, spread, keys, wanted)
+        found = len(known)
+        if found >= spread.min_domains and not found:
             return np.zeros(len(table), dtype=bool)
+        least = 0 if found < spread.min_domains else int(known.min())
+        mine = int(self._neighbours.matches(wanted, shape.label_class))
+        return column.spread(count + (mine - least) > spread.max_skew)
+
+    def _by_domain(
+        self, shape: TaskShape, table: NodeTable, spread: Spread, keys: tuple[str, ...], wanted: Wanted
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(D,) matching pods in each domain, and the same for those domains only that have a node that counts."""
+        column = table.label(spread.topology_key)
+        counted = matching.counted_nodes(table, shape.spec, spread, keys)
+        if not spread.selector:
+            # An empty selector counts no pods here, though it matches all of them elsewhere.
+            by_node = np.zeros(len(table), dtype=np.int64)
+        elif counted is None:
+            count = self._neighbours.matching(wanted).domain(table, spread.topology_key)
+            return count, count
         else:
-            least = int(count[:-1][known].min())
-        mine = int(self._neighbours.matches(wanted, shape.label_class)) if spread.selector is not None else 0
-        return count[ids] + mine - least > spread.max_skew
+            by_node = self._neighbours.matching(wanted).by_node
+        rows = column.ids >= 0 if counted is None else counted & (column.ids >= 0)
+        count = np.zeros(len(column.values), dtype=np.int64)
+        np.add.at(count, column.ids[rows], by_node[rows])
+        known = np.zeros(len(column.values), dtype=bool)
+        known[column.ids[rows]] = True
+        return count, count[known]

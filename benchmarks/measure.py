@@ -127,8 +127,8 @@ def show(title: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     widths = [max(len(line[i]) for line in lines) for i in range(len(heading))]
     print(f"\n{title}")
     for line in lines:
-        cells = [cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(line, widths))]
-        print("  " + "  ".join(cells).rstrip(), flush=True)
+        first, *others = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
+        print("  ".join(["", line[0].ljust(len(first)), *others]), flush=True)
 
 
 def seconds(value: float) -> str:

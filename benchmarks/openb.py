@@ -1,10 +1,10 @@
-"""The GPU trace "openb" as Kubernetes objects: one node a row of the node list, one pod in a group of its own a row of pods.
+"""The GPU trace openb as Kubernetes objects: a node for each row of the node list, a pod group of one for each pod.
 
     python benchmarks/openb.py NODES.csv.gz PODS.csv.gz OUT.json [--first 3000]
 
 The objects can be planned like any others: `kilauea plan -f OUT.json`. Nodes carry their card model as the label that
-NVIDIA's tools set, `gpu_spec` of a pod becomes a required node affinity on it. A pod that asks for a share of a card
-gets a WHOLE card here: shared cards are not part of the scheduler yet. LS pods are in queue `online`, all others in
+NVIDIA's tools set, `gpu_spec` of a pod becomes a required node affinity on it. A pod that asks for a part of a card
+gets a WHOLE one here: shared cards are not part of the scheduler yet. LS pods are in queue `online`, all others in
 `offline`, whose guarantee is what its Burstable and Guaranteed pods ask for.
 """
 
@@ -51,6 +51,11 @@ def node(row: Row) -> Json:
         "metadata": {"name": row["sn"], "labels": labels},
         "status": {"capacity": offers, "allocatable": offers},
     }
+
+
+def shares_a_card(row: Row) -> bool:
+    """Whether a pod asks for a part of a card."""
+    return row["num_gpu"] == "1" and int(row["gpu_milli"]) < 1000
 
 
 def queue_of(row: Row) -> str:

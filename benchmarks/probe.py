@@ -14,6 +14,7 @@ import sys
 import time
 
 from kilauea.engine.cycle import cycle
+from kilauea.engine.plan import Plan
 from kilauea.runtime.planning import build_state, read_cluster, read_conf
 
 
@@ -31,7 +32,7 @@ def main() -> None:
     state = build_state(cluster.objects)
     load = time.perf_counter() - started
     times = []
-    plans = []
+    plans: list[Plan] = []
     for _ in range(options.runs):
         started = time.perf_counter()
         plan = cycle(state, conf, cluster.newest)

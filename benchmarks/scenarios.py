@@ -177,7 +177,7 @@ def apart(nodes: int, gangs: int, size: int) -> Iterator[Json]:
         mates = {"matchLabels": {"app": name}}
         term = {"labelSelector": mates, "topologyKey": "kubernetes.io/hostname"}
         spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": mates}
-        spec = {
+        spec: Json = {
             "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
             "topologySpreadConstraints": [spread],
         }

@@ -1,7 +1,7 @@
 """Objects of a cluster in few words, and the plan that the engine makes of them.
 
-Builders write the manifest that a user would, as plain data, and convert it to the wire types; what they do not know by
-name is given as manifests spell it: `pod("p", nodeSelector={"disk": "ssd"})`. Names without a namespace are in `ns`, pods
+Builders write the manifest that a user would, as plain data, and convert it to the wire types; what they do not know
+by name is given as manifests spell it: `pod("p", nodeSelector={"disk": "ssd"})`. Objects are in namespace `ns`, pods
 belong to group `g`, groups to queue `q`, and a cluster without any queue gets that one.
 """
 

@@ -2,8 +2,8 @@
 
     python examples/demo/generate.py
 
-The other files are written by hand. Only fields that matter for scheduling are here; `kubectl get nodes,pods -A -o yaml`
-prints many more, which are skipped when they are read.
+The other files are written by hand. Only fields that matter for scheduling are here; what `kubectl get -o yaml` prints
+beside them is skipped when it is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
 HEAD = "# Made by generate.py: {what}.\napiVersion: v1\nkind: List\nitems:\n"
 ZONES = "abc"
 
@@ -100,13 +99,16 @@ def work_lines(work: Work) -> Iterator[str]:
         yield "  status: {phase: Running}\n"
 
 
-def main() -> None:
-    """Write both files."""
+def files() -> dict[str, str]:
+    """Texts by name of the file."""
     nodes = "".join(line for pool in (CPU, A100, T4) for line in node_lines(pool))
     pods = "".join(line for work in running() for line in work_lines(work))
-    (HERE / "nodes.yaml").write_text(HEAD.format(what="the nodes, by pool") + nodes)
-    (HERE / "running.yaml").write_text(HEAD.format(what="pod groups that run, and their pods") + pods)
+    return {
+        "nodes.yaml": HEAD.format(what="the nodes, by pool") + nodes,
+        "running.yaml": HEAD.format(what="pod groups that run, and their pods") + pods,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    for name, text in files().items():
+        (Path(__file__).resolve().parent / name).write_text(text)

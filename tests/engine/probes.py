@@ -1,7 +1,7 @@
 """Ways to look into a session from a test, and fingerprints that tell whether two states are the same.
 
-`inside` runs a function as an action of a real cycle; `scores_of` reads the scores of nodes at the point where the engine
-picks one of them. Both go through the extension points that users have.
+`inside` runs a function as an action of a real cycle; `scores_of` reads the scores of nodes at the point where one of
+them is picked. Both go through the extension points that users have.
 """
 
 from __future__ import annotations

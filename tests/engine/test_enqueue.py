@@ -91,7 +91,47 @@ def test_queues_take_turns_by_their_order() -> None:
     taken: dict[str, int] = {}
 
     def count(session: Session) -> None:
-        def admitted(*objects: Objects, factor: Any = None) -> list[str]:
+        def admitted(job: Any) -> None:
+            heard.append(job.name)
+            taken[job.queue] = taken.get(job.queue, 0) + 1
+
+        session.add_queue_order("turns", lambda q: taken.get(q.name, 0))
+        session.add_job_enqueued("turns", admitted)
+
+    groups = [waits("a1", queue="a"), waits("a2", queue="a"), waits("b1", queue="b"), waits("b2", queue="b")]
+    turns = plugin_called("turns", count)
+    plan_of(queue("a"), queue("b"), groups, conf=conf("enqueue", ["turns"]), plugins=[turns])
+    assert heard == ["a1", "b1", "a2", "b2"]
+
+
+def test_a_group_with_too_few_pods_is_admitted_all_the_same() -> None:
+    assert phases(plan_of(waits("g", minimum=3), pod("p"), conf=ENQUEUE))["g"] == "Inqueue"
+
+
+def test_a_group_that_is_admitted_now_starts_in_the_same_cycle() -> None:
+    plan = plan_of(node("n1"), gang("g", 1, phase="Pending"), conf=conf("enqueue, allocate", ["gang"]))
+    assert binds(plan) == {"g-w-0": "n1"}
+
+
+@pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
+def test_only_groups_that_wait_are_admitted(phase: str) -> None:
+    assert heard_of(node("n1"), gang("g", 1, phase=phase), conf=ENQUEUE) == []
+
+
+def test_a_group_without_a_phase_is_one_that_waits() -> None:
+    assert phases(plan_of(group(phase=None), conf=ENQUEUE))["g"] == "Inqueue"
+
+
+# --- overcommit
+
+
+def overcommit(factor: Any = None) -> Data:
+    """A configuration with this factor."""
+    arguments = {} if factor is None else {"overcommit-factor": factor}
+    return conf("enqueue", ["gang"], [plugin("overcommit", arguments)])
+
+
+def admitted(*objects: Objects, factor: Any = None) -> list[str]:
     """Names of the groups that are admitted, in order."""
     return heard_of(*objects, conf=overcommit(factor))
 
@@ -159,8 +199,8 @@ def test_a_running_group_counts_with_what_it_still_lacks_of_its_minimum() -> Non
 
 
 def test_what_a_foreign_gate_holds_back_does_not_count() -> None:
-    gate = [{"name": "example.com/wait"}]
-    held = [group("held", resources={"cpu": 8}), pod("h", "held", cpu="8", schedulingGates=gate)]
+    gates = [{"name": "example.com/wait"}]
+    held = [group("held", resources={"cpu": 8}), pod("h", "held", cpu="8", schedulingGates=gates)]
     assert admitted(node("n1", cpu=10), held, waits("g", 10), factor=1.0) == ["g"]
     assert admitted(node("n1", cpu=10), held, waits("g", "10001m"), factor=1.0) == []
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api import core, scheduling
+from kilauea.api import core, scheduling, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.meta import Object
 from kilauea.api.yamltext import Fault, TextError, position, read_documents
@@ -39,6 +39,7 @@ KINDS: dict[str, type[Object]] = {
     "Queue": scheduling.Queue,
     "PriorityClass": scheduling.PriorityClass,
     "PodDisruptionBudget": scheduling.PodDisruptionBudget,
+    "HyperNode": topology.HyperNode,
 }
 """The kinds that are read, with their types."""
 
@@ -49,6 +50,7 @@ GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
     "Queue": "scheduling.volcano.sh",
     "PriorityClass": "scheduling.k8s.io",
     "PodDisruptionBudget": "policy",
+    "HyperNode": "topology.volcano.sh",
 }
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 

@@ -14,7 +14,7 @@ import msgspec
 
 from kilauea.api.meta import Object
 
-CLUSTER_KINDS = frozenset({"Node", "Namespace", "Queue", "PriorityClass"})
+CLUSTER_KINDS = frozenset({"Node", "Namespace", "Queue", "PriorityClass", "HyperNode"})
 """The kinds, of those that are read, that are in no namespace."""
 
 Path = tuple[str | int, ...]

@@ -42,14 +42,17 @@ class Unfit:
     asked: int = 0
     left: int = 0
     """The most that any node has left of `resource`, among those that nothing else rules out."""
+    domain: str = ""
+    """Network domain that was looked at; empty for the whole cluster."""
 
     @property
     def message(self) -> str:
         """The reasons in the form of Kubernetes."""
+        where = f"In hyperNode {self.domain}: " if self.domain else ""
         if not self.nodes:
-            return "0/0 nodes are available"
+            return f"{where}0/0 nodes are available"
         counted = sorted(f"{count} {rejection.message}" for count, rejection in self.reasons)
-        return f"0/{self.nodes} nodes are unavailable: {', '.join(counted)}."
+        return f"{where}0/{self.nodes} nodes are unavailable: {', '.join(counted)}."
 
 
 class Evaluation:
@@ -73,35 +76,38 @@ class Evaluation:
 
     # --- choosing
 
-    def choose(self, only: int = -1) -> Choice | None:
+    def choose(self, within: NDArray[np.intp] | None = None) -> Choice | None:
         """The best node, or None: free nodes before those that will be free, then by score, then by order.
 
-        With `only` (a row) no other node is considered.
+        With `within` (ascending rows) no other node is considered.
         """
         self._refresh()
-        if only >= 0:
-            return self._choose_only(only)
         cluster = self._cluster_fit()
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
         if cluster is None and not batch and not self._session.picks_nodes:
-            row = kernels.best(self._now)
-            if row >= 0:
-                return Choice(row, True)
-            row = kernels.best(np.where(self._later, self._score, kernels.NEVER)) if self._later_any else -1
-            return Choice(row, False) if row >= 0 else None
+            return self._choose_by_score(within)
         for now, fit in ((True, self._now > kernels.NEVER), (False, self._later)):
-            row = self._best_of(np.flatnonzero(fit if cluster is None else fit & cluster), batch)
+            if cluster is not None:
+                fit = fit & cluster
+            rows = np.flatnonzero(fit) if within is None else within[fit[within]]
+            row = self._best_of(rows, batch)
             if row >= 0:
                 return Choice(row, now)
         return None
 
-    def _choose_only(self, row: int) -> Choice | None:
-        cluster = self._cluster_fit()
-        if cluster is not None and not cluster[row]:
+    def _choose_by_score(self, within: NDArray[np.intp] | None) -> Choice | None:
+        """The usual case: nothing but the scores by node decides."""
+        now = self._now if within is None else self._now[within]
+        index = kernels.best(now)
+        if index >= 0:
+            return Choice(index if within is None else int(within[index]), True)
+        if not self._later_any:
             return None
-        if self._now[row] > kernels.NEVER:
-            return Choice(row, True)
-        return Choice(row, False) if self._later[row] else None
+        later = np.where(self._later, self._score, kernels.NEVER)
+        index = kernels.best(later if within is None else later[within])
+        if index < 0:
+            return None
+        return Choice(index if within is None else int(within[index]), False)
 
     def _best_of(self, rows: NDArray[np.intp], batch: list[NodeScorer]) -> int:
         """Row of the best of the candidates, -1 if there are none."""
@@ -197,15 +203,20 @@ class Evaluation:
 
     # --- why not
 
-    def unfit(self) -> Unfit:
-        """Why no node takes the shape as things stand: for every node the first reason, room before predicates."""
+    def unfit(self, within: NDArray[np.intp] | None = None, domain: str = "") -> Unfit:
+        """Why no node takes the shape as things stand: for every node the first reason, room before predicates.
+
+        With `within` (rows) only those nodes are looked at; `domain` is the name of the network domain that they are.
+        """
+        if within is not None:
+            return self._explain(self._nodes.select(within), domain)
         stamp = len(self._nodes.changed)
         if self._unfit is None or self._unfit[0] != stamp:
-            self._unfit = (stamp, self._explain())
+            self._unfit = (stamp, self._explain(self._nodes.all(), domain))
         return self._unfit[1]
 
-    def _explain(self) -> Unfit:
-        nodes, shape = self._nodes.all(), self._shape
+    def _explain(self, nodes: NodeRows, domain: str) -> Unfit:
+        shape = self._shape
         axis = self._nodes.axis
         open_to = np.ones(len(nodes), dtype=bool)
         counts: dict[Rejection, int] = {}
@@ -230,16 +241,18 @@ class Evaluation:
                 counts[rejection] = counts.get(rejection, 0) + int(count)
             open_to &= ~blamed
             ruled_out |= codes > 0
-        resource, ask, left = self._scarcest(lacking, ~ruled_out)
-        return Unfit(len(nodes), tuple((n, r) for r, n in counts.items()), resource, ask, left)
+        resource, ask, left = self._scarcest(nodes, lacking, ~ruled_out)
+        return Unfit(len(nodes), tuple((n, r) for r, n in counts.items()), resource, ask, left, domain)
 
-    def _scarcest(self, lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]) -> tuple[str, int, int]:
+    def _scarcest(
+        self, nodes: NodeRows, lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]
+    ) -> tuple[str, int, int]:
         """The resource that most of the nodes lack that nothing else rules out."""
         short = (lacking & eligible).sum(axis=1)
         if not len(eligible) or not short.any():
             return "", 0, 0
         row = int(short.argmax())
-        left = self._nodes.all().future_idle[row][eligible].max()
+        left = nodes.future_idle[row][eligible].max()
         return self._nodes.axis.names[row], int(self._shape.need[row, 0]), int(max(left, 0))
 
 

@@ -32,11 +32,3 @@ class Relisted:
 
 
 Event = Changed | Gone | Relisted
-
-CLUSTER_KINDS = frozenset({"Node", "Namespace", "Queue", "PriorityClass"})
-"""Kinds whose objects have no namespace."""
-
-
-def key_of(obj: Object) -> str:
-    """The key by which events name an object."""
-    return obj.name if obj.kind in CLUSTER_KINDS else obj.key

@@ -11,7 +11,7 @@ Node-side points are asked about a `TaskShape` and a selection of nodes, and ans
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -526,15 +526,18 @@ class ExtensionPoints:
         self.add("node_map", plugin, NodeScorer(plugin, reduced, None))
 
     def add_hyper_node_order(self, plugin: str, score: Callable[..., Any]) -> None:
-        """How good hypernodes are for a sub-gang; the scores of plugins add up."""
+        """How good network domains are for a part of a gang: of (part, numbers of domains), a score by number."""
         self.add("hyper_node_order", plugin, score)
 
     def add_hyper_node_gradient_for_job(self, plugin: str, gradient: Callable[..., Any]) -> None:
-        """Hypernodes to try for a job, in groups from the most to the least wanted; the first plugin decides."""
+        """Network domains to try for a job, in groups from the most to the least wanted; the first plugin decides.
+
+        Of (job, number of the domain to stay in, purpose `Allocate` or `Evict`).
+        """
         self.add("hyper_node_gradient_for_job", plugin, gradient)
 
     def add_hyper_node_gradient_for_sub_job(self, plugin: str, gradient: Callable[..., Any]) -> None:
-        """As for a job, of a sub-gang."""
+        """As for a job, of a part of a gang (`kilauea.engine.placement.Part`)."""
         self.add("hyper_node_gradient_for_sub_job", plugin, gradient)
 
     def add_target_job(self, plugin: str, choose: Callable[[Sequence[Job]], Job | None]) -> None:
@@ -545,17 +548,17 @@ class ExtensionPoints:
         """To be told to reserve nodes. No action of this version does."""
         self.add("reserved_nodes", plugin, reserve)
 
-    def hyper_node_scores(self, sub_job: Any, hyper_nodes: Mapping[str, Any]) -> dict[str, float]:
-        """Sum of the plugins' scores for each hypernode, 0 where nobody says anything."""
-        answers = self._all("hyper_node_order", sub_job, hyper_nodes)
-        return {name: sum(float(answer.get(name, 0)) for answer in answers) for name in hyper_nodes}
+    def hyper_node_scores(self, part: Any, domains: Sequence[int]) -> dict[int, float]:
+        """Sum of the plugins' scores for each network domain (by number), 0 where nobody says anything."""
+        answers = self._all("hyper_node_order", part, domains)
+        return {domain: sum(float(answer.get(domain, 0)) for answer in answers) for domain in domains}
 
-    def hyper_node_gradient(self, point: str, subject: Any, hyper_node: str, purpose: str) -> list[list[str]]:
+    def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
         """What the first plugin at `hyper_node_gradient_for_job` or `..._for_sub_job` says; else only the one given."""
         for plugin, function in self.walk(point):
-            gradient: list[list[str]] = self._ask(point, plugin, function, subject, hyper_node, purpose)
+            gradient: list[list[int]] = self._ask(point, plugin, function, subject, domain, purpose)
             return gradient
-        return [[hyper_node]]
+        return [[domain]]
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
         """What the first plugin says."""

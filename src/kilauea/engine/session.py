@@ -23,6 +23,7 @@ from kilauea.engine.model.placements import selected_keys
 from kilauea.engine.model.queues import QueueFigures
 from kilauea.engine.model.shapes import ShapeTable, TaskShape
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.model.topology import Domains
 from kilauea.engine.plan import Bind, Condition, Eviction
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.state import ClusterState
@@ -49,6 +50,8 @@ class Session(ExtensionPoints):
         self.axis = state.axis
         self.table = state.job_table
         self.queues = state.queues
+        self.domains = Domains(state.hypernodes, self.nodes.row_of)
+        """Network domains, and where gangs are in them."""
         self.total: Mapping[str, int] = self.nodes.total()
         """What all nodes offer."""
         self.plugins: list[Plugin] = []
@@ -207,7 +210,9 @@ class Session(ExtensionPoints):
         shape = task.shape
         if shape is None:
             self._journal.setdefault(task.key, (task, task.status, task.node))
-            shape = task.shape = self.shapes.shape_of(task)
+            job = self.state.jobs.get(task.group)
+            close = job is not None and self.domains.wishes(job)
+            shape = task.shape = self.shapes.shape_of(task, (task.sub_job or task.group) if close else "")
         return shape
 
     def bind(self, task: Task) -> None:

@@ -10,18 +10,21 @@ An object that cannot be read is left out and named in `problems`; it never stop
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kilauea.api import core, scheduling, wellknown
+from kilauea.api import core, scheduling, topology, wellknown
+from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
-from kilauea.engine.events import Changed, Event, Gone, Relisted, key_of
+from kilauea.engine.events import Changed, Event, Gone, Relisted
 from kilauea.engine.model import status
-from kilauea.engine.model.jobs import Job, JobTable
+from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
+from kilauea.engine.model.job_table import JobTable
+from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
@@ -59,6 +62,8 @@ class ClusterState:
         self.queues: dict[str, Queue] = {}
         self.priority_classes: dict[str, scheduling.PriorityClass] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
+        self.domains: dict[str, Domain] = {}
+        """HyperNodes."""
         self.spreaders: dict[str, dict[str, tuple[str, Selector]]] = {}
         """Services and workloads, by kind and key: namespace, and the selector that spreads their pods softly."""
         self.quotas: dict[str, core.ResourceQuota] = {}
@@ -78,6 +83,7 @@ class ClusterState:
         self._on_node: dict[str, dict[str, Task]] = {}
         self._nodes = NodeTable([], self.axis)
         self._nodes_stale = False
+        self._tree: HyperNodeTree | None = None
         self._specs = SpecTable()
         self._versions: dict[tuple[str, str], int] = {}
         self._dirty: set[int] = set()
@@ -88,6 +94,7 @@ class ClusterState:
             "PodGroup": (self._set_group, self._drop_group),
             "Queue": (self._set_queue, self._drop_queue),
             "PriorityClass": (self._set_class, self._drop_class),
+            "HyperNode": (self._set_domain, self._drop_domain),
             "Namespace": (self._set_namespace, self._drop_from(self.namespaces)),
             "ResourceQuota": (self._set_quota, self._drop_from(self.quotas)),
             "PodDisruptionBudget": (self._set_budget, self._drop_from(self.budgets)),
@@ -110,19 +117,19 @@ class ClusterState:
             case Gone(kind, key):
                 self._remove(kind, key)
             case Relisted(kind, objects):
-                present = {key_of(obj) for obj in objects}
+                present = {object_label(obj) for obj in objects}
                 for key in self._keys(kind):
                     if key not in present:
                         self._remove(kind, key)
                 for obj in objects:
-                    self._versions.pop((kind, key_of(obj)), None)
+                    self._versions.pop((kind, object_label(obj)), None)
                     self._change(obj)
 
     def _change(self, obj: Object) -> None:
         handler = self._handlers.get(obj.kind)
         if handler is None:
             return
-        key = (obj.kind, key_of(obj))
+        key = (obj.kind, object_label(obj))
         version = obj.metadata.resource_version or ""
         if version.isdigit():
             if int(version) < self._versions.get(key, -1):
@@ -149,6 +156,7 @@ class ClusterState:
             "PodGroup": [key for key, job in self.jobs.items() if job.group],
             "Queue": self.queues,
             "PriorityClass": self.priority_classes,
+            "HyperNode": self.domains,
             "Namespace": self.namespaces,
             "ResourceQuota": self.quotas,
             "PodDisruptionBudget": self.budgets,
@@ -183,7 +191,7 @@ class ClusterState:
                 self._account(task, row, 1)
         if task.group:
             job = self._job(task.group)
-            job.add_task(task)
+            job.add_task(task, pod.labels)
             self._dirty.add(job.row)
 
     def _drop_pod(self, key: str) -> None:
@@ -237,6 +245,7 @@ class ClusterState:
     def _rebuild_nodes(self) -> None:
         nodes = self._nodes = NodeTable(list(self._facts.values()), self.axis)
         self._nodes_stale = False
+        self._tree = None
         self.placements.node[:] = -1
         held = [(task, row) for name, row in nodes.row_of.items() for task in self._on_node.get(name, {}).values()]
         if not held:
@@ -274,10 +283,13 @@ class ClusterState:
     def _set_group(self, group: scheduling.PodGroup) -> None:
         job = self._job(group.key)
         try:
-            job.set_group(group, self.default_queue)
+            job.set_group(group, self.default_queue, self._labels_of)
         finally:
             self._dirty.add(job.row)
         self.axis.admit(job.min_resources or ())
+
+    def _labels_of(self, task: Task) -> Mapping[str, str]:
+        return self.classes.get(task.label_class).labels
 
     def _drop_group(self, key: str) -> None:
         job = self.jobs.get(key)
@@ -301,6 +313,14 @@ class ClusterState:
     def _drop_class(self, name: str) -> None:
         self.priority_classes.pop(name, None)
         self._queues_stale = True
+
+    def _set_domain(self, obj: topology.HyperNode) -> None:
+        self.domains[obj.name] = domain_of(obj)
+        self._tree = None
+
+    def _drop_domain(self, name: str) -> None:
+        self.domains.pop(name, None)
+        self._tree = None
 
     def _set_namespace(self, obj: core.Namespace) -> None:
         self.namespaces[obj.name] = obj.labels
@@ -330,6 +350,14 @@ class ClusterState:
             self._rebuild_nodes()
         self._nodes.widen()
         return self._nodes
+
+    @property
+    def hypernodes(self) -> HyperNodeTree:
+        """The tree of network domains over the nodes."""
+        nodes = self.nodes
+        if self._tree is None:
+            self._tree = build_tree(self.domains.values(), nodes)
+        return self._tree
 
     def settle(self) -> None:
         """Bring everything up to date that is derived: nodes, priorities, the job table."""

@@ -68,10 +68,10 @@ class Statement:
             else:
                 self._session.displace(operation.task, operation.row)
 
-    def discard(self) -> None:
-        """Undo everything. Tasks that had found room are remembered as such, for the reasons in the plan."""
-        self._session.had_room.update(op.task.key for op in self.operations if op.kind == ALLOCATE)
-        self.roll_back()
+    def discard(self, checkpoint: int = 0) -> None:
+        """Undo everything since the checkpoint; tasks that had found room are remembered, for the reasons in the plan."""
+        self._session.had_room.update(op.task.key for op in self.operations[checkpoint:] if op.kind == ALLOCATE)
+        self.roll_back(checkpoint)
 
     def commit(self) -> None:
         """Put everything into the plan."""

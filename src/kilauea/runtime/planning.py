@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
 from kilauea.api.defaults import fill_in
+from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import parse_time
@@ -18,7 +19,7 @@ from kilauea.api.yamltext import load_yaml
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf, parse_conf
 from kilauea.engine.cycle import cycle, default_conf
-from kilauea.engine.events import Changed, key_of
+from kilauea.engine.events import Changed
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
@@ -83,7 +84,7 @@ def read_cluster(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
             errors = check(obj)
             cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
             if not errors:
-                key = (obj.kind, key_of(obj))
+                key = (obj.kind, object_label(obj))
                 known[key] = obj
                 times[key] += 1
     for (kind, name), count in times.items():

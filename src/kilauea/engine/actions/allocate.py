@@ -1,20 +1,21 @@
 """Give jobs room on nodes: queue by queue, in each the job that is first, gangs whole or not at all.
 
 A gang's first turn places as many tasks as make it ready; every later turn of the job places one more, so that queues
-share what is left. Spec of the scheduler, 5.3.
+share what is left. Gangs that have to be close together in the network are planned whole (`gang_placement.py`).
+Spec of the scheduler, 5.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kilauea.engine.action import Action
 from kilauea.engine.conf import argument
-from kilauea.engine.extension import Refusal
+from kilauea.engine.gang_placement import Worksheet, place_gang, sub_gang_sheets
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.placement import Part, place_tasks
 from kilauea.engine.queue_turns import QueueTurns
 from kilauea.engine.session import Session
 from kilauea.engine.statement import Statement
@@ -38,8 +39,8 @@ class Allocate(Action):
     Arguments = AllocateArguments
 
     def execute(self, session: Session) -> None:
-        worksheets = self._worksheets(session)
-        turns = QueueTurns(session, (job for job, _ in worksheets.values()))
+        sheets = self._worksheets(session)
+        turns = QueueTurns(session, (sheet.job for sheet in sheets.values()))
         while (queue := turns.next_queue()) is not None:
             refusal = session.overused(queue)
             if refusal is not None:
@@ -49,16 +50,24 @@ class Allocate(Action):
             job = turns.next_job(queue)
             if job is None:
                 continue
-            tasks = worksheets[job.key][1]
-            statement = place_tasks(session, queue, job, tasks)
+            sheet = sheets[job.key]
+            statement = self._place(session, queue, sheet)
             if statement is not None and session.job_ready(job):
                 statement.commit()
-                if tasks:
+                if sheet:
                     turns.put_back_job(job)
             turns.put_back(queue)
 
-    def _worksheets(self, session: Session) -> dict[str, tuple[Job, list[Task]]]:
-        """Jobs to work on, each with its tasks to place, the first of them last."""
+    def _place(self, session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
+        """A statement that makes the job ready, or would once promised room is free."""
+        if sheet.structured:
+            return place_gang(session, queue, sheet)
+        statement = session.statement()
+        placed = place_tasks(session, statement, Part(queue, sheet.job), sheet.tasks[sheet.job.key])
+        return statement if placed else None
+
+    def _worksheets(self, session: Session) -> dict[str, Worksheet]:
+        """Jobs to work on, each with its tasks to place."""
         out = {}
         for job in session.waiting_jobs():
             if job.is_pending:
@@ -69,74 +78,14 @@ class Allocate(Action):
             if invalid is not None:
                 session.refusals[job.key] = invalid
                 continue
-            tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
+            tasks = self._tasks(session, job)
             if tasks:
-                tasks.sort(key=session.task_key, reverse=True)
-                out[job.key] = (job, tasks)
+                structured = bool(job.sub_groups) or session.domains.binds(job)
+                by_part = sub_gang_sheets(session, job, tasks) if job.sub_groups else {job.key: tasks}
+                out[job.key] = Worksheet(job, by_part, structured)
         return out
 
-
-def place_tasks(session: Session, queue: Queue, job: Job, tasks: list[Task]) -> Statement | None:
-    """Place tasks (taken from the end of the list) until the job is ready.
-
-    Returns the statement if the job is ready, or would be once promised room is free; otherwise everything is undone.
-    """
-    statement = session.statement()
-    unfit = session.unfit.setdefault(job.key, {})
-    while tasks:
-        task = tasks.pop()
-        refusal = session.allocatable(queue, task)
-        if refusal is not None:
-            session.refusals[task.key] = refusal
-            continue
-        if task.gated:
-            continue
-        if task.role and any(job.tasks[key].role == task.role for key in unfit):
-            message = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
-            unfit[task.key] = Refusal("Unschedulable", message, job.queue)
-            continue
-        if not place(session, statement, task):
-            if not may_continue(job, unfit):
-                break
-            continue
-        if session.job_ready(job):
-            return statement
-    if session.job_ready(job) or session.job_pipelined(job):
-        return statement
-    statement.discard()
-    return None
-
-
-def place(session: Session, statement: Statement, task: Task) -> bool:
-    """Place one task on the best node; remembers why if there is none."""
-    refusal = session.pre_predicate(task)
-    if refusal is not None:
-        session.unfit[task.group][task.key] = refusal
-        return False
-    evaluation = session.evaluation(task)
-    nominated = session.nodes.row_of.get(task.nominated, -1) if task.nominated else -1
-    choice = evaluation.choose(nominated) if nominated >= 0 else None
-    choice = choice or evaluation.choose()
-    if choice is None:
-        session.unfit[task.group][task.key] = evaluation.unfit()
-        return False
-    if choice.now:
-        statement.allocate(task, choice.row)
-    else:
-        statement.pipeline(task, choice.row)
-    return True
-
-
-def may_continue(job: Job, unfit: Mapping[str, object]) -> bool:
-    """Whether placing the job's other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
-    if job.min_available == len(job.tasks):
-        return False
-    failed = {job.tasks[key].role for key in unfit}
-    if job.min_available < job.role_minimum_total:
-        open_to = sum(1 for task in job.pending() if task.role not in failed)
-        return job.ready_count + open_to >= job.min_available
-    return not any(
-        minimum > 0 and not job.role_is_ready(role, minimum)
-        for role, minimum in job.role_minimum.items()
-        if role in failed
-    )
+    def _tasks(self, session: Session, job: Job) -> list[Task]:
+        """Tasks to place, the first of them last."""
+        tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
+        return sorted(tasks, key=session.task_key, reverse=True)

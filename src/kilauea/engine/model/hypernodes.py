@@ -1,9 +1,9 @@
 """The tree of network domains: which nodes each HyperNode holds, and which HyperNode is inside which.
 
 Built from all HyperNode objects at once, so it does not matter in which order they came. An object that contradicts the
-others is left out by itself, with a fault that says why: a member of a cycle, or the later claimant (by tier, then name)
-of a child that has a parent. What is left is a forest; a root that holds all nodes and everything parentless makes it a
-tree. Spec of the scheduler, 1.8 and 3.2; of the node plugins, 11.
+others is left out by itself, with a fault that says why: a member of a cycle, or the later claimant (by tier, then
+name) of a child that has a parent. What is left is a forest; a root that holds all nodes and everything parentless
+makes it a tree. Spec of the scheduler, 1.8 and 3.2; of the node plugins, 11.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class HyperNodeTree:
     def _at_tier(self) -> dict[int, NDArray[np.int32]]:
         return {}
 
-    def _by_name(self, number: int) -> object:
+    def _by_name(self, number: int) -> tuple[object, ...]:
         return natural(self.names[number])
 
     def ancestors(self, number: int) -> list[int]:
@@ -203,7 +203,9 @@ def _parents(known: Mapping[str, Domain], faults: dict[str, str]) -> dict[str, s
                     continue
                 if child in parent and parent[child] != domain.name:
                     other = parent[child]
-                    text = f"HyperNode {child} already has a parent {other}, and cannot set another parent {domain.name}"
+                    text = (
+                        f"HyperNode {child} already has a parent {other}, and cannot set another parent {domain.name}"
+                    )
                     fault = (domain.name, text)
                     break
                 parent[child] = domain.name

@@ -194,6 +194,8 @@ class Task:
     order: tuple[int, int, int, str]
     """Fallback of the task order: with or without an index in the name, that index, creation time, UID."""
     label_class: int = 0
+    sub_job: str = ""
+    """Key of the sub-gang, in a job with sub-group policies."""
     row: int = -1
     """Row in the placements."""
     shape: TaskShape | None = None

@@ -7,6 +7,7 @@ from kilauea.engine.plugins.binpack import Binpack
 from kilauea.engine.plugins.conformance import Conformance
 from kilauea.engine.plugins.drf import Drf
 from kilauea.engine.plugins.gang import Gang
+from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
 from kilauea.engine.plugins.nodeorder import NodeOrder
 from kilauea.engine.plugins.overcommit import Overcommit
 from kilauea.engine.plugins.predicates import Predicates
@@ -15,5 +16,16 @@ from kilauea.engine.plugins.proportion import Proportion
 
 PLUGINS: dict[str, type[Plugin]] = {
     plugin.name: plugin
-    for plugin in (Gang, Priority, Conformance, Drf, Proportion, Predicates, NodeOrder, Binpack, Overcommit)
+    for plugin in (
+        Gang,
+        Priority,
+        Conformance,
+        Drf,
+        Proportion,
+        Predicates,
+        NodeOrder,
+        Binpack,
+        Overcommit,
+        NetworkTopologyAware,
+    )
 }

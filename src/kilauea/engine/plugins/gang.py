@@ -44,6 +44,9 @@ class Gang(Plugin):
         self._session = session
         session.add_job_valid(self.name, valid)
         session.add_job_order(self.name, lambda job: job.is_ready)
+        session.add_sub_job_order(self.name, lambda sub_job: sub_job.is_ready)
+        session.add_sub_job_ready(self.name, lambda sub_job: sub_job.is_ready)
+        session.add_sub_job_pipelined(self.name, lambda sub_job: PERMIT if sub_job.is_pipelined else REJECT)
         session.add_job_ready(self.name, ready)
         session.add_job_pipelined(self.name, lambda job: PERMIT if pipelined(job) else REJECT)
         session.add_job_starving(self.name, lambda job: job.is_starving)
@@ -93,6 +96,9 @@ def valid(job: Job) -> Refusal | None:
     """Why the job has too few pods ever to start; None if it has enough."""
     if not job.roles_have((*status.READY, status.PIPELINED, status.PENDING)):
         return Refusal("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling", job.queue)
+    if not job.sub_groups_have(lambda _: True):
+        message = "Not enough valid subGroups of each task for gang-scheduling"
+        return Refusal("NotEnoughPodsOfTask", message, job.queue)
     if job.valid_count < job.min_available:
         message = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
         return Refusal("NotEnoughTasks", message, job.queue)
@@ -100,10 +106,12 @@ def valid(job: Job) -> Refusal | None:
 
 
 def ready(job: Job) -> bool:
-    """The minimum is placed, in total and for each role."""
-    return job.is_ready and job.roles_have(status.READY, best_effort_too=True)
+    """The minimum is placed, in total, for each role and for each sub-group."""
+    roles = job.roles_have(status.READY, best_effort_too=True)
+    return job.is_ready and roles and job.sub_groups_have(lambda sub_job: sub_job.is_ready)
 
 
 def pipelined(job: Job) -> bool:
-    """The minimum is placed or promised, in total and for each role."""
-    return job.is_pipelined and job.roles_have((*status.READY, status.PIPELINED), best_effort_too=True)
+    """The minimum is placed or promised, in total, for each role and for each sub-group."""
+    roles = job.roles_have((*status.READY, status.PIPELINED), best_effort_too=True)
+    return job.is_pipelined and roles and job.sub_groups_have(lambda sub_job: sub_job.is_pipelined)

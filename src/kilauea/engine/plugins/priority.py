@@ -41,6 +41,9 @@ class Priority(Plugin):
         self._jobs = session.state.jobs
         session.add_task_order(self.name, lambda task: -task.priority)
         session.add_job_order(self.name, lambda job: -job.priority)
+        session.add_sub_job_order(
+            self.name, lambda sub_job: -max((t.priority for t in sub_job.tasks.values()), default=0)
+        )
         session.add_job_starving(self.name, starving)
         session.add_preemptable(self.name, self._less_important)
 

@@ -1,0 +1,219 @@
+"""Planning a gang whole that has to be close together, or that has sub-gangs (spec of the scheduler, 5.3.4).
+
+Network domains are tried from the closest to the widest. In each the whole gang is placed as a trial, sub-gang by
+sub-gang; of the domains of one tier that hold it, the one with the best score is taken. Then the ranks of equal tasks
+are put in order along the network, so that neighbours in rank are neighbours on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.placement import Part, place_tasks
+from kilauea.engine.session import Session
+from kilauea.engine.statement import ALLOCATE, Statement
+
+ALLOCATION = "Allocate"
+"""The purpose for which domains are asked."""
+
+
+@dataclass
+class Worksheet:
+    """A job's tasks that are still to be placed.
+
+    Attributes:
+        job: the job.
+        tasks: by key of the job or sub-gang, in the order in which they are to be placed; in each the first task last.
+        structured: the gang is to be planned whole.
+    """
+
+    job: Job
+    tasks: dict[str, list[Task]]
+    structured: bool
+
+    def __bool__(self) -> bool:
+        return any(self.tasks.values())
+
+    def copy(self) -> Worksheet:
+        """A copy whose tasks can be taken."""
+        return Worksheet(self.job, {key: list(tasks) for key, tasks in self.tasks.items()}, self.structured)
+
+
+@dataclass
+class Trial:
+    """A gang placed in one domain, as a recipe to repeat."""
+
+    domain: int
+    score: float
+    steps: list[tuple[Task, int, bool]]
+    """Tasks with the row of their node, and whether the room was free."""
+    left: Worksheet
+    chosen: dict[str, int]
+    """Domains of the job and of its sub-gangs afterwards."""
+
+
+def sub_gang_sheets(session: Session, job: Job, tasks: list[Task]) -> dict[str, list[Task]]:
+    """Tasks by sub-gang: those that the minimum of their policy needs first, then in the order of sub-gangs."""
+    by_key: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_key.setdefault(task.sub_job, []).append(task)
+    ordered = sorted(by_key, key=lambda k: (*session.sub_job_key(job.sub_jobs[k]), job.sub_jobs[k].order))
+    ready: dict[str, int] = {}
+    for sub_job in job.sub_jobs.values():
+        ready[sub_job.group] = ready.get(sub_job.group, 0) + session.sub_job_ready(job, sub_job)
+    needed = []
+    for key in ordered:
+        sub_job = job.sub_jobs[key]
+        minimum = job.sub_group_minimum.get(sub_job.group, 0)
+        if not session.sub_job_ready(job, sub_job) and ready[sub_job.group] < minimum:
+            ready[sub_job.group] += 1
+            needed.append(key)
+    return {key: by_key[key] for key in (*needed, *(k for k in ordered if k not in needed))}
+
+
+def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
+    """Place a gang whole in the best of the closest domains that hold it; None if there is none."""
+    job, domains = sheet.job, session.domains
+    domains.locate(job)
+    before = {key: domains.chosen[key] for key in (job.key, *job.sub_jobs) if key in domains.chosen}
+    for gradient in session.hyper_node_gradient("hyper_node_gradient_for_job", job, 0, ALLOCATION):
+        best: Trial | None = None
+        for domain in _promising(session, queue, sheet, gradient):
+            trial = _try(session, queue, sheet, domain, before)
+            if trial is not None and (best is None or trial.score > best.score):
+                best = trial
+                if len(sheet.tasks) == 1:
+                    break
+        if best is not None:
+            return _repeat(session, sheet, best)
+    return None
+
+
+def _promising(session: Session, queue: Queue, sheet: Worksheet, gradient: list[int]) -> Iterator[int]:
+    """The domains to try. For a gang in one part the best come first, so that the first that holds it is the one."""
+    if len(sheet.tasks) != 1 or len(gradient) == 1:
+        yield from gradient
+        return
+    yield from _best_first(session, next(_parts(queue, sheet)), gradient)
+
+
+def _best_first(session: Session, part: Part, gradient: list[int]) -> list[int]:
+    """Domains by falling score; equal ones by the score that they get among themselves."""
+    alone = {domain: session.hyper_node_scores(part, [domain])[domain] for domain in gradient}
+    equals: dict[float, list[int]] = {}
+    for domain in gradient:
+        equals.setdefault(alone[domain], []).append(domain)
+    out = []
+    for score in sorted(equals, reverse=True):
+        among = session.hyper_node_scores(part, equals[score])
+        out.extend(sorted(equals[score], key=lambda domain: -among[domain]))
+    return out
+
+
+def _parts(queue: Queue, sheet: Worksheet) -> Iterator[Part]:
+    for key in sheet.tasks:
+        yield Part(queue, sheet.job, sheet.job.sub_jobs.get(key))
+
+
+def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: dict[str, int]) -> Trial | None:
+    """Place the gang in a domain and take it out again; None if it does not fit."""
+    job, chosen = sheet.job, session.domains.chosen
+    session.unfit[job.key] = {}
+    statement, left, score = session.statement(), sheet.copy(), 0.0
+    waiting = [part for part in _parts(queue, sheet) if left.tasks[part.key]]
+    while waiting:
+        part = waiting.pop(0)
+        gained = _place_part(session, statement, part, left.tasks[part.key], domain)
+        if gained is None:
+            continue
+        score += gained
+        if left.tasks[part.key]:
+            waiting.append(part)
+        if session.job_ready(job):
+            break
+    steps = [(op.task, op.row, op.kind == ALLOCATE) for op in statement.operations]
+    fits = bool(steps) and (session.job_ready(job) or session.job_pipelined(job))
+    after = {key: chosen[key] for key in (job.key, *job.sub_jobs) if key in chosen}
+    statement.discard()
+    for key in (job.key, *job.sub_jobs):
+        chosen.pop(key, None)
+    chosen.update(before)
+    return Trial(domain, score, steps, left, after) if fits else None
+
+
+def _place_part(session: Session, statement: Statement, part: Part, tasks: list[Task], domain: int) -> float | None:
+    """Place a sub-gang in the best of the closest domains inside a domain; its score, or None if it does not fit."""
+    domains = session.domains
+    was = domains.chosen.get(part.key, -1)
+    for gradient in session.hyper_node_gradient("hyper_node_gradient_for_sub_job", part, domain, ALLOCATION):
+        fitting: dict[int, tuple[list[tuple[Task, int, bool]], list[Task]]] = {}
+        alone = part.sub_job is None
+        for inner in _best_first(session, part, gradient) if alone and len(gradient) > 1 else gradient:
+            trial, checkpoint = list(tasks), statement.checkpoint()
+            found = place_tasks(session, statement, part, trial, inner)
+            if found and statement.checkpoint() > checkpoint:
+                operations = statement.operations[checkpoint:]
+                fitting[inner] = ([(op.task, op.row, op.kind == ALLOCATE) for op in operations], trial)
+            statement.roll_back(checkpoint)
+            _restore(domains.chosen, part.key, was)
+            if fitting and alone:
+                break
+        if fitting:
+            scores = session.hyper_node_scores(part, list(fitting))
+            best = max(fitting, key=lambda inner: scores[inner])
+            steps, trial = fitting[best]
+            _take(session, statement, steps)
+            tasks[:] = trial
+            domains.chosen[part.key] = domains.tree.common(was, best)
+            return scores[best]
+    return None
+
+
+def _restore(chosen: dict[str, int], key: str, was: int) -> None:
+    if was >= 0:
+        chosen[key] = was
+    else:
+        chosen.pop(key, None)
+
+
+def _take(session: Session, statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
+    for task, row, free in steps:
+        if free:
+            statement.allocate(task, row)
+        else:
+            statement.pipeline(task, row)
+
+
+def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
+    """Do a trial in earnest."""
+    job, domains = sheet.job, session.domains
+    session.unfit[job.key] = {}
+    statement = session.statement()
+    _take(session, statement, in_rank_order(session, trial.steps))
+    sheet.tasks = trial.left.tasks
+    was = domains.chosen.get(job.key, -1)
+    domains.chosen.update(trial.chosen)
+    domains.chosen[job.key] = domains.tree.common(was, trial.domain)
+    return statement
+
+
+def in_rank_order(session: Session, steps: list[tuple[Task, int, bool]]) -> list[tuple[Task, int, bool]]:
+    """The same places, with equal tasks in the order of their ranks along the network.
+
+    Tasks of one shape take the same of any node, so they can change places freely; the places are put in the order of
+    the domains from the widest to the closest, then of the nodes.
+    """
+    groups: dict[object, list[int]] = {}
+    for index, (task, _, free) in enumerate(steps):
+        groups.setdefault((id(session.shape_of(task)), free, task.sub_job), []).append(index)
+    out = list(steps)
+    for indices in groups.values():
+        tasks = sorted((steps[i][0] for i in indices), key=lambda t: t.order)
+        rows = sorted((steps[i][1] for i in indices), key=session.domains.position)
+        for index, task, row in zip(indices, tasks, rows, strict=True):
+            out[index] = (task, row, steps[index][2])
+    return out

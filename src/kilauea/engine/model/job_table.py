@@ -1,0 +1,116 @@
+"""The figures of all jobs as columns, so that a cycle over a quiet cluster needs no loop over its jobs.
+
+`Job` is the truth and changes task by task; the table is brought up to date only for jobs that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import INQUEUE, PHASES, Job
+from kilauea.engine.model.resources import ResourceAxis, add
+
+
+class JobTable:
+    """Columns over the jobs of a state, for the sums and conditions that concern all of them.
+
+    Arrays over jobs have shape (J,), over resources and jobs (R, J). Rows of jobs that are gone are empty and used
+    again.
+    """
+
+    def __init__(self, axis: ResourceAxis) -> None:
+        self.axis = axis
+        self.jobs: list[Job | None] = []
+        self._free: list[int] = []
+        self._allocate(16)
+
+    def _allocate(self, size: int) -> None:
+        resources = len(self.axis)
+        self.allocated = np.zeros((resources, size), dtype=np.int64)
+        """(R, J) held by tasks in a HOLDING state."""
+        self.pending = np.zeros((resources, size), dtype=np.int64)
+        """(R, J) asked by tasks that wait."""
+        self.elastic = np.zeros((resources, size), dtype=np.int64)
+        """(R, J) held beyond the minimum."""
+        self.reserved = np.zeros((resources, size), dtype=np.int64)
+        """(R, J) of the minimum, not held yet, of jobs that are admitted."""
+        self.admitted = np.zeros((resources, size), dtype=np.int64)
+        """(R, J) as `reserved`, but with the whole minimum of jobs that are Inqueue."""
+        self.counts = np.zeros((len(status.NAMES), size), dtype=np.int32)
+        """(status, J) number of tasks."""
+        self.min_available = np.zeros(size, dtype=np.int64)
+        self.waiting = np.zeros(size, dtype=bool)
+        """Admitted or not, the job has tasks that wait, or is itself not admitted."""
+        self.phase = np.zeros(size, dtype=np.int8)
+        """Index in PHASES, -1 without a pod group."""
+        self.releasing = np.zeros(size, dtype=np.int32)
+        """Tasks that are being removed from a node."""
+        self.queue: NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
+        """Row of the queue, -1 without a pod group or for a queue that does not exist."""
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def admit(self, job: Job) -> None:
+        """Give a job a row."""
+        if self._free:
+            job.row = self._free.pop()
+            self.jobs[job.row] = job
+        else:
+            job.row = len(self.jobs)
+            self.jobs.append(job)
+
+    def release(self, job: Job) -> None:
+        """Take a job's row away."""
+        self.jobs[job.row] = None
+        self._free.append(job.row)
+
+    def refresh(self, rows: Iterable[int], queue_rows: Mapping[str, int]) -> None:
+        """Bring the rows up to date; all of them when there are new resources or no room."""
+        if len(self.jobs) > self.min_available.shape[0] or self.allocated.shape[0] != len(self.axis):
+            self._allocate(max(16, 2 * len(self.jobs)))
+            rows = range(len(self.jobs))
+        for row in rows:
+            job = self.jobs[row]
+            if job is None:
+                self._clear(row)
+            else:
+                self._write(row, job)
+                self.queue[row] = queue_rows.get(job.queue, -1) if job.group else -1
+
+    def _clear(self, row: int) -> None:
+        for column in (self.allocated, self.pending, self.elastic, self.reserved, self.admitted, self.counts):
+            column[:, row] = 0
+        self.phase[row] = -1
+        self.queue[row] = -1
+        self.waiting[row] = False
+
+    def _write(self, row: int, job: Job) -> None:
+        axis = self.axis
+        pending: dict[str, float] = {}
+        if job.counts[status.PENDING]:
+            for task in job.pending():
+                add(pending, task.spec.requests)
+        self.allocated[:, row] = axis.vector(job.allocated)
+        self.pending[:, row] = axis.vector(pending)
+        self.elastic[:, row] = axis.vector(job.elastic()) if job.allocated else 0
+        self.reserved[:, row], self.admitted[:, row] = 0, 0
+        if job.min_resources is not None:
+            if job.phase == INQUEUE:
+                self.reserved[:, row] = axis.vector(job.ungate(job.reserve()))
+                self.admitted[:, row] = axis.vector(job.ungate(job.min_resources))
+            elif job.charged:
+                self.reserved[:, row] = self.admitted[:, row] = axis.vector(job.ungate(job.reserve()))
+        self.counts[:, row] = job.counts
+        self.min_available[row] = job.min_available
+        self.phase[row] = PHASES.index(job.phase) if job.group and job.phase in PHASES else -1 if not job.group else 0
+        self.waiting[row] = job.group and (job.counts[status.PENDING] > 0 or job.is_pending)
+        self.releasing[row] = (
+            sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING)
+            if (job.counts[status.RELEASING])
+            else 0
+        )

@@ -1,0 +1,108 @@
+"""How close together a gang has to be, as a session reads it (spec of the scheduler, 3.2; of the node plugins, 10.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kilauea.api.scheduling import NetworkTopology
+from kilauea.engine.model.hypernodes import HyperNodeTree
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.status import HOLDING
+from kilauea.engine.model.subjobs import SubJob
+
+
+@dataclass(frozen=True, slots=True)
+class Closeness:
+    """A gang's wish, with tiers as numbers.
+
+    Attributes:
+        tier: the highest tier that one domain around the whole gang may have; None where the wish names no tier that
+            exists, so that it binds nothing.
+        soft: closer is better, but farther is allowed.
+    """
+
+    tier: int | None
+    soft: bool = False
+
+
+def closeness(wish: NetworkTopology | None, tree: HyperNodeTree, around: Closeness | None) -> Closeness | None:
+    """A wish read against the tree; None without a wish. `around` is that of the job, for a sub-gang of it."""
+    if wish is None:
+        return None
+    if wish.mode == "soft":
+        limit = around.tier if around is not None and around.tier is not None else tree.tiers[0]
+        return Closeness(limit, soft=True)
+    if wish.highest_tier_allowed is not None:
+        return Closeness(wish.highest_tier_allowed)
+    return Closeness(tree.tier_names.get(wish.highest_tier_name or ""))
+
+
+class Domains:
+    """Where the gangs of a session are, and how close they have to be."""
+
+    def __init__(self, tree: HyperNodeTree, row_of: dict[str, int]) -> None:
+        self.tree = tree
+        self._row_of = row_of
+        self._order = {number: index for index, number in enumerate(_depth_first(tree, 0))}
+        self._closeness: dict[str, Closeness | None] = {}
+        self.chosen: dict[str, int] = {}
+        """By job or sub-gang: the domain that its placed tasks are in."""
+
+    def of_job(self, job: Job) -> Closeness | None:
+        """The job's own wish."""
+        if job.key not in self._closeness:
+            self._closeness[job.key] = closeness(job.topology, self.tree, None)
+        return self._closeness[job.key]
+
+    def of(self, job: Job, sub_job: SubJob | None) -> Closeness | None:
+        """The wish of a sub-gang; of the job, for a job without any."""
+        if sub_job is None:
+            return self.of_job(job)
+        key = f"{sub_job.key}/"
+        if key not in self._closeness:
+            self._closeness[key] = closeness(sub_job.topology, self.tree, self.of_job(job))
+        return self._closeness[key]
+
+    def wishes(self, job: Job) -> bool:
+        """Whether the job or any sub-gang of it has a wish."""
+        return job.topology is not None or any(s.topology is not None for s in job.sub_jobs.values())
+
+    def binds(self, job: Job) -> bool:
+        """Whether the job or any sub-gang of it has to be inside one domain (softly, of any tier)."""
+        parts: list[SubJob | None] = [None, *job.sub_jobs.values()]
+        return any((c := self.of(job, part)) is not None and c.tier is not None for part in parts)
+
+    def locate(self, job: Job) -> None:
+        """Find the domains that the placed tasks of a job and of its sub-gangs are in."""
+        for sub_job in job.sub_jobs.values():
+            self._set(sub_job.key, self._around(sub_job))
+        if job.sub_jobs:
+            parts = [self.chosen.get(sub_job.key, -1) for sub_job in job.sub_jobs.values()]
+            around = -1
+            for part in parts:
+                around = self.tree.common(around, part)
+            self._set(job.key, around)
+        else:
+            self._set(job.key, self._around(job))
+
+    def _around(self, part: Job | SubJob) -> int:
+        rows = [self._row_of[t.node] for t in part.tasks.values() if t.status in HOLDING and t.node in self._row_of]
+        return self.tree.smallest_around(sorted(set(rows)))
+
+    def position(self, row: int) -> tuple[int, int]:
+        """Sort key of nodes along the network: domain by domain, from the widest to the closest, then by row."""
+        inner = max(self.tree.of_node[row], key=lambda number: (-self.tree.tiers[number], -number))
+        return self._order[inner], row
+
+    def _set(self, key: str, domain: int) -> None:
+        if domain >= 0:
+            self.chosen[key] = domain
+        else:
+            self.chosen.pop(key, None)
+
+
+def _depth_first(tree: HyperNodeTree, number: int) -> Iterator[int]:
+    yield number
+    for child in tree.children[number]:
+        yield from _depth_first(tree, child)

@@ -1,0 +1,136 @@
+"""Placing the tasks of one gang, or of one sub-gang, on nodes: of the whole cluster or of one network domain.
+
+Spec of the scheduler, 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.subjobs import SubJob
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.session import Session
+from kilauea.engine.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is placed together: a job, or one sub-gang of it."""
+
+    queue: Queue
+    job: Job
+    sub_job: SubJob | None = None
+
+    @property
+    def key(self) -> str:
+        """Key of the sub-gang, or of the job."""
+        return self.job.key if self.sub_job is None else self.sub_job.key
+
+    @property
+    def mates(self) -> Mapping[str, Task]:
+        """All tasks of the part."""
+        return self.job.tasks if self.sub_job is None else self.sub_job.tasks
+
+    @property
+    def minimum(self) -> int:
+        """Tasks that have to be placed together."""
+        return self.job.min_available if self.sub_job is None else self.sub_job.min_available
+
+
+def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[Task], domain: int = -1) -> bool:
+    """Place tasks (taken from the end of the list) until the part is ready.
+
+    Args:
+        session: the session.
+        statement: gets the operations.
+        part: whose tasks they are.
+        tasks: tasks that wait; those that were tried are taken off the list.
+        domain: number of the network domain to stay in; -1 for the whole cluster.
+
+    Returns:
+        Whether the part is ready, or would be once promised room is free. If not, everything is undone.
+    """
+    checkpoint = statement.checkpoint()
+    rows = None if domain < 0 else session.domains.tree.rows[domain]
+    unfit = session.unfit.setdefault(part.job.key, {})
+    while tasks:
+        task = tasks.pop()
+        refusal = session.allocatable(part.queue, task)
+        if refusal is not None:
+            session.refusals[task.key] = refusal
+            continue
+        if task.gated:
+            continue
+        if task.role and any(part.mates[key].role == task.role for key in unfit if key in part.mates):
+            message = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+            unfit[task.key] = Refusal("Unschedulable", message, part.job.queue)
+            continue
+        if not _place(session, statement, task, rows, domain):
+            if not may_continue(part, unfit):
+                break
+            continue
+        if domain >= 0:
+            _follow(session, part, task)
+        if session.sub_job_ready(part.job, part.sub_job):
+            return True
+    if session.sub_job_ready(part.job, part.sub_job) or session.sub_job_pipelined(part.job, part.sub_job):
+        return True
+    statement.discard(checkpoint)
+    return False
+
+
+def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.intp] | None, domain: int) -> bool:
+    """Place one task on the best node; remembers why if there is none."""
+    refusal = session.pre_predicate(task)
+    if refusal is not None:
+        session.unfit[task.group][task.key] = refusal
+        return False
+    evaluation = session.evaluation(task)
+    nominated = session.nodes.row_of.get(task.nominated, -1) if task.nominated else -1
+    choice = None
+    if nominated >= 0 and (rows is None or nominated in rows):
+        choice = evaluation.choose(np.array([nominated], dtype=np.intp))
+    choice = choice or evaluation.choose(rows)
+    if choice is None:
+        name = session.domains.tree.names[domain] if domain > 0 else ""
+        session.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)
+        return False
+    if choice.now:
+        statement.allocate(task, choice.row)
+    else:
+        statement.pipeline(task, choice.row)
+    return True
+
+
+def _follow(session: Session, part: Part, task: Task) -> None:
+    """The part's domain grows to hold the node of a task that was just placed."""
+    tree = session.domains.tree
+    lowest = tree.at_tier(tree.distinct_tiers[0])[session.nodes.row_of[task.node]]
+    if lowest >= 0:
+        chosen = session.domains.chosen
+        chosen[part.key] = tree.common(int(lowest), chosen.get(part.key, -1))
+
+
+def may_continue(part: Part, unfit: Mapping[str, object]) -> bool:
+    """Whether placing the other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
+    job = part.job
+    if job.min_available == len(job.tasks):
+        return False
+    if part.sub_job is not None:
+        return part.sub_job.min_available < len(part.sub_job.tasks)
+    failed = {job.tasks[key].role for key in unfit}
+    if job.min_available < job.role_minimum_total:
+        open_to = sum(1 for task in job.pending() if task.role not in failed)
+        return job.ready_count + open_to >= job.min_available
+    return not any(
+        minimum > 0 and not job.role_is_ready(role, minimum)
+        for role, minimum in job.role_minimum.items()
+        if role in failed
+    )

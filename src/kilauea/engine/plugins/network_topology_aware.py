@@ -1,0 +1,293 @@
+"""Keep gangs close together in the network.
+
+What:
+    A pod group with `networkTopology` is placed in the closest network domain (HyperNode) that holds it whole: with
+    mode `hard` no farther than the tier that it allows, with mode `soft` as close as there is room. Sub-groups have
+    wishes of their own. Among domains of one tier the fullest that fits is taken, and in it nodes near the gang's
+    other tasks. Other pods are packed into domains that are in use.
+
+Why:
+    Workers that exchange gradients all the time are as fast as the slowest link between them.
+
+Arguments:
+    weight (integer, 1): weight of the scores.
+    hypernode.binpack.cpu (integer, 1), hypernode.binpack.memory (integer, 1): weights of resources in how full a domain
+    is.
+    hypernode.binpack.resources (text, ""): further resources, separated by commas.
+    hypernode.binpack.resources.NAME (integer, 1): weight of one of them.
+    hypernode.binpack.normal-pod.enable (true or false, true): score nodes for pods without a wish.
+    hypernode.binpack.normal-pod.fading (number, 0.8): how much less each further tier counts for them.
+    hypernode.gradient.evict.max-hypernodes (integer, 8): domains that are considered when room has to be made.
+
+Example:
+    tiers:
+    - plugins:
+      - name: network-topology-aware
+        arguments:
+          weight: 10
+
+Difference from the original:
+    A faulty HyperNode is left out by itself, where the original stops all gangs with a wish. How much a domain has
+    free is followed within a cycle. A gang that runs in part is found again by its pods for every sub-gang. Ranks are
+    put in order along the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine import kernels
+from kilauea.engine.conf import argument
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.resources import CPU, MEMORY, Amounts, add, less_equal
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.model.topology import Closeness
+from kilauea.engine.placement import Part
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+NO_WEIGHTS: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class TopologyArguments:
+    """Arguments of network-topology-aware."""
+
+    weight: int = argument("weight", 1, "Weight of the scores.", minimum=0)
+    cpu: int = argument("hypernode.binpack.cpu", 1, "Weight of cpu.", minimum=0)
+    memory: int = argument("hypernode.binpack.memory", 1, "Weight of memory.", minimum=0)
+    resources: str = argument("hypernode.binpack.resources", "", "Further resources, separated by commas.")
+    resource_weights: dict[str, int] = argument("hypernode.binpack.resources.", NO_WEIGHTS, "Weight of one of them.")
+    normal_pods: bool = argument("hypernode.binpack.normal-pod.enable", True, "Score nodes for pods without a wish.")
+    fading: float = argument("hypernode.binpack.normal-pod.fading", 0.8, "How much less each tier counts.", minimum=0)
+    evict_domains: int = argument("hypernode.gradient.evict.max-hypernodes", 8, "Domains to make room in.", minimum=1)
+
+
+class NetworkTopologyAware(Plugin):
+    """See the module."""
+
+    name = "network-topology-aware"
+    Arguments = TopologyArguments
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        self._tree = session.domains.tree
+        self._settle_weights()
+        self._offered: NDArray[np.int64] = self._sums(session.nodes.allocatable)
+        """(R, H) what the domains offer."""
+        self._changed = -1
+        self._scales: dict[TaskShape, tuple[float, NDArray[np.float64]]] = {}
+        session.add_hyper_node_gradient_for_job(self.name, self._for_job)
+        session.add_hyper_node_gradient_for_sub_job(self.name, self._for_part)
+        session.add_hyper_node_order(self.name, self._order)
+        session.add_batch_node_score(self.name, self._score, applies=self._applies)
+
+    def _settle_weights(self) -> None:
+        given: TopologyArguments = self.arguments
+        listed = [name.strip() for name in given.resources.split(",") if name.strip()]
+        weights = {name: given.resource_weights.get(name, 1) for name in listed}
+        self._weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
+        self._weights |= {CPU: given.cpu, MEMORY: given.memory}
+
+    # --- how full domains are
+
+    def _sums(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(R, H) sums of a column over the nodes of each domain."""
+        return np.stack([column[:, rows].sum(axis=1) for rows in self._tree.rows], axis=1)
+
+    def _follow(self) -> None:
+        """Bring the sums up to date with what changed on nodes."""
+        nodes = self._session.nodes
+        if self._changed < 0:
+            self._used = self._sums(nodes.used)
+            self._future = self._used - self._sums(nodes.releasing) + self._sums(nodes.pipelined)
+            self._seen = np.concatenate([nodes.used, nodes.releasing, nodes.pipelined])
+        elif self._changed < len(nodes.changed):
+            resources = len(nodes.axis)
+            for row in sorted(set(nodes.changed[self._changed :])):
+                now = np.concatenate([nodes.used[:, row], nodes.releasing[:, row], nodes.pipelined[:, row]])
+                used, releasing, pipelined = (now - self._seen[:, row]).reshape(3, resources)
+                self._seen[:, row] = now
+                holders = self._tree.of_node[row]
+                self._used[:, holders] += used[:, None]
+                self._future[:, holders] += (used - releasing + pipelined)[:, None]
+        self._changed = len(nodes.changed)
+
+    # --- which domains to try
+
+    def _for_job(self, job: Job, domain: int, purpose: str) -> list[list[int]]:
+        return self._gradient(job.key, self._session.domains.of_job(job), job.min_resources or {}, domain, purpose)
+
+    def _for_part(self, part: Part, domain: int, purpose: str) -> list[list[int]]:
+        needed: dict[str, float] = {}
+        for task in part.mates.values():
+            if not task.node:
+                add(needed, task.spec.requests)
+        wish = self._session.domains.of(part.job, part.sub_job)
+        return self._gradient(part.key, wish, needed, domain, purpose)
+
+    def _gradient(
+        self, key: str, wish: Closeness | None, needed: Amounts, domain: int, purpose: str
+    ) -> list[list[int]]:
+        """Domains inside the one given, by tier from the closest (spec of the node plugins, 10.3)."""
+        if wish is None or wish.tier is None:
+            return [[domain]]
+        placed = self._session.domains.chosen.get(key, -1)
+        start = self._search_root(domain, placed, wish.tier)
+        if start < 0:
+            return []
+        inside = [d for d in self._tree.within(start) if self._tree.tiers[d] <= wish.tier]
+        if placed < 0:
+            inside = self._with_room(inside, needed, purpose)
+        by_tier: dict[int, list[int]] = {}
+        for number in inside:
+            by_tier.setdefault(self._tree.tiers[number], []).append(number)
+        gradient = [by_tier[tier] for tier in sorted(by_tier)]
+        return gradient if purpose != "Evict" else self._widest(gradient)
+
+    def _search_root(self, domain: int, placed: int, limit: int) -> int:
+        """Where the search begins: the domain given, cut down to what holds the gang's placed tasks; -1 if nowhere."""
+        if placed < 0:
+            return domain
+        if self._tree.tiers[placed] > limit:
+            return -1
+        around = placed
+        while (up := self._tree.parents[around]) >= 0 and self._tree.tiers[up] <= limit:
+            around = up
+        if self._tree.inside(around, domain):
+            return around
+        return domain if self._tree.inside(domain, around) else -1
+
+    def _with_room(self, domains: Sequence[int], needed: Amounts, purpose: str) -> list[int]:
+        """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
+        self._follow()
+        axis = self._session.axis
+        limit = self._offered if purpose == "Evict" else self._offered - np.minimum(self._used, self._future)
+        return [d for d in domains if less_equal(needed, axis.amounts(limit[:, d]))]
+
+    def _widest(self, gradient: list[list[int]]) -> list[list[int]]:
+        """The widest tiers first, up to the number of domains to make room in; of the last tier the last ones."""
+        out: list[list[int]] = []
+        left = self.arguments.evict_domains
+        for domains in reversed(gradient):
+            if left > 0:
+                out.append(domains[-left:])
+                left -= len(out[-1])
+        return out
+
+    # --- how good a domain is
+
+    def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
+        """How full each domain would be with the whole part; among equals, how much of the part is there already."""
+        self._follow()
+        total: dict[str, float] = {}
+        for task in part.mates.values():
+            add(total, task.spec.requests)
+        scores = {d: self._fullness(total, d) for d in domains}
+        top = max(scores.values(), default=0.0)
+        tied = [d for d in domains if scores[d] == top]
+        if len(tied) > 1 and part.mates:
+            rows = [self._session.nodes.row_of[t.node] for t in part.mates.values() if t.node]
+            for domain in tied:
+                held = sum(1 for row in rows if domain in self._tree.of_node[row])
+                scores[domain] += held / len(part.mates)
+        return {d: score * 100 * self.arguments.weight for d, score in scores.items()}
+
+    def _fullness(self, asked: Amounts, domain: int) -> float:
+        """Weighted mean of (used + asked) / offered; 0 where it would overflow."""
+        total, weights = 0.0, 0
+        for name, weight in self._weights.items():
+            row = self._session.axis.rows.get(name)
+            if row is None or asked.get(name, 0) <= 0:
+                continue
+            offered = int(self._offered[row, domain])
+            after = int(self._used[row, domain]) + asked[name]
+            if after > offered:
+                return 0.0
+            weights += weight
+            total += weight * after / offered
+        return total / weights if weights else 0.0
+
+    # --- how good a node is
+
+    def _applies(self, shape: TaskShape) -> bool:
+        if shape.owner:
+            return shape.owner in self._session.domains.chosen
+        return bool(self.arguments.normal_pods)
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        raw = self._nearness(shape, nodes) if shape.owner else self._domain_fullness(shape, nodes)
+        factor: float = 100.0 * self.arguments.weight
+        return raw * factor
+
+    def _nearness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """(n,) 1 in the domain where the part is, less the wider the domain that holds both (spec 10.5)."""
+        tree, domains = self._tree, self._session.domains
+        at = domains.chosen[shape.owner]
+        low, high = tree.distinct_tiers[0], tree.distinct_tiers[-1]
+        lowest = nodes.take(tree.at_tier(low))
+        values = np.zeros(len(tree.names) + 1)
+        for domain in np.unique(lowest[lowest >= 0]):
+            common = tree.common(int(domain), at)
+            if domain == at or (common >= 0 and low == high):
+                values[domain] = 1.0
+            elif common >= 0:
+                values[domain] = (high - tree.tiers[common]) / (high - low)
+        scores: NDArray[np.float64] = values[lowest]
+        return self._prefer_own(shape, scores, lowest)
+
+    def _prefer_own(
+        self, shape: TaskShape, scores: NDArray[np.float64], lowest: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        """Among the best nodes: more where more of the part's tasks are in the closest domain."""
+        tied = scores == scores.max()
+        if tied.sum() < 2:
+            return scores
+        mates = list(self._mates(shape.owner))
+        counts = np.zeros(len(self._tree.names) + 1)
+        closest = self._tree.at_tier(self._tree.distinct_tiers[0])
+        for task in mates:
+            if task.node:
+                counts[closest[self._session.nodes.row_of[task.node]]] += 1
+        counts[-1] = 0
+        return scores + np.where(tied, counts[lowest] / max(len(mates), 1), 0.0)
+
+    def _mates(self, owner: str) -> Iterator[Task]:
+        """Tasks of a job, or of a sub-gang by its key."""
+        jobs = self._session.state.jobs
+        namespace, _, rest = owner.partition("/")
+        job = jobs.get(owner) or jobs.get(f"{namespace}/{rest.partition('/')[0]}")
+        if job is not None:
+            sub_job = job.sub_jobs.get(owner)
+            yield from (sub_job.tasks if sub_job else job.tasks).values()
+
+    def _domain_fullness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """(n,) how full the domains of a node would be with the task, nearer tiers counting more (spec 10.6)."""
+        self._follow()
+        tree = self._tree
+        by_domain = self._fullness_of_all(shape)
+        total, weights = np.zeros(len(nodes)), 0.0
+        for tier in range(tree.distinct_tiers[0], tree.distinct_tiers[-1] + 1):
+            weight = float(self.arguments.fading ** max(tier - 1, 0))
+            total += weight * by_domain[nodes.take(tree.at_tier(tier))]
+            weights += weight
+        return total / weights if weights else total
+
+    def _fullness_of_all(self, shape: TaskShape) -> NDArray[np.float64]:
+        """(H + 1,) fullness of every domain with one more task; 1 at the end, for nodes without a domain."""
+        requests = shape.spec.requests
+        names = [n for n in self._weights if requests.get(n, 0) > 0]
+        whole = float(sum(self._weights[n] for n in names))
+        if not whole:
+            return np.append(np.zeros(len(self._tree.names)), 1.0)
+        rows = [self._session.axis.rows[n] for n in names]
+        asked = np.array([[requests[n]] for n in names], dtype=np.int64)
+        weights = np.array([[self._weights[n]] for n in names], dtype=np.float64)
+        full = kernels.fullness(self._used[rows], asked, self._offered[rows], weights, complete=False)
+        return np.append(full / whole, 1.0)

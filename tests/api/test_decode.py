@@ -154,7 +154,11 @@ def test_fields_are_read_with_their_types() -> None:
     ("scalar", "value"),
     [
         ("true", True),
+        ("True", True),
+        ("TRUE", True),
+        ("false", False),
         ("False", False),
+        ("FALSE", False),
         ("yes", "yes"),
         ("on", "on"),
         ("n", "n"),
@@ -207,6 +211,7 @@ list: [&x k, *x]
 *x : key
 inline: {<<: {a: 7}}
 quoted: {"<<": 8}
+&k anchored: *k
 """
     value = load_yaml(text)
     assert value["one"] == {"a": 1, "b": 2}
@@ -216,6 +221,7 @@ quoted: {"<<": 8}
     assert value["k"] == "key"
     assert value["inline"] == {"a": 7}
     assert value["quoted"] == {"<<": 8}
+    assert value["anchored"] == "anchored"
 
 
 TREES = st.recursive(
@@ -293,6 +299,16 @@ def test_yaml_that_is_refused(text: str, message: str) -> None:
             id="a port by name",
         ),
         pytest.param(
+            {"spec": {"priority": "x" * 81}},
+            f'spec.priority: expected an integer, got "{"x" * 59}..."',
+            id="a long text",
+        ),
+        pytest.param(
+            {"spec": {"priority": "x" * 78}},
+            f'spec.priority: expected an integer, got "{"x" * 78}"',
+            id="a text that is just short enough",
+        ),
+        pytest.param(
             {"spec": {"containers": [None]}}, "spec.containers[0]: expected an object, got null", id="a null in a list"
         ),
     ],
@@ -304,6 +320,11 @@ def test_a_wrong_field_is_named_with_its_value_in_json_and_in_yaml(fields: dict[
         decoded = read(text)
         assert decoded.objects == []
         assert [str(error) for error in decoded.errors] == [f"f: Pod ns/web-1: {message}"]
+
+
+def test_a_json_number_that_no_float_holds_is_named_by_its_field() -> None:
+    text = '{"kind":"Pod","metadata":{"name":"a"},"spec":{"overhead":{"cpu":1e999}}}'
+    assert messages(text) == ["f: Pod default/a: spec.overhead[...]: number out of range"]
 
 
 def test_an_error_has_its_parts() -> None:
@@ -388,6 +409,11 @@ def test_text_that_is_not_utf_8_inside_json_is_an_error_of_its_object() -> None:
     ]
 
 
+def test_text_that_is_not_utf_8_beside_the_name_is_an_error_with_the_name() -> None:
+    text = b'{"kind":"Pod","metadata":{"name":"a"},"spec":{"nodeName":"\xff"}}'
+    assert messages(text) == ["f: Pod default/a: holds text that is not UTF-8: save the file as UTF-8"]
+
+
 def test_after_a_broken_yaml_document_reading_goes_on_at_the_next() -> None:
     text = (
         "kind: Pod\nmetadata: {name: a}\n---\nx: [\n---\nkind: Pod\nmetadata: {name: b}\n---\nx: \x07\n---\n"
@@ -403,6 +429,19 @@ def test_after_a_broken_json_line_reading_goes_on_at_the_next() -> None:
     decoded = read(text)
     assert [obj.name for obj in decoded.objects] == ["a", "b", "c", "d"]
     assert len(decoded.errors) == 3
+
+
+def test_after_broken_json_reading_goes_on_behind_a_separator() -> None:
+    decoded = read('{"kind": x\n}\n---\nkind: Pod\nmetadata: {name: a}\n')
+    assert [obj.name for obj in decoded.objects] == ["a"]
+    assert [(error.line, error.column) for error in decoded.errors] == [(1, 10)]
+
+
+def test_a_fault_in_a_document_without_a_kind_is_reported_with_it() -> None:
+    assert messages("a: 1\na: 2\n") == [
+        "f: document 1: kind: missing: every object needs apiVersion, kind and metadata.name",
+        "f: line 2, column 1: a: is given twice: keep one of them",
+    ]
 
 
 def test_a_repeated_yaml_key_leaves_its_object_out_and_no_other() -> None:

@@ -240,6 +240,11 @@ CASES = [
         id="a taint without effect",
     ),
     pytest.param(
+        make(Node, spec={"taints": [{"effect": "NoSchedule"}]}),
+        ("spec.taints[0].key", "missing: give a value"),
+        id="a taint without key",
+    ),
+    pytest.param(
         make(ResourceQuota, spec={"hard": {"requests.cpu": "1", "count/jobs": "x"}}),
         ("spec.hard[count/jobs]", f'"x" {NO_QUANTITY}'),
         id="a quota that is no quantity",

@@ -174,6 +174,27 @@ def _identity(tree: object, kind: str) -> str:
     return name if kind in CLUSTER_KINDS else f"{namespace if isinstance(namespace, str) else 'default'}/{name}"
 
 
+class _Metadata(msgspec.Struct):
+    """What tells objects of a kind apart."""
+
+    name: str = ""
+    namespace: str | None = None
+
+
+class _Named(msgspec.Struct):
+    """An object of which only the name is read."""
+
+    metadata: _Metadata | None = None
+
+
+def _outline(form: _Form, part: Any) -> Any:
+    """The name of an object as a tree, for objects that hold things no tree can; None if not even that can be read."""
+    try:
+        return msgspec.to_builtins(form.convert(part, _Named))
+    except _FAILURES:
+        return None
+
+
 class _Reader:
     """Collects the objects and errors of one source."""
 
@@ -279,7 +300,7 @@ class _Reader:
         try:
             tree = form.tree(part)
         except _FAILURES:
-            tree = None
+            tree = _outline(form, part)
         path, message = explain(error, tree)
         self.complain(place, kind, _identity(tree, kind), path, message)
 

@@ -7,7 +7,7 @@ are put in order along the network, so that neighbours in rank are neighbours on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kilauea.engine.model.jobs import Job
@@ -93,25 +93,22 @@ def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | 
     return None
 
 
-def _promising(session: Session, queue: Queue, sheet: Worksheet, gradient: list[int]) -> Iterator[int]:
+def _promising(session: Session, queue: Queue, sheet: Worksheet, gradient: list[int]) -> Iterable[int]:
     """The domains to try. For a gang in one part the best come first, so that the first that holds it is the one."""
-    if len(sheet.tasks) != 1 or len(gradient) == 1:
-        yield from gradient
-        return
-    yield from _best_first(session, next(_parts(queue, sheet)), gradient)
+    if len(sheet.tasks) != 1:
+        return gradient
+    return _best_first(session, next(_parts(queue, sheet)), gradient)
 
 
-def _best_first(session: Session, part: Part, gradient: list[int]) -> list[int]:
-    """Domains by falling score; equal ones by the score that they get among themselves."""
-    alone = {domain: session.hyper_node_scores(part, [domain])[domain] for domain in gradient}
-    equals: dict[float, list[int]] = {}
-    for domain in gradient:
-        equals.setdefault(alone[domain], []).append(domain)
-    out = []
-    for score in sorted(equals, reverse=True):
-        among = session.hyper_node_scores(part, equals[score])
-        out.extend(sorted(equals[score], key=lambda domain: -among[domain]))
-    return out
+def _best_first(session: Session, part: Part, gradient: list[int]) -> Iterator[int]:
+    """Domains by falling score, which those that are left give among themselves."""
+    left = list(gradient)
+    while len(left) > 1:
+        scores = session.hyper_node_scores(part, left)
+        best = max(left, key=lambda domain: scores[domain])
+        yield best
+        left.remove(best)
+    yield from left
 
 
 def _parts(queue: Queue, sheet: Worksheet) -> Iterator[Part]:
@@ -152,7 +149,7 @@ def _place_part(session: Session, statement: Statement, part: Part, tasks: list[
     for gradient in session.hyper_node_gradient("hyper_node_gradient_for_sub_job", part, domain, ALLOCATION):
         fitting: dict[int, tuple[list[tuple[Task, int, bool]], list[Task]]] = {}
         alone = part.sub_job is None
-        for inner in _best_first(session, part, gradient) if alone and len(gradient) > 1 else gradient:
+        for inner in _best_first(session, part, gradient) if alone else gradient:
             trial, checkpoint = list(tasks), statement.checkpoint()
             found = place_tasks(session, statement, part, trial, inner)
             if found and statement.checkpoint() > checkpoint:

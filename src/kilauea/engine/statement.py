@@ -69,7 +69,7 @@ class Statement:
                 self._session.displace(operation.task, operation.row)
 
     def discard(self, checkpoint: int = 0) -> None:
-        """Undo everything since the checkpoint; tasks that had found room are remembered, for the reasons in the plan."""
+        """Undo everything since the checkpoint; tasks that had found room are remembered, for the plan's reasons."""
         self._session.had_room.update(op.task.key for op in self.operations[checkpoint:] if op.kind == ALLOCATE)
         self.roll_back(checkpoint)
 

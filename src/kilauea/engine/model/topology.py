@@ -1,4 +1,7 @@
-"""How close together a gang has to be, as a session reads it (spec of the scheduler, 3.2; of the node plugins, 10.2)."""
+"""How close together a gang has to be, and where it is, as a session reads it.
+
+Spec of the scheduler, 3.2; of the node plugins, 10.2.
+"""
 
 from __future__ import annotations
 

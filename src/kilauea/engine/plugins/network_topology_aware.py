@@ -34,8 +34,9 @@ Difference from the original:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,9 @@ from kilauea.engine import kernels
 from kilauea.engine.conf import argument
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
-from kilauea.engine.model.resources import CPU, MEMORY, Amounts, add, less_equal
+from kilauea.engine.model.resources import CPU, MEMORY, Amounts, add, largest, less_equal
 from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.status import PENDING
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Closeness
 from kilauea.engine.placement import Part
@@ -82,11 +84,23 @@ class NetworkTopologyAware(Plugin):
         self._offered: NDArray[np.int64] = self._sums(session.nodes.allocatable)
         """(R, H) what the domains offer."""
         self._changed = -1
-        self._scales: dict[TaskShape, tuple[float, NDArray[np.float64]]] = {}
+        self._totals: dict[str, dict[str, float]] = {}
+        """By part: what all its tasks ask for."""
+        self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
+        """What the waiting tasks of a part ask for; by part and number of changes, the last one only."""
+        self._near: dict[int, NDArray[np.float64]] = {}
+        """By domain: nearness of the closest domains to it."""
+        self._held: dict[str, NDArray[np.float64]] = {}
+        """By job or sub-gang: its tasks in each of the closest domains."""
+        self._sizes: dict[str, int] = {}
         session.add_hyper_node_gradient_for_job(self.name, self._for_job)
         session.add_hyper_node_gradient_for_sub_job(self.name, self._for_part)
         session.add_hyper_node_order(self.name, self._order)
         session.add_batch_node_score(self.name, self._score, applies=self._applies)
+        if any(self._session.domains.wishes(job) for job in session.waiting_jobs()):
+            session.add_event_handler(
+                self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1)
+            )
 
     def _settle_weights(self) -> None:
         given: TopologyArguments = self.arguments
@@ -122,15 +136,26 @@ class NetworkTopologyAware(Plugin):
     # --- which domains to try
 
     def _for_job(self, job: Job, domain: int, purpose: str) -> list[list[int]]:
-        return self._gradient(job.key, self._session.domains.of_job(job), job.min_resources or {}, domain, purpose)
+        needed: Amounts = job.min_resources or {}
+        if not job.sub_jobs:
+            # A gang in one part needs room for all that waits; what does not have it need not be tried.
+            needed = largest(needed, self._asked(job.key, job.tasks))
+        return self._gradient(job.key, self._session.domains.of_job(job), needed, domain, purpose)
 
     def _for_part(self, part: Part, domain: int, purpose: str) -> list[list[int]]:
-        needed: dict[str, float] = {}
-        for task in part.mates.values():
-            if not task.node:
-                add(needed, task.spec.requests)
         wish = self._session.domains.of(part.job, part.sub_job)
-        return self._gradient(part.key, wish, needed, domain, purpose)
+        return self._gradient(part.key, wish, self._asked(part.key, part.mates), domain, purpose)
+
+    def _asked(self, key: str, mates: Mapping[str, Task]) -> dict[str, float]:
+        """What the waiting tasks of a part ask for."""
+        stamp = (key, len(self._session.nodes.changed))
+        if self._waiting[0] != stamp:
+            needed: dict[str, float] = {}
+            for task in mates.values():
+                if task.status == PENDING and not task.spec.best_effort and not task.gated:
+                    add(needed, task.spec.requests)
+            self._waiting = (stamp, needed)
+        return self._waiting[1]
 
     def _gradient(
         self, key: str, wish: Closeness | None, needed: Amounts, domain: int, purpose: str
@@ -186,33 +211,31 @@ class NetworkTopologyAware(Plugin):
     def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
         """How full each domain would be with the whole part; among equals, how much of the part is there already."""
         self._follow()
-        total: dict[str, float] = {}
-        for task in part.mates.values():
-            add(total, task.spec.requests)
-        scores = {d: self._fullness(total, d) for d in domains}
-        top = max(scores.values(), default=0.0)
-        tied = [d for d in domains if scores[d] == top]
+        total = self._totals.get(part.key)
+        if total is None:
+            total = self._totals[part.key] = {}
+            for task in part.mates.values():
+                add(total, task.spec.requests)
+        scores = self._fullness(total, np.array(domains, dtype=np.intp))
+        tied = np.flatnonzero(scores == scores.max(initial=0.0))
         if len(tied) > 1 and part.mates:
             rows = [self._session.nodes.row_of[t.node] for t in part.mates.values() if t.node]
-            for domain in tied:
-                held = sum(1 for row in rows if domain in self._tree.of_node[row])
-                scores[domain] += held / len(part.mates)
-        return {d: score * 100 * self.arguments.weight for d, score in scores.items()}
+            for index in tied if rows else ():
+                held = sum(1 for row in rows if domains[int(index)] in self._tree.of_node[row])
+                scores[index] += held / len(part.mates)
+        return dict(zip(domains, (scores * 100 * self.arguments.weight).tolist(), strict=True))
 
-    def _fullness(self, asked: Amounts, domain: int) -> float:
-        """Weighted mean of (used + asked) / offered; 0 where it would overflow."""
-        total, weights = 0.0, 0
-        for name, weight in self._weights.items():
-            row = self._session.axis.rows.get(name)
-            if row is None or asked.get(name, 0) <= 0:
-                continue
-            offered = int(self._offered[row, domain])
-            after = int(self._used[row, domain]) + asked[name]
-            if after > offered:
-                return 0.0
-            weights += weight
-            total += weight * after / offered
-        return total / weights if weights else 0.0
+    def _fullness(self, asked: Amounts, domains: NDArray[np.intp]) -> NDArray[np.float64]:
+        """(d,) weighted mean of (used + asked) / offered; 0 where it would overflow."""
+        names = [n for n in self._weights if asked.get(n, 0) > 0 and n in self._session.axis.rows]
+        whole = float(sum(self._weights[n] for n in names))
+        if not whole:
+            return np.zeros(len(domains))
+        rows = np.array([self._session.axis.rows[n] for n in names])[:, None]
+        amounts = np.array([[int(asked[n])] for n in names], dtype=np.int64)
+        weights = np.array([[self._weights[n]] for n in names], dtype=np.float64)
+        used, offered = self._used[rows, domains], self._offered[rows, domains]
+        return kernels.fullness(used, amounts, offered, weights, complete=False) / whole
 
     # --- how good a node is
 
@@ -227,36 +250,61 @@ class NetworkTopologyAware(Plugin):
         return raw * factor
 
     def _nearness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        """(n,) 1 in the domain where the part is, less the wider the domain that holds both (spec 10.5)."""
-        tree, domains = self._tree, self._session.domains
-        at = domains.chosen[shape.owner]
-        low, high = tree.distinct_tiers[0], tree.distinct_tiers[-1]
-        lowest = nodes.take(tree.at_tier(low))
-        values = np.zeros(len(tree.names) + 1)
-        for domain in np.unique(lowest[lowest >= 0]):
-            common = tree.common(int(domain), at)
-            if domain == at or (common >= 0 and low == high):
-                values[domain] = 1.0
-            elif common >= 0:
-                values[domain] = (high - tree.tiers[common]) / (high - low)
-        scores: NDArray[np.float64] = values[lowest]
-        return self._prefer_own(shape, scores, lowest)
+        """(n,) 1 in the domain where the part is, less the wider the domain that holds both (spec 10.5).
 
-    def _prefer_own(
-        self, shape: TaskShape, scores: NDArray[np.float64], lowest: NDArray[np.int32]
-    ) -> NDArray[np.float64]:
-        """Among the best nodes: more where more of the part's tasks are in the closest domain."""
+        Among the best nodes: more where more of the part's tasks are in the closest domain.
+        """
+        lowest = nodes.take(self._closest)
+        scores: NDArray[np.float64] = self._near_to(self._session.domains.chosen[shape.owner])[lowest]
         tied = scores == scores.max()
-        if tied.sum() < 2:
+        if np.count_nonzero(tied) < 2:
             return scores
-        mates = list(self._mates(shape.owner))
-        counts = np.zeros(len(self._tree.names) + 1)
-        closest = self._tree.at_tier(self._tree.distinct_tiers[0])
-        for task in mates:
-            if task.node:
-                counts[closest[self._session.nodes.row_of[task.node]]] += 1
-        counts[-1] = 0
-        return scores + np.where(tied, counts[lowest] / max(len(mates), 1), 0.0)
+        held = self._held_by(shape.owner)
+        return scores + np.where(tied, held[lowest] / self._size(shape.owner), 0.0)
+
+    def _near_to(self, at: int) -> NDArray[np.float64]:
+        """(H + 1,) nearness of each of the closest domains to a domain; 0 at the end, for nodes without a domain."""
+        values = self._near.get(at)
+        if values is None:
+            tree = self._tree
+            low, high = tree.distinct_tiers[0], tree.distinct_tiers[-1]
+            values = self._near[at] = np.zeros(len(tree.names) + 1)
+            for domain in (d for d, tier in enumerate(tree.tiers) if tier == low):
+                common = tree.common(domain, at)
+                if domain == at or (common >= 0 and low == high):
+                    values[domain] = 1.0
+                elif common >= 0:
+                    values[domain] = (high - tree.tiers[common]) / (high - low)
+        return values
+
+    @cached_property
+    def _closest(self) -> NDArray[np.int32]:
+        """(N,) the closest domain of each node, -1 for none."""
+        return self._tree.at_tier(self._tree.distinct_tiers[0])
+
+    def _held_by(self, owner: str) -> NDArray[np.float64]:
+        """(H + 1,) number of a gang's tasks in each of the closest domains; 0 at the end."""
+        held = self._held.get(owner)
+        if held is None:
+            held = self._held[owner] = np.zeros(len(self._tree.names) + 1)
+            for task in self._mates(owner):
+                if task.node in self._session.nodes.row_of:
+                    held[self._closest[self._session.nodes.row_of[task.node]]] += 1
+            held[-1] = 0
+        return held
+
+    def _size(self, owner: str) -> int:
+        """Number of a gang's tasks."""
+        size = self._sizes.get(owner)
+        if size is None:
+            size = self._sizes[owner] = max(sum(1 for _ in self._mates(owner)), 1)
+        return size
+
+    def _hold(self, task: Task, row: int, by: int) -> None:
+        owner = task.sub_job or task.group
+        held = self._held.get(owner)
+        if held is not None and self._closest[row] >= 0:
+            held[self._closest[row]] += by
 
     def _mates(self, owner: str) -> Iterator[Task]:
         """Tasks of a job, or of a sub-gang by its key."""

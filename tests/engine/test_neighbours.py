@@ -322,7 +322,9 @@ def test_pods_of_other_namespaces_and_pods_that_go_away_do_not_count() -> None:
         pytest.param({}, "a1", id="by default zones that the pod cannot use do not count"),
         pytest.param({"nodeAffinityPolicy": "Honor"}, "a1", id="Honor says so"),
         pytest.param(
-            {"nodeAffinityPolicy": "Ignore"}, f"1 {SKEW}, 1 node(s) didn't match Pod's node affinity/selector"
+            {"nodeAffinityPolicy": "Ignore"},
+            f"1 node(s) didn't match Pod's node affinity/selector, 1 {SKEW}",
+            id="Ignore counts them",
         ),
     ],
 )

@@ -306,8 +306,8 @@ def test_zones_that_the_pod_cannot_use_count_only_if_the_policy_says_so() -> Non
 
 
 def test_pods_that_go_away_or_live_elsewhere_are_not_spread() -> None:
-    gone = [pod(f"l-{i}", "r", node="z1", labels={"app": "web"}, deleting=True) for i in range(3)]
-    elsewhere = [pod(f"o-{i}", "", namespace="other", node="z1", labels={"app": "web"}) for i in range(3)]
+    gone = [pod(f"l-{i}", "r", cpu="1m", node="z1", labels={"app": "web"}, deleting=True) for i in range(3)]
+    elsewhere = [pod(f"o-{i}", "", namespace="other", cpu="1m", node="z1", labels={"app": "web"}) for i in range(3)]
     found = scores_of(zoned("z1", "y1"), gone, elsewhere, placed(y1=1), soft(ZONE), conf=only(SPREAD))
     assert found == {"y1": 0, "z1": 100}
 

@@ -56,6 +56,8 @@ class Cycles:
     load: float
     """Seconds from the start of reading to the complete state."""
     times: list[float]
+    growth: float
+    """Peak memory after the last cycle, divided by that after the first."""
     peak: int
 
     @property

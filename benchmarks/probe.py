@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import sys
 import time
 
@@ -32,11 +33,13 @@ def main() -> None:
     state = build_state(cluster.objects)
     load = time.perf_counter() - started
     times = []
+    peaks = []
     plans: list[Plan] = []
     for _ in range(options.runs):
         started = time.perf_counter()
         plan = cycle(state, conf, cluster.newest)
         times.append(time.perf_counter() - started)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         plans = [*plans[:1], plan]
     found = {
         "nodes": len(state.nodes),
@@ -45,6 +48,7 @@ def main() -> None:
         "waiting": len(plans[0].pending),
         "load": load,
         "times": times,
+        "growth": peaks[-1] / peaks[0],
         "same": plans[0] == plans[-1],
         "warnings": cluster.warnings + [str(finding) for finding in (*conf.findings, *plans[0].findings)],
     }

@@ -185,6 +185,14 @@ def apart(nodes: int, gangs: int, size: int) -> Iterator[Json]:
         yield from (pod(f"{name}-{k}", name, CPUS[j % len(CPUS)], **spec) for k in range(size))
 
 
+def busy(nodes: int, pods: int, gangs: int, size: int) -> Iterator[Json]:
+    """Pods that run, each a group of its own, and gangs as in `apart` that wait."""
+    yield from running(nodes, pods, 1)
+    for obj in apart(0, gangs, size):
+        if obj["kind"] != "Queue":
+            yield obj
+
+
 def full(nodes: int, gangs: int, size: int) -> Iterator[Json]:
     """Nodes on which four pods take everything, and gangs that wait for room that is not there."""
     yield from base(nodes)

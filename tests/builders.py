@@ -61,6 +61,11 @@ def manifest(obj: Object) -> Data:
     return data
 
 
+def key_of(obj: Object) -> str:
+    """The key by which events name an object."""
+    return obj.name if obj.kind in ("Node", "Queue", "PriorityClass", "Namespace") else obj.key
+
+
 def at(second: int) -> str:
     """A creation time, so many seconds after midnight."""
     return f"2026-01-01T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}Z"

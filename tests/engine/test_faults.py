@@ -16,7 +16,7 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
 
-TIERS = (["gang", "bad"], ["predicates", "proportion", "nodeorder"])
+TIERS = (["bad", "gang"], ["predicates", "proportion", "nodeorder"])
 WITH_BAD = conf("enqueue, allocate, backfill", *TIERS)
 WITHOUT = conf("enqueue, allocate, backfill", ["gang"], ["predicates", "proportion", "nodeorder"])
 

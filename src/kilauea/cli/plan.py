@@ -26,10 +26,22 @@ OUTPUTS = ("table", "wide", "json", "yaml")
 @click.option("--now", "at", metavar="TIME", help="Time of the cycle, RFC 3339. [default: the newest in the input]")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
 @click.option(
+    "--explain",
+    "group",
+    metavar="NS/PODGROUP",
+    help="Show why a pod group waits, and the smallest change that admits it.",
+)
+@click.option(
     "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of the plan."
 )
 def plan(
-    paths: tuple[str, ...], scheduler_conf: str | None, cycles: int, at: str | None, seed: int | None, output: str
+    paths: tuple[str, ...],
+    scheduler_conf: str | None,
+    cycles: int,
+    at: str | None,
+    seed: int | None,
+    group: str | None,
+    output: str,
 ) -> None:
     r"""Show what the next scheduling cycle would do with the objects in PATH.
 
@@ -42,10 +54,11 @@ def plan(
       kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea plan -f - --scheduler-conf scheduler.conf
     """
     from kilauea.api.times import parse_time
+    from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.plan_output import render
-    from kilauea.engine.conf import ConfError
+    from kilauea.engine.conf import ConfError, nearest
     from kilauea.runtime.files import SourceError
-    from kilauea.runtime.planning import plan_cycles, read_cluster, read_conf
+    from kilauea.runtime.planning import explain_group, plan_cycles, read_cluster, read_conf
 
     started = time.perf_counter()
     try:
@@ -64,11 +77,22 @@ def plan(
     except SourceError as error:
         raise Usage(str(error)) from error
     read = time.perf_counter()
-    result = plan_cycles(cluster, conf, cluster.newest if now is None else now, seed, cycles)
+    now = cluster.newest if now is None else now
+    result = plan_cycles(cluster, conf, now, seed, cycles)
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
     for warning in (*cluster.warnings, *map(str, conf.findings), *map(str, result.plan.findings)):
         click.echo(f"warning: {warning}", err=True)
-    sys.stdout.write(render(result, output, load))
+    if group is None:
+        sys.stdout.write(render(result, output, load))
+        return
+    explanation, seconds = explain_group(result, conf, now, seed, group)
+    if explanation.verdict == "unknown":
+        raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
+    sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))
+
+
+class Failure(click.ClickException):
+    """It could not be done: exit code 1."""
 
 
 class Usage(click.ClickException):

@@ -6,7 +6,7 @@ table's list of changes. What depends on other nodes (cluster scope, batch score
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine import kernels
-from kilauea.engine.extension import NodePredicate, NodeScorer, PluginFault, Rejection, Scope
+from kilauea.engine.extension import NodePredicate, NodeScorer, PluginFault, Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.resources import order_of
 from kilauea.engine.model.shapes import NOT_ASKED, TaskShape
+from kilauea.engine.plan import NodeReason
 
 if TYPE_CHECKING:
     from kilauea.engine.session import Session
@@ -36,7 +37,7 @@ class Unfit:
     """Why no node takes a shape: how many nodes for which reason, and the scarcest resource among them."""
 
     nodes: int
-    reasons: tuple[tuple[int, Rejection], ...]
+    reasons: tuple[NodeReason, ...]
     """Counts, each with its reason."""
     resource: str = ""
     asked: int = 0
@@ -51,7 +52,7 @@ class Unfit:
         where = f"In hyperNode {self.domain}: " if self.domain else ""
         if not self.nodes:
             return f"{where}0/0 nodes are available"
-        counted = sorted(f"{count} {rejection.message}" for count, rejection in self.reasons)
+        counted = sorted(f"{r.count} {r.reason}" for r in self.reasons)
         return f"{where}0/{self.nodes} nodes are unavailable: {', '.join(counted)}."
 
 
@@ -218,16 +219,13 @@ class Evaluation:
     def _explain(self, nodes: NodeRows, domain: str) -> Unfit:
         shape = self._shape
         axis = self._nodes.axis
-        open_to = np.ones(len(nodes), dtype=bool)
-        counts: dict[Rejection, int] = {}
-        lacking = shape.need > np.where(shape.need == NOT_ASKED, 0, nodes.future_idle)
-        lacking &= shape.need != NOT_ASKED
-        first: NDArray[np.bool_] = np.zeros(len(nodes), dtype=bool)
+        blamed: dict[str, list[NDArray[np.intp]]] = {}
+        lacking = (shape.need > np.where(shape.need == NOT_ASKED, 0, nodes.future_idle)) & (shape.need != NOT_ASKED)
+        without: NDArray[np.bool_] = np.zeros(len(nodes), dtype=bool)
         for name in sorted(shape.spec.requests.keys() | {"cpu", "memory"}, key=order_of):
-            here = lacking[axis.rows[name]] & ~first
-            first |= here
-            if here.any():
-                counts[Rejection("Insufficient", f"Insufficient {name}")] = int(here.sum())
+            here = lacking[axis.rows[name]] & ~without
+            without |= here
+            blamed[f"Insufficient {name}"] = [np.flatnonzero(here)]
         ruled_out = np.zeros(len(nodes), dtype=bool)
         for predicate in (*self._static, *self._local, *self._cluster):
             codes = self._codes(predicate, nodes)
@@ -235,14 +233,22 @@ class Evaluation:
                 continue
             if codes.dtype == np.bool_:
                 codes = (~codes).astype(np.int64)
-            blamed = (codes > 0) & ~first & open_to
-            for code, count in zip(*np.unique(codes[blamed], return_counts=True), strict=True):
-                rejection = predicate.rejections[int(code) - 1]
-                counts[rejection] = counts.get(rejection, 0) + int(count)
-            open_to &= ~blamed
+            first = (codes > 0) & ~without
+            for code in np.unique(codes[first]):
+                reason = predicate.rejections[int(code) - 1].message
+                blamed.setdefault(reason, []).append(np.flatnonzero(first & (codes == code)))
+            without |= first
             ruled_out |= codes > 0
         resource, ask, left = self._scarcest(nodes, lacking, ~ruled_out)
-        return Unfit(len(nodes), tuple((n, r) for r, n in counts.items()), resource, ask, left, domain)
+        return Unfit(len(nodes), tuple(self._counted(nodes, blamed)), resource, ask, left, domain)
+
+    def _counted(self, nodes: NodeRows, blamed: dict[str, list[NDArray[np.intp]]]) -> Iterator[NodeReason]:
+        for reason, parts in blamed.items():
+            rows = np.concatenate(parts)
+            if len(rows):
+                row = int(rows.min())
+                name = nodes.table.names[row if nodes.rows is None else int(nodes.rows[row])]
+                yield NodeReason(reason, len(rows), name)
 
     def _scarcest(
         self, nodes: NodeRows, lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]

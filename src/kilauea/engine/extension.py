@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Refusal as Refusal  # noqa: PLC0414 - plugins look for it here
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 """Votes."""
@@ -48,17 +49,6 @@ class Rejection:
     message: str
     hopeless: bool = False
     """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
-
-
-class Refusal(NamedTuple):
-    """Why a queue or a job is refused, with numbers where it is about a resource (amounts in the engine's units)."""
-
-    code: str
-    message: str
-    queue: str = ""
-    resource: str = ""
-    asked: float = 0
-    left: float = 0
 
 
 Codes = NDArray[Any]

@@ -50,10 +50,13 @@ def groups(session: Session) -> dict[str, GroupOutcome]:
     jobs = {job.key: job for job in session.jobs_where(expected != phase)}
     for job in session.touched.values():
         jobs[job.key] = job
-    for key in session.conditions:
-        jobs[key] = session.state.jobs[key]
+    for key in (*session.conditions, *session.refusals):
+        if key in session.state.jobs:
+            jobs[key] = session.state.jobs[key]
     return {
-        job.key: GroupOutcome(phase_of(session, job), counts_of(job), session.conditions.get(job.key))
+        job.key: GroupOutcome(
+            phase_of(session, job), counts_of(job), session.conditions.get(job.key), session.refusals.get(job.key)
+        )
         for job in sorted(jobs.values(), key=lambda j: j.order)
     }
 
@@ -160,7 +163,9 @@ def _refused(task: Task, job: Job, refusal: Refusal) -> Pending:
 def _unfit(task: Task, job: Job, why: Unfit | Refusal) -> Pending:
     if isinstance(why, Refusal):
         return _refused(task, job, why)
-    return Pending(task.key, job.key, "Unschedulable", why.message, job.queue, why.resource, why.asked, why.left)
+    return Pending(
+        task.key, job.key, "Unschedulable", why.message, job.queue, why.resource, why.asked, why.left, why.reasons
+    )
 
 
 def _gang(session: Session, job: Job, task: Task) -> Pending:
@@ -176,8 +181,8 @@ def _gang(session: Session, job: Job, task: Task) -> Pending:
     mate = min(blocked, key=lambda t: t.order)
     why = unfit.get(mate.key) or session.refusals[mate.key]
     message = f"its gang of {job.min_available} waits for {mate.name}: {why.message}"
-    numbers = ("", 0, 0) if isinstance(why, Refusal) and not why.resource else (why.resource, why.asked, why.left)
-    return Pending(task.key, job.key, "GangWaiting", message, job.queue, *numbers)
+    reasons = () if isinstance(why, Refusal) else why.reasons
+    return Pending(task.key, job.key, "GangWaiting", message, job.queue, why.resource, why.asked, why.left, reasons)
 
 
 def _homeless(session: Session) -> list[Pending]:

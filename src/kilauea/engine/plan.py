@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kilauea.engine.conf import Finding
+
+
+class Refusal(NamedTuple):
+    """Why a queue or a job is refused, with numbers where it is about a resource (amounts in the engine's units)."""
+
+    code: str
+    message: str
+    queue: str = ""
+    resource: str = ""
+    asked: float = 0
+    left: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,8 @@ class GroupOutcome:
     counts: Mapping[str, int]
     """Tasks by name of their status, without zeros."""
     condition: Condition | None = None
+    refusal: Refusal | None = None
+    """Why it is not admitted, or not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,15 @@ class QueueOutcome:
     inqueue: Mapping[str, float]
     elastic: Mapping[str, float]
     share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReason:
+    """Why some nodes do not take a pod, with one of them as an example."""
+
+    reason: str
+    count: int
+    example: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +121,8 @@ class Pending:
     resource: str = ""
     asked: float = 0
     left: float = 0
+    nodes: tuple[NodeReason, ...] = ()
+    """Reasons of nodes, where they are what the pod waits for."""
 
 
 @dataclass(frozen=True, slots=True)

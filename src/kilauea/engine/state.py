@@ -9,6 +9,7 @@ An object that cannot be read is left out and named in `problems`; it never stop
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -234,8 +235,15 @@ class ClusterState:
 
     def _set_node(self, node: core.Node) -> None:
         facts = facts_of(node)
-        if self._facts.get(facts.name) != facts:
-            self._facts[facts.name] = facts
+        known = self._facts.get(facts.name)
+        if known == facts:
+            return
+        self._facts[facts.name] = facts
+        same = known is not None and dataclasses.replace(known, allocatable=facts.allocatable) == facts
+        if same and not self._nodes_stale:
+            self.axis.admit(facts.allocatable)
+            self._nodes.change_offer(facts)
+        else:
             self._nodes_stale = True
 
     def _drop_node(self, name: str) -> None:

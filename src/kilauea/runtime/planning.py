@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -20,11 +21,13 @@ from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf, parse_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
+from kilauea.engine.explain import Explanation, explain
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.files import SourceError, read_sources
 from kilauea.simulator.instant import events_after
+from kilauea.simulator.what_if import WhatIf
 
 
 @dataclass
@@ -44,6 +47,8 @@ class Result:
     plan: Plan
     state: ClusterState
     cycle_seconds: float
+    objects: Sequence[Object] = ()
+    """The objects that the state is made of."""
 
 
 def read_conf(path: str | None) -> SchedulerConf:
@@ -126,11 +131,27 @@ def plan_cycles(cluster: Cluster, conf: SchedulerConf, now: int, seed: int | Non
     """The plan of the last of some cycles; between them pods that were bound run, and evicted ones are gone."""
     state = build_state(cluster.objects)
     cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
-    pods = {obj.key: obj for obj in cluster.objects if isinstance(obj, Pod)} if cycles > 1 else {}
-    groups = {obj.key: obj for obj in cluster.objects if obj.kind == "PodGroup"} if cycles > 1 else {}
+    objects: Sequence[Object] = cluster.objects
+    pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)} if cycles > 1 else {}
+    groups = {obj.key: obj for obj in objects if obj.kind == "PodGroup"} if cycles > 1 else {}
     for _ in range(cycles - 1):
         for event in events_after(cycle(state, conf, now, seed), pods, groups):
             state.apply(event)
+    if cycles > 1:
+        others = [obj for obj in objects if obj.kind not in ("Pod", "PodGroup")]
+        objects = [*others, *groups.values(), *pods.values()]
     started = time.perf_counter()
     plan = cycle(state, conf, now, seed)
-    return Result(plan, state, time.perf_counter() - started)
+    return Result(plan, state, time.perf_counter() - started, objects)
+
+
+def explain_group(
+    result: Result, conf: SchedulerConf, now: int, seed: int | None, key: str
+) -> tuple[Explanation, float]:
+    """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took."""
+    started = time.perf_counter()
+    explanation = explain(result.plan, result.state, key)
+    if explanation.verdict == "waits":
+        what_if = WhatIf(result.objects, result.state, lambda s: cycle(s, conf, now, seed), key, result.plan)
+        explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
+    return explanation, time.perf_counter() - started

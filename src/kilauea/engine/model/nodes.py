@@ -141,6 +141,14 @@ class NodeTable:
         for part, before in zip(columns_of(self.block, len(self.axis)), old, strict=True):
             part[: before.shape[0]] = before
 
+    def change_offer(self, facts: NodeFacts) -> None:
+        """A node offers something else now, and is otherwise the same."""
+        self.widen()
+        row = self.row_of[facts.name]
+        self.facts[row] = facts
+        self.allocatable[:, row] = self.axis.vector(facts.allocatable)
+        self.complete = bool((self.allocatable[:2] > 0).all())
+
     def restore(self, block: IntArray) -> None:
         """Put back a copy of `block`."""
         self.block = block

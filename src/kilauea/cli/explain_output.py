@@ -1,0 +1,93 @@
+"""The forms in which an explanation is shown: sentences for people, JSON and YAML for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from kilauea.api.decode import encode_json
+from kilauea.api.quantity import format_amount
+from kilauea.cli.plan_output import human
+from kilauea.cli.table import table
+from kilauea.engine.explain import Blocker, Change, Explanation
+
+VERDICTS = {
+    "starts": "starts in this cycle.",
+    "starts in part": "has its minimum, and pods beyond it that wait.",
+    "runs": "runs; nothing of it waits.",
+    "waits": "waits.",
+}
+
+
+def render_explanation(explanation: Explanation, output: str, seconds: tuple[float, float, float]) -> str:
+    """The text of an explanation; `seconds` are those of loading, of the cycle and of explaining."""
+    if output == "json":
+        return encode_json(as_data(explanation, seconds)).decode() + "\n"
+    if output == "yaml":
+        return yaml.safe_dump(as_data(explanation, seconds), sort_keys=True, allow_unicode=True)
+    return "\n".join(_text(explanation)) + "\n"
+
+
+def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> dict[str, Any]:
+    """The explanation as plain data; amounts are Kubernetes quantities."""
+    load, cycle, explain = (round(s, 6) for s in seconds)
+    return {
+        "podGroup": explanation.group,
+        "verdict": explanation.verdict,
+        "blockers": [_blocker(b) for b in explanation.blockers],
+        "nodes": [{"reason": n.reason, "count": n.count, "example": n.example} for n in explanation.nodes],
+        "change": None if explanation.change is None else _change(explanation.change),
+        "timing": {"load": load, "cycle": cycle, "explain": explain},
+    }
+
+
+def _blocker(b: Blocker) -> dict[str, Any]:
+    asked, left = (format_amount(b.resource, b.asked), format_amount(b.resource, b.left)) if b.resource else ("", "")
+    return {
+        "code": b.code,
+        "rule": b.rule,
+        "queue": b.queue,
+        "node_class": b.node_class,
+        "resource": b.resource,
+        "asked": asked,
+        "left": left,
+        "message": b.message,
+    }
+
+
+def _change(c: Change) -> dict[str, Any]:
+    by = format_amount(c.resource, c.by) if c.resource else str(int(c.by))
+    return {"what": c.what, "object": c.object, "resource": c.resource, "by": by}
+
+
+def _text(explanation: Explanation) -> list[str]:
+    lines = [f"Pod group {explanation.group} {VERDICTS[explanation.verdict]}"]
+    for number, b in enumerate(explanation.blockers):
+        lines += ["", f"{'It waits' if number == 0 else 'Also'} because: {b.message}"]
+        if b.resource:
+            lines.append(f"  asked {human(b.resource, b.asked)}, left {human(b.resource, b.left)}")
+        lines.append(f"  rule: {b.rule} ({b.code})")
+        where = [f"queue {b.queue}" if b.queue else "", b.node_class, f"{b.pods} pods" if b.pods else ""]
+        lines.append("  " + ", ".join(part for part in where if part))
+    if explanation.nodes:
+        rows = [[str(n.count), n.reason, n.example] for n in explanation.nodes]
+        lines += ["", *table(["NODES", "REASON", "FOR EXAMPLE"], rows)]
+    if explanation.change is not None:
+        lines += ["", f"Smallest change that admits it: {sentence(explanation.change)}."]
+    elif explanation.verdict == "waits":
+        lines += ["", "No single change of a queue, its minimum, another job or a node admits it."]
+    return lines
+
+
+def sentence(c: Change) -> str:
+    """A change in words."""
+    amount = human(c.resource, c.by) if c.resource else ""
+    return {
+        "queue": f"make queue {c.object}, or open it",
+        "quota": f"raise the capability of queue {c.object} by {amount}",
+        "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
+        "minimum": f"lower minMember of {c.object} by {int(c.by)}",
+        "job": f"take away the job {c.object}",
+        "node": f"add a node like {c.object}, with {amount}",
+    }[c.what]

@@ -1,0 +1,158 @@
+"""Why a pod group waits, from its plan: the blockers in order of importance, the nodes, and in which rule each stands.
+
+The smallest change that would admit it is found by trying (`kilauea.simulator.what_if`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import TaskSpec
+from kilauea.engine.plan import NodeReason, Pending, Plan
+from kilauea.engine.state import ClusterState
+
+RULES = {
+    "PodGroupNotFound": "a pod names a pod group that exists",
+    "NoPodGroup": "a pod of this scheduler names a pod group",
+    "QueueNotFound": "a pod group names a queue that exists",
+    "SchedulingGated": "a pod with a scheduling gate waits for the gate to be removed",
+    "NotEnoughTasks": "a gang has at least minMember pods before any of them starts",
+    "NotEnoughPodsOfTask": "a gang has the minimum of pods of every role before any of them starts",
+    "NotAdmitted": "a pod group is admitted before its pods get room",
+    "QueueClosed": "a queue takes work while it is Open",
+    "QueueQuotaInsufficient": "minResources + allocated + inqueue - elastic of a queue stay within what it may use",
+    "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
+    "QueueQuotaExceeded": "what a queue holds stays within what it deserves",
+    "QueueOverused": "a queue that has all it deserves waits for the others",
+    "Unschedulable": "a pod needs one node that has room for it and that nothing rules out",
+    "GangWaiting": "a gang starts whole or not at all",
+    "Nominated": "a pod starts when the room that is being freed for it is free",
+    "NotReached": "an action has to deal with the pod",
+    "ResourceClaimsUnsupported": "pods with resource claims wait until this version supports them",
+}
+"""What each code stands for, as a rule."""
+
+ORDER = tuple(RULES)
+"""Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """One reason why pods of the group wait, and how many of them."""
+
+    code: str
+    rule: str
+    queue: str
+    node_class: str
+    """The nodes that the pods can use at all, in words."""
+    resource: str
+    asked: float
+    left: float
+    message: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The smallest single change that admits the group.
+
+    Attributes:
+        what: `queue` (make or open it), `quota` (raise a queue's capability), `weight` (raise a queue's weight),
+        `minimum`
+            (lower minMember), `job` (one job fewer), `node` (one more node).
+        object: the queue; the pod group; the pod group to take away; the node to copy.
+        resource: what is changed, for a quota and a node.
+        by: how much more for a quota or weight; how much less for a minimum; how much of the resource the new node
+        offers; 1
+            otherwise. In the engine's units.
+    """
+
+    what: str
+    object: str
+    resource: str
+    by: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a pod group waits, or that it does not."""
+
+    group: str
+    verdict: str
+    """`starts`, `starts in part`, `runs`, `waits`, or `unknown`."""
+    blockers: tuple[Blocker, ...] = ()
+    nodes: tuple[NodeReason, ...] = ()
+    change: Change | None = None
+
+
+def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
+    """What a plan says of a pod group (`namespace/name`)."""
+    job = state.jobs.get(key)
+    waiting = [p for p in plan.pending if p.group == key]
+    starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
+    if job is None or not (job.group or job.tasks):
+        return Explanation(key, "unknown")
+    verdict = "waits"
+    if not waiting:
+        verdict = "starts" if starting else "runs" if job.ready_count else "waits"
+    elif starting or job.ready_count >= max(job.min_available, 1):
+        verdict = "starts in part"
+    blockers = _blockers(job, waiting)
+    if verdict == "waits" and not blockers and job.is_pending:
+        blockers = (_without_pods(job, plan),)
+    nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
+    return Explanation(key, verdict, blockers, nodes)
+
+
+def rank(code: str) -> int:
+    """How binding a code is; lower is more."""
+    return ORDER.index(code) if code in RULES else ORDER.index("Unschedulable") - 1
+
+
+def _blockers(job: Job, waiting: list[Pending]) -> tuple[Blocker, ...]:
+    """The distinct reasons, the most binding first."""
+    pods = Counter((p.code, p.message, p.resource, p.asked, p.left) for p in waiting)
+    first: dict[tuple[str, str, str, float, float], Pending] = {}
+    for p in waiting:
+        first.setdefault((p.code, p.message, p.resource, p.asked, p.left), p)
+    out = [
+        Blocker(
+            p.code,
+            RULES.get(p.code, "every plugin has to agree"),
+            p.queue,
+            node_class(job.tasks[p.pod].spec) if p.pod in job.tasks else "",
+            p.resource,
+            p.asked,
+            p.left,
+            p.message,
+            pods[key],
+        )
+        for key, p in first.items()
+    ]
+    return tuple(sorted(out, key=lambda b: rank(b.code)))
+
+
+def _without_pods(job: Job, plan: Plan) -> Blocker:
+    """A group that waits to be admitted and has no pods yet."""
+    outcome = plan.groups.get(job.key)
+    phase = outcome.phase if outcome else job.phase
+    if outcome is not None and outcome.refusal is not None:
+        why = outcome.refusal
+        rule = RULES.get(why.code, "every plugin has to agree")
+        return Blocker(why.code, rule, job.queue, "", why.resource, why.asked, why.left, why.message, 0)
+    code = "NotEnoughTasks" if phase != "Pending" else "NotAdmitted"
+    message = "its pods do not exist yet" if phase != "Pending" else "it is not admitted"
+    return Blocker(code, RULES[code], job.queue, "", "", 0, 0, message, 0)
+
+
+def node_class(spec: TaskSpec) -> str:
+    """The nodes that a pod asks for, in words."""
+    parts = [f"{key}={value}" for key, value in spec.node_selector]
+    for term in spec.node_terms or ():
+        words = [f"{r.key} {r.operator} {','.join(r.values)}".strip() for r in (*term.expressions, *term.fields)]
+        parts.append(" and ".join(words))
+    if not parts:
+        return "all nodes"
+    return "nodes with " + " or ".join(parts)

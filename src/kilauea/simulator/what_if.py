@@ -1,0 +1,269 @@
+"""What would admit a pod group: single changes, tried on the cluster itself.
+
+A change is applied to the state as an event, a whole cycle decides, and the object as it was is applied again. So the
+answer holds for the cluster with everybody else in it, not for the group alone. Kinds of changes are tried from the
+least to the most costly for others: a queue or its quota, the group's own minimum, another job, a new node; the first
+kind that admits the group is taken, with the smallest amount that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from kilauea.api.core import Node, NodeStatus
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object, ObjectMeta, ResourceMap
+from kilauea.api.quantity import format_amount, resource_amounts
+from kilauea.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
+from kilauea.engine.events import Changed, Event, Gone
+from kilauea.engine.explain import Change, Explanation
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+
+NEW_NODE = "kilauea-what-if"
+"""Name of the node that is added for a trial; it sorts like any other."""
+
+JOBS_TRIED = 12
+"""Jobs that are taken away, one at a time, before giving up on that kind of change."""
+
+MOST_WEIGHT = 64
+"""How much the weight of a queue is raised at most."""
+
+Decide = Callable[[ClusterState], Plan]
+
+
+class WhatIf:
+    """Trials on one cluster for one pod group.
+
+    Args:
+        objects: the objects that the state was built from.
+        state: the cluster; every trial leaves it as it was.
+        decide: the cycle to run.
+        key: the pod group, `namespace/name`.
+        plan: what the cycle decides without any change.
+    """
+
+    def __init__(self, objects: Iterable[Object], state: ClusterState, decide: Decide, key: str, plan: Plan) -> None:
+        self._objects: Mapping[tuple[str, str], Object] = {(o.kind, object_label(o)): o for o in objects}
+        self._state = state
+        self._decide = decide
+        self._key = key
+        self._plan = plan
+        self._job = state.jobs[key]
+
+    def smallest(self, explanation: Explanation) -> Change | None:
+        """The smallest change that admits the group; None if it is admitted already or no single change does."""
+        if explanation.verdict != "waits" or not self._job.group:
+            return None
+        for kind in (self._queue, self._quota, self._weight, self._minimum, self._fewer, self._node):
+            change = kind(explanation)
+            if change is not None:
+                return change
+        return None
+
+    # --- trials
+
+    def _admitted(self, changes: Iterable[Object], gone: Iterable[tuple[str, str]] = ()) -> bool:
+        """Whether the group is admitted once these objects are changed and those are gone."""
+        forward: list[Event] = [Changed(obj) for obj in changes]
+        back = [self._undo(obj.kind, object_label(obj)) for obj in changes]
+        for kind, key in gone:
+            forward.append(Gone(kind, key))
+            back.append(self._undo(kind, key))
+        for event in forward:
+            self._state.apply(event)
+        try:
+            return self._starts(self._decide(self._state))
+        finally:
+            for event in reversed(back):
+                self._state.apply(event)
+
+    def _undo(self, kind: str, key: str) -> Event:
+        known = self._objects.get((kind, key))
+        return Gone(kind, key) if known is None else Changed(known)
+
+    def _starts(self, plan: Plan) -> bool:
+        """Whether the group's minimum is placed or promised, and something of it starts."""
+        job = self._job
+        placed = ({b.pod for b in plan.binds} | {n.pod for n in plan.nominations}) & job.tasks.keys()
+        minimum = self._state.jobs[self._key].min_available if self._key in self._state.jobs else 0
+        return bool(placed) and len(placed) + job.ready_count >= minimum
+
+    def _least(self, admits: Callable[[int], bool], guesses: Iterable[int], most: int) -> int | None:
+        """The least number from 1 to `most` that admits, if one does; what admits is taken to go on admitting."""
+        low, high = 0, 0
+        for guess in sorted({g for g in guesses if 0 < g <= most}):
+            if admits(guess):
+                high = guess
+                break
+            low = guess
+        if not high:
+            if not admits(most):
+                return None
+            high = most
+        if high - low > 1 and not admits(high - 1):
+            return high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if admits(middle) else (middle, high)
+        return high
+
+    # --- kinds of changes
+
+    def _queue(self, _: Explanation) -> Change | None:
+        """Make the group's queue, or open it."""
+        name = self._job.queue
+        known = self._state.queues.get(name)
+        if known is not None and known.open:
+            return None
+        spec = QueueSpec(weight=1)
+        made = self._objects.get(("Queue", name))
+        if isinstance(made, Queue) and made.spec is not None:
+            spec = made.spec
+        queue = Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
+        return Change("queue", name, "", 1) if self._admitted([queue]) else None
+
+    def _quota(self, explanation: Explanation) -> Change | None:
+        """Raise the capability of the queue in the resource that is short."""
+        queue = self._state.queues.get(self._job.queue)
+        made = self._objects.get(("Queue", self._job.queue))
+        if queue is None or not queue.capability or not isinstance(made, Queue) or made.spec is None:
+            return None
+        spec = made.spec
+        for resource in self._scarce(explanation):
+            if resource not in queue.capability:
+                continue
+            given = int(queue.capability[resource])
+
+            def admits(more: int, resource: str = resource, given: int = given) -> bool:
+                capability = {**(spec.capability or {}), resource: format_amount(resource, given + more)}
+                raised = msgspec.structs.replace(spec, capability=capability)
+                return self._admitted([msgspec.structs.replace(made, spec=raised)])
+
+            short = self._shortage(explanation, resource)
+            found = self._least(admits, short, most=self._total(resource))
+            if found is not None:
+                return Change("quota", queue.name, resource, found)
+        return None
+
+    def _weight(self, _: Explanation) -> Change | None:
+        """Raise the weight of the queue, where queues share by weight."""
+        made = self._objects.get(("Queue", self._job.queue))
+        if not isinstance(made, Queue) or self._job.queue not in self._state.queues:
+            return None
+        spec = made.spec or QueueSpec()
+        weight = self._state.queues[self._job.queue].weight
+
+        def admits(more: int) -> bool:
+            raised = msgspec.structs.replace(spec, weight=weight + more)
+            return self._admitted([msgspec.structs.replace(made, spec=raised)])
+
+        found = self._least(admits, (1, 2, 4), most=MOST_WEIGHT)
+        return None if found is None else Change("weight", self._job.queue, "", found)
+
+    def _minimum(self, _: Explanation) -> Change | None:
+        """Lower the group's minMember."""
+        made = self._objects.get(("PodGroup", self._key))
+        if not isinstance(made, PodGroup) or self._job.min_available < 2:
+            return None
+
+        def admits(less: int) -> bool:
+            spec = msgspec.structs.replace(made.spec, min_member=made.spec.min_member - less)
+            return self._admitted([msgspec.structs.replace(made, spec=spec)])
+
+        found = self._least(admits, (1, 2, 4), most=self._job.min_available - 1)
+        return None if found is None else Change("minimum", self._key, "", found)
+
+    def _fewer(self, _: Explanation) -> Change | None:
+        """Take another job away: the least important first, then the smallest, then the newest."""
+        others = [j for j in self._state.jobs.values() if j.key != self._key and j.group and j.tasks]
+        order = sorted(others, key=lambda j: (j.priority, len(j.tasks), -j.creation, j.key))
+        for job in order[:JOBS_TRIED]:
+            gone = [("Pod", key) for key in job.tasks if ("Pod", key) in self._objects]
+            if self._admitted([], [*gone, ("PodGroup", job.key)]):
+                return Change("job", job.key, "", 1)
+        return None
+
+    def _node(self, explanation: Explanation) -> Change | None:
+        """Add a node like one that is there, with as much of the scarce resource as it takes."""
+        template = self._template()
+        if template is None:
+            return None
+        for resource in self._scarce(explanation):
+            needed = self._needed().get(resource, 0)
+
+            def admits(size: int, resource: str = resource) -> bool:
+                return self._admitted([self._like(template, resource, size)])
+
+            found = self._least(admits, self._shortage(explanation, resource), most=max(int(needed), 1))
+            if found is not None:
+                return Change("node", template.name, resource, found)
+        return None
+
+    def _like(self, template: Node, resource: str, size: int) -> Node:
+        status = template.status or NodeStatus()
+        allocatable: ResourceMap = {
+            **(status.allocatable or status.capacity or {}),
+            resource: format_amount(resource, size),
+        }
+        labels = {**template.labels, "kubernetes.io/hostname": NEW_NODE}
+        return Node(
+            "v1",
+            "Node",
+            ObjectMeta(name=NEW_NODE, labels=labels),
+            template.spec,
+            NodeStatus(capacity=allocatable, allocatable=allocatable),
+        )
+
+    def _template(self) -> Node | None:
+        """The largest node that no reason but room rules out for the group's first waiting pod; else the largest."""
+        nodes = [obj for obj in self._objects.values() if isinstance(obj, Node)]
+        if not nodes:
+            return None
+        spec = next((task.spec for task in self._waiting()), None)
+        wanted = dict(spec.node_selector) if spec else {}
+        fitting = [n for n in nodes if wanted.items() <= n.labels.items()] or nodes
+
+        def size(node: Node) -> tuple[object, ...]:
+            status = node.status
+            offered = resource_amounts((status.allocatable or status.capacity) if status else None)
+            tainted = bool(node.spec and (node.spec.taints or node.spec.unschedulable))
+            return (tainted, -offered.get("cpu", 0), -offered.get("memory", 0), node.name)
+
+        return min(fitting, key=size)
+
+    # --- amounts
+
+    def _waiting(self) -> Iterator[Task]:
+        placed = {entry.pod for entry in self._plan.binds}
+        return (t for t in sorted(self._job.pending(), key=lambda t: t.order) if t.key not in placed)
+
+    def _needed(self) -> dict[str, float]:
+        """What the waiting pods of the group ask for."""
+        total: dict[str, float] = {}
+        for task in self._job.pending():
+            for name, amount in task.spec.requests.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    def _scarce(self, explanation: Explanation) -> list[str]:
+        """Resources that blockers name, in their order; else those that the pods ask for."""
+        named = [b.resource for b in explanation.blockers if b.resource]
+        return list(dict.fromkeys([*named, *(n for n in self._needed() if n != "pods")]))
+
+    def _shortage(self, explanation: Explanation, resource: str) -> list[int]:
+        """Guesses at how much is missing, from the blockers and from what the group asks for in all."""
+        needed = int(self._needed().get(resource, 0))
+        out = [needed]
+        for blocker in explanation.blockers:
+            if blocker.resource == resource:
+                out += [int(blocker.asked - blocker.left), int(needed - blocker.left), int(blocker.asked)]
+        return out
+
+    def _total(self, resource: str) -> int:
+        """More than a queue could use of a resource."""
+        cluster = int(self._state.nodes.total().get(resource, 0))
+        return cluster + int(self._needed().get(resource, 0)) + 1

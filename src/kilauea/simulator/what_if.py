@@ -8,7 +8,7 @@ kind that admits the group is taken, with the smallest amount that does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -47,7 +47,7 @@ class WhatIf:
     """
 
     def __init__(self, objects: Iterable[Object], state: ClusterState, decide: Decide, key: str, plan: Plan) -> None:
-        self._objects: Mapping[tuple[str, str], Object] = {(o.kind, object_label(o)): o for o in objects}
+        self._objects: dict[tuple[str, str], Object] = {(o.kind, object_label(o)): o for o in objects}
         self._state = state
         self._decide = decide
         self._key = key
@@ -149,8 +149,10 @@ class WhatIf:
                 return Change("quota", queue.name, resource, found)
         return None
 
-    def _weight(self, _: Explanation) -> Change | None:
-        """Raise the weight of the queue, where queues share by weight."""
+    def _weight(self, explanation: Explanation) -> Change | None:
+        """Raise the weight of the queue, where the queue is what the group waits for."""
+        if not any(b.code.startswith("Queue") for b in explanation.blockers):
+            return None
         made = self._objects.get(("Queue", self._job.queue))
         if not isinstance(made, Queue) or self._job.queue not in self._state.queues:
             return None
@@ -192,6 +194,18 @@ class WhatIf:
         template = self._template()
         if template is None:
             return None
+        # The node stands there empty during the trials: what it offers changes more quickly than the set of nodes.
+        known = ("Node", NEW_NODE)
+        self._objects[known] = self._like(template, "cpu", 0, bare=True)
+        self._state.apply(Changed(self._objects[known]))
+        try:
+            return self._sized(explanation, template)
+        finally:
+            del self._objects[known]
+            self._state.apply(Gone(*known))
+
+    def _sized(self, explanation: Explanation, template: Node) -> Change | None:
+        """The least size of the new node in one of the scarce resources."""
         for resource in self._scarce(explanation):
             needed = self._needed().get(resource, 0)
 
@@ -203,12 +217,11 @@ class WhatIf:
                 return Change("node", template.name, resource, found)
         return None
 
-    def _like(self, template: Node, resource: str, size: int) -> Node:
+    def _like(self, template: Node, resource: str, size: int, *, bare: bool = False) -> Node:
+        """A node like another, with so much of one resource; a bare one offers nothing else."""
         status = template.status or NodeStatus()
-        allocatable: ResourceMap = {
-            **(status.allocatable or status.capacity or {}),
-            resource: format_amount(resource, size),
-        }
+        given = {} if bare else status.allocatable or status.capacity or {}
+        allocatable: ResourceMap = {**given, resource: format_amount(resource, size)}
         labels = {**template.labels, "kubernetes.io/hostname": NEW_NODE}
         return Node(
             "v1",

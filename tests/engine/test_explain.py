@@ -1,0 +1,161 @@
+"""Why a pod group waits, and the smallest change that admits it: what is promised holds on the cluster itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import GPU, NOW, Data, build, conf, flat, gang, group, manifest, node, parsed, pod, queue
+from kilauea.api.meta import Object
+from kilauea.api.quantity import amount, format_amount
+from kilauea.engine.cycle import cycle
+from kilauea.engine.explain import Change, Explanation, explain
+from kilauea.runtime.planning import Result, build_state, explain_group
+
+CONF = conf(
+    "enqueue, allocate, backfill", ["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"]
+)
+PLAIN = conf("allocate", ["priority", "gang"], ["predicates", "nodeorder"])
+
+
+def explained(objects: Sequence[Any], key: str, conf: Data) -> tuple[Explanation, Result]:
+    flat_objects = flat(objects)
+    state = build_state(flat_objects)
+    chosen = parsed(conf)[0]
+    result = Result(cycle(state, chosen, NOW), state, 0.0, flat_objects)
+    return explain_group(result, chosen, NOW, None, key)[0], result
+
+
+def admitted(objects: Sequence[Object], key: str, conf: Data) -> bool:
+    state = build_state(objects)
+    plan = cycle(state, parsed(conf)[0], NOW)
+    return explain(plan, state, key).verdict in ("starts", "starts in part")
+
+
+def applied(objects: Sequence[Object], change: Change, by: int) -> list[Object]:
+    """The objects with a change of this size, done as a user would do it."""
+    out = [manifest(obj) for obj in objects]
+    if change.what == "node":
+        like = next(o for o in out if o["kind"] == "Node" and o["metadata"]["name"] == change.object)
+        offer = {**like["status"]["allocatable"], change.resource: format_amount(change.resource, by)}
+        labels = {**like["metadata"].get("labels", {}), "kubernetes.io/hostname": "another"}
+        meta = {"name": "another", "labels": labels}
+        out.append({**like, "metadata": meta, "status": {"allocatable": offer}})
+    for data in list(out):
+        name = data["metadata"]["name"]
+        key = f"{data['metadata'].get('namespace', 'default')}/{name}"
+        if change.what == "quota" and data["kind"] == "Queue" and name == change.object:
+            given_ = amount(change.resource, data["spec"]["capability"][change.resource])
+            data["spec"]["capability"][change.resource] = format_amount(change.resource, given_ + by)
+        if change.what == "weight" and data["kind"] == "Queue" and name == change.object:
+            data["spec"]["weight"] = data["spec"].get("weight", 1) + by
+        if change.what == "minimum" and data["kind"] == "PodGroup" and key == change.object:
+            data["spec"]["minMember"] -= by
+        annotations = data["metadata"].get("annotations", {})
+        theirs = f"{data['metadata'].get('namespace', 'default')}/{annotations.get('scheduling.k8s.io/group-name')}"
+        if change.what == "job" and by and change.object in (key if data["kind"] == "PodGroup" else "", theirs):
+            out.remove(data)
+    return [build(data) for data in out]
+
+
+def test_a_gang_that_lacks_room_names_the_resource_and_the_nodes() -> None:
+    objects = [node("n1", cpu=4), node("n2", cpu=4), queue("q"), gang("g", 3, cpu="3")]
+    explanation, _ = explained(objects, "ns/g", PLAIN)
+    assert explanation.verdict == "waits"
+    first = explanation.blockers[0]
+    assert (first.code, first.resource, first.asked, first.left) == ("Unschedulable", "cpu", 3000, 1000)
+    assert [(n.reason, n.count, n.example) for n in explanation.nodes] == [("Insufficient cpu", 2, "n1")]
+
+
+def test_a_lower_minimum_comes_before_a_new_node() -> None:
+    objects = [node("n1", cpu=4), queue("q"), gang("g", 2, cpu="3")]
+    explanation, _ = explained(objects, "ns/g", PLAIN)
+    assert explanation.change == Change("minimum", "ns/g", "", 1)
+
+
+def test_one_pod_that_is_too_large_needs_a_node_of_its_size() -> None:
+    objects = [node("n1", cpu=4), queue("q"), group("g", minimum=1), pod("g-0", cpu="6500m")]
+    explanation, _ = explained(objects, "ns/g", PLAIN)
+    assert explanation.change == Change("node", "n1", "cpu", 6500)
+
+
+def test_a_job_in_the_way_is_named_when_nothing_cheaper_helps() -> None:
+    running = [group("r", minimum=1, phase="Running"), pod("r-0", group="r", cpu="4", node="n1")]
+    objects = [node("n1", cpu=4), queue("q"), running, group("g", minimum=1), pod("g-0", cpu="4")]
+    explanation, _ = explained(objects, "ns/g", PLAIN)
+    assert explanation.change == Change("job", "ns/r", "", 1)
+
+
+def test_a_quota_is_raised_by_what_is_missing() -> None:
+    objects = [node("n1", cpu=8), queue("q", capability={"cpu": "3"}), group("g", minimum=1), pod("g-0", cpu="5")]
+    explanation, _ = explained(objects, "ns/g", CONF)
+    assert explanation.change == Change("quota", "q", "cpu", 2000)
+
+
+@pytest.mark.parametrize(
+    ("case", "objects", "verdict"),
+    [
+        ("a group that is not there is unknown", [node("n1")], "unknown"),
+        ("a group that fits starts", [node("n1", cpu=4), queue("q"), gang("g", 2, cpu="1")], "starts"),
+        (
+            "a group whose pods run runs",
+            [node("n1"), queue("q"), group("g", minimum=1), pod("g-0", cpu="1", node="n1")],
+            "runs",
+        ),
+    ],
+)
+def test_verdicts(case: str, objects: list[Any], verdict: str) -> None:
+    assert explained(objects, "ns/g", PLAIN)[0].verdict == verdict, case
+
+
+sizes = st.integers(1, 12)
+
+
+@given(
+    nodes=st.lists(sizes, min_size=1, max_size=4),
+    others=st.lists(st.tuples(sizes, st.integers(1, 3)), max_size=3),
+    pods=st.lists(sizes, min_size=1, max_size=4),
+    capability=st.none() | sizes,
+    full=st.booleans(),
+)
+def test_the_change_admits_the_group_and_one_unit_less_does_not(
+    nodes: list[int], others: list[tuple[int, int]], pods: list[int], capability: int | None, full: bool
+) -> None:
+    """The promise of `change`: applied, the job is admitted; one unit less, it is not."""
+    limit = {"capability": {"cpu": str(capability)}} if capability else {}
+    objects = flat(
+        [
+            [node(f"n{i}", cpu=cpu) for i, cpu in enumerate(nodes)],
+            queue("q", **limit),
+            queue("other"),
+            [
+                [group(f"o{i}", queue="other", minimum=count, created=i), *waiting(f"o{i}", [cpu] * count)]
+                for i, (cpu, count) in enumerate(others)
+            ],
+            [group("g", minimum=len(pods), created=50), *waiting("g", pods)],
+        ]
+    )
+    chosen = CONF if full else PLAIN
+    change = explained(objects, "ns/g", chosen)[0].change
+    if change is None:
+        return
+    by = int(change.by)
+    assert admitted(applied(objects, change, by), "ns/g", chosen)
+    if change.what == "node" or by > 1 or change.what in ("quota", "minimum", "weight"):
+        assert not admitted(applied(objects, change, by - 1), "ns/g", chosen)
+
+
+def waiting(name: str, cpus: list[int]) -> list[Object]:
+    return [pod(f"{name}-{i}", group=name, cpu=str(cpu)) for i, cpu in enumerate(cpus)]
+
+
+def test_trials_leave_the_cluster_as_it_was() -> None:
+    objects = [node("n1", cpu=4), node("n2", cpu=4), queue("q"), gang("g", 3, cpu="3", gpu=1)]
+    _, result = explained(objects, "ns/g", CONF)
+    again = cycle(result.state, parsed(CONF)[0], NOW)
+    assert again == result.plan
+    assert GPU not in result.state.nodes.total() or result.state.nodes.total()[GPU] == 0

@@ -174,6 +174,10 @@ class PersistentVolumeClaimSource(Wire):
     claim_name: str = ""
 
 
+class EphemeralVolumeSource(Wire):
+    """A volume that lives as long as its pod; its claim is named `pod-volume`."""
+
+
 class ImageVolumeSource(Wire):
     """A volume that is an image."""
 
@@ -186,6 +190,7 @@ class Volume(Wire):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     image: ImageVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
 
 
 class PodResourceClaim(Wire):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api import core, scheduling, topology
+from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.meta import Object
 from kilauea.api.yamltext import Fault, TextError, position, read_documents
@@ -40,6 +40,13 @@ KINDS: dict[str, type[Object]] = {
     "PriorityClass": scheduling.PriorityClass,
     "PodDisruptionBudget": scheduling.PodDisruptionBudget,
     "HyperNode": topology.HyperNode,
+    "PersistentVolume": storage.PersistentVolume,
+    "PersistentVolumeClaim": storage.PersistentVolumeClaim,
+    "StorageClass": storage.StorageClass,
+    "CSINode": storage.CSINode,
+    "CSIDriver": storage.CSIDriver,
+    "CSIStorageCapacity": storage.CSIStorageCapacity,
+    "VolumeAttachment": storage.VolumeAttachment,
 }
 """The kinds that are read, with their types."""
 
@@ -51,6 +58,11 @@ GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
     "PriorityClass": "scheduling.k8s.io",
     "PodDisruptionBudget": "policy",
     "HyperNode": "topology.volcano.sh",
+    "StorageClass": "storage.k8s.io",
+    "CSINode": "storage.k8s.io",
+    "CSIDriver": "storage.k8s.io",
+    "CSIStorageCapacity": "storage.k8s.io",
+    "VolumeAttachment": "storage.k8s.io",
 }
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 

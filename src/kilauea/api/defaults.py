@@ -13,6 +13,7 @@ from kilauea.api.core import Container, Pod
 from kilauea.api.errors import CLUSTER_KINDS, kind_of, object_label
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PriorityClass
+from kilauea.api.storage import PersistentVolumeClaim, StorageClass
 from kilauea.api.wellknown import SYSTEM_CLASSES
 
 DEFAULT_NAMESPACE = "default"
@@ -87,12 +88,29 @@ def _fill_priority(pod: Pod, classes: _Classes) -> str | None:
     return None
 
 
+def _default_storage_class(objects: Iterable[Object]) -> str | None:
+    """Name of the default storage class: of several the newest, and of those the first by name, as in Kubernetes."""
+    marked = [o for o in objects if isinstance(o, StorageClass) and o.annotations.get(DEFAULT_STORAGE_CLASS) == "true"]
+    newest = max((o.metadata.creation_timestamp or "" for o in marked), default="")
+    return min((o.name for o in marked if (o.metadata.creation_timestamp or "") == newest), default=None)
+
+
+def _fill_storage(obj: Object, default_class: str | None) -> None:
+    """The class of a claim that names none (the empty name is one), and when claims of a class are bound."""
+    if isinstance(obj, StorageClass):
+        obj.volume_binding_mode = obj.volume_binding_mode or "Immediate"
+    elif isinstance(obj, PersistentVolumeClaim) and obj.spec.storage_class_name is None:
+        if BETA_STORAGE_CLASS not in obj.annotations and not obj.spec.volume_name:
+            obj.spec.storage_class_name = default_class
+
+
 def fill_in(objects: Sequence[Object]) -> list[str]:
     """Fill in, in place, what an API server would have: all that is absent and has a default.
 
     Namespace `default`; uid (`namespace-name` for pods, the name for other kinds); requests of containers and init
     containers from their limits, resource by resource; priority and preemptionPolicy of pods from their PriorityClass
-    among the same objects, the system classes, or the default class, else priority 0.
+    among the same objects, the system classes, or the default class, else priority 0; the default StorageClass of
+    claims, and volumeBindingMode of StorageClasses.
 
     Args:
         objects: all objects that belong together, in any order.
@@ -101,9 +119,11 @@ def fill_in(objects: Sequence[Object]) -> list[str]:
         Warnings that name the pod and the class, one per pod whose class does not exist.
     """
     classes = _classes(objects)
+    storage_class = _default_storage_class(objects)
     warnings = []
     for obj in objects:
         _fill_metadata(obj)
+        _fill_storage(obj, storage_class)
         if isinstance(obj, Pod):
             for container in (*(obj.spec.containers or ()), *(obj.spec.init_containers or ())):
                 _fill_requests(container)

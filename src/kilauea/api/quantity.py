@@ -122,6 +122,19 @@ def parse_units(q: Scalar) -> int:
     return _parse(q, 0)
 
 
+@lru_cache(maxsize=16384, typed=True)
+def parse_size(q: Scalar) -> int:
+    """Size of a volume in bytes, of any magnitude: volumes are compared, never added up, and some claim to be endless.
+
+    Raises:
+        QuantityError: not a quantity, or negative.
+    """
+    size = q if isinstance(q, int) and not isinstance(q, bool) else _read(q if isinstance(q, str) else repr(q), q, 0)
+    if size < 0:
+        raise QuantityError(f"{_quoted(q)} is negative: use 0 or more")
+    return size
+
+
 # --- names
 
 

@@ -68,7 +68,11 @@ def _text(explanation: Explanation) -> list[str]:
         if b.resource:
             lines.append(f"  asked {human(b.resource, b.asked)}, left {human(b.resource, b.left)}")
         lines.append(f"  rule: {b.rule} ({b.code})")
-        where = [f"queue {b.queue}" if b.queue else "", b.node_class, f"{b.pods} pods" if b.pods else ""]
+        where = [
+            f"queue {b.queue}" if b.queue else "",
+            b.node_class,
+            f"{b.pods} pod{'s' * (b.pods > 1)}" if b.pods else "",
+        ]
         lines.append("  " + ", ".join(part for part in where if part))
     if explanation.nodes:
         rows = [[str(n.count), n.reason, n.example] for n in explanation.nodes]

@@ -5,7 +5,7 @@ Spec of the scheduler, 5.3.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.subjobs import SubJob
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-from kilauea.engine.statement import Statement
+from kilauea.engine.statement import Operation, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,13 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     checkpoint = statement.checkpoint()
     rows = None if domain < 0 else session.domains.tree.rows[domain]
     unfit = session.unfit.setdefault(part.job.key, {})
+    refused: dict[str, Refusal] = {}
     while tasks:
         task = tasks.pop()
         refusal = session.allocatable(part.queue, task)
         if refusal is not None:
             session.refusals[task.key] = refusal
+            refused[task.key] = _of_gang(refusal, statement.operations[checkpoint:])
             continue
         if task.gated:
             continue
@@ -83,7 +85,17 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     if session.sub_job_ready(part.job, part.sub_job) or session.sub_job_pipelined(part.job, part.sub_job):
         return True
     statement.discard(checkpoint)
+    session.refusals.update(refused)
     return False
+
+
+def _of_gang(refusal: Refusal, placed: Sequence[Operation]) -> Refusal:
+    """The refusal of a task as one of the gang's tasks up to it, for when the others are taken back.
+
+    What they held is left again then, and was asked for too.
+    """
+    held = sum(op.task.spec.requests.get(refusal.resource, 0) for op in placed)
+    return refusal._replace(asked=refusal.asked + held, left=refusal.left + held)
 
 
 def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.intp] | None, domain: int) -> bool:

@@ -57,7 +57,6 @@ def test_a_pod_that_asks_for_nothing_finds_room_on_a_node_without_any() -> None:
     assert binds(plan) == {"a": "n1"}
 
 
-@pytest.mark.xfail(strict=True, reason="backfill asks for room in cpu and memory, where only filters should be asked")
 def test_a_pod_that_asks_for_nothing_finds_room_on_a_node_that_carries_too_much() -> None:
     running = pod("r", "old", cpu="2", node="n1")
     plan = plan_of(node("n1", cpu=1), group("old"), running, group(), best_effort("a"), conf=BACKFILL)

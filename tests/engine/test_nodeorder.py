@@ -282,7 +282,6 @@ def test_spread_that_is_wished_for(
     assert scores_of(zoned(*nodes), placed(**pods), wish, conf=only(SPREAD)) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="an empty selector counts all pods in the score; it counts none in Kubernetes")
 @pytest.mark.parametrize("key", [ZONE, HOSTNAME])
 def test_an_empty_selector_counts_no_pods(key: str) -> None:
     found = scores_of(zoned("z1", "y1"), placed(z1=3, y1=1), soft(key, {}), conf=only(SPREAD))

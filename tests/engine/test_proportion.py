@@ -158,10 +158,6 @@ def test_what_a_queue_may_use_at_most(more: dict[str, Any], expected: dict[str, 
     assert {name: found.get(name) for name in ("cpu", "memory")} == expected
 
 
-CAPABILITY_BUG = "the capability is cut down to what is there, where what is there is to be cut down to the capability"
-
-
-@pytest.mark.xfail(strict=True, reason=CAPABILITY_BUG)
 def test_a_capability_that_names_no_gpus_is_no_limit_on_gpus() -> None:
     objects = [node("n1", cpu=100, gpu=8), queue("q", capability={"cpu": 40})]
     assert (figures(*objects)["q"].real_capability or {}).get(GPU) == 8000
@@ -169,7 +165,6 @@ def test_a_capability_that_names_no_gpus_is_no_limit_on_gpus() -> None:
     assert phases(plan)["g"] == "Inqueue"
 
 
-@pytest.mark.xfail(strict=True, reason=CAPABILITY_BUG)
 def test_a_capability_of_gpus_that_no_node_offers_admits_nobody() -> None:
     objects = [node("n1"), queue("q", capability={GPU: 4}), group(phase="Pending", resources={GPU: 1})]
     assert phases(plan_of(*objects, conf=ENTERING)).get("g", "Pending") == "Pending"

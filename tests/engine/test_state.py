@@ -147,7 +147,6 @@ def pods_of(*, first: Objects, then: Objects) -> tuple[ClusterState, ClusterStat
             pod("p", requests={"x.io/y": 1}),
             pod("p", role="a"),
             id="it asks for something else",
-            marks=pytest.mark.xfail(strict=True, reason="figures list resources that nobody has or wants any more"),
         ),
         pytest.param(pod("p", ports=[{"hostPort": 80}], node="n1"), pod("p", node="n1"), id="it gives up a port"),
         pytest.param(node("n1"), node("n1", cpu=9, taints=["a=b:NoSchedule"]), id="a node changes"),

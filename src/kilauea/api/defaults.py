@@ -14,7 +14,7 @@ from kilauea.api.errors import CLUSTER_KINDS, kind_of, object_label
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PriorityClass
 from kilauea.api.storage import PersistentVolumeClaim, StorageClass
-from kilauea.api.wellknown import SYSTEM_CLASSES
+from kilauea.api.wellknown import BETA_STORAGE_CLASS, DEFAULT_STORAGE_CLASS, SYSTEM_CLASSES
 
 DEFAULT_NAMESPACE = "default"
 
@@ -100,7 +100,7 @@ def _fill_storage(obj: Object, default_class: str | None) -> None:
     if isinstance(obj, StorageClass):
         obj.volume_binding_mode = obj.volume_binding_mode or "Immediate"
     elif isinstance(obj, PersistentVolumeClaim) and obj.spec.storage_class_name is None:
-        if BETA_STORAGE_CLASS not in obj.annotations and not obj.spec.volume_name:
+        if BETA_STORAGE_CLASS not in obj.annotations:
             obj.spec.storage_class_name = default_class
 
 

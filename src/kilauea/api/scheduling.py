@@ -113,6 +113,8 @@ class PodDisruptionBudgetStatus(Wire):
     """`status` of a PodDisruptionBudget."""
 
     disruptions_allowed: int | None = None
+    disrupted_pods: dict[str, str | None] | None = None
+    """Pods whose eviction was granted but is not seen yet, with the time; they are counted already."""
 
 
 class PodDisruptionBudget(Object):

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
-from kilauea.api import core, scheduling
+from kilauea.api import core, scheduling, storage
 from kilauea.api.errors import ObjectError, kind_of, object_label
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement
-from kilauea.api.quantity import QuantityError, Scalar, amount
+from kilauea.api.quantity import QuantityError, Scalar, amount, parse_size
 from kilauea.api.selectors import LABEL_OPERATORS, NODE_OPERATORS, field_problem, requirement_problem
 from kilauea.api.times import parse_time
 
@@ -28,6 +28,8 @@ _WHEN_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES = ("Honor", "Ignore")
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+_VOLUME_MODES = ("Filesystem", "Block")
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 
@@ -53,6 +55,15 @@ def _amounts(out: list[Problem], path: str, resources: ResourceMap | None) -> No
     """All quantities of a resource list parse and are not negative."""
     if resources:
         out += [(path + key, message) for key, message in _amount_problems(tuple(resources.items()))]
+
+
+def _size(out: list[Problem], path: str, size: Scalar | None) -> None:
+    """The size of a volume, where there is one, parses and is not negative."""
+    if size is not None:
+        try:
+            parse_size(size)
+        except QuantityError as error:
+            out.append((path, str(error)))
 
 
 def _range(out: list[Problem], path: str, number: int | None, least: int, most: int = INT32) -> None:
@@ -125,12 +136,16 @@ def _node_term(out: list[Problem], path: str, term: core.NodeSelectorTerm) -> No
             out.append((f"{path}.matchFields[{number}]", problem))
 
 
+def _node_terms(out: list[Problem], path: str, selector: core.NodeSelector) -> None:
+    """The terms of a node selector."""
+    for number, term in enumerate(selector.node_selector_terms or ()):
+        _node_term(out, f"{path}.nodeSelectorTerms[{number}]", term)
+
+
 def _node_affinity(out: list[Problem], path: str, affinity: core.NodeAffinity) -> None:
     """Required and preferred node terms."""
     if affinity.required is not None:
-        where = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-        for number, term in enumerate(affinity.required.node_selector_terms or ()):
-            _node_term(out, f"{where}[{number}]", term)
+        _node_terms(out, f"{path}.requiredDuringSchedulingIgnoredDuringExecution", affinity.required)
     for number, preferred in enumerate(affinity.preferred or ()):
         where = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
         _range(out, f"{where}.weight", preferred.weight, 1, 100)
@@ -201,6 +216,10 @@ def _pod(out: list[Problem], pod: core.Pod) -> None:
         _amounts(out, "spec.resources.limits", spec.resources.limits)
     _range(out, "spec.priority", spec.priority, -INT32 - 1)
     _one_of(out, "spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
+    for number, volume in enumerate(spec.volumes or ()):
+        if volume.persistent_volume_claim is not None:
+            claim = volume.persistent_volume_claim.claim_name
+            _present(out, f"spec.volumes[{number}].persistentVolumeClaim.claimName", claim)
     _pod_placement(out, spec)
 
 
@@ -271,6 +290,48 @@ def _disruption_budget(out: list[Problem], budget: scheduling.PodDisruptionBudge
         _selector(out, "spec.selector", budget.spec.selector)
 
 
+def _volume(out: list[Problem], volume: storage.PersistentVolume) -> None:
+    """A persistent volume."""
+    spec = volume.spec
+    _size(out, "spec.capacity[storage]", (spec.capacity or {}).get("storage"))
+    _one_of(out, "spec.volumeMode", spec.volume_mode or None, _VOLUME_MODES)
+    if spec.node_affinity is not None and spec.node_affinity.required is not None:
+        _node_terms(out, "spec.nodeAffinity.required", spec.node_affinity.required)
+
+
+def _volume_claim(out: list[Problem], claim: storage.PersistentVolumeClaim) -> None:
+    """A persistent volume claim."""
+    spec = claim.spec
+    requests = (spec.resources.requests if spec.resources else None) or {}
+    _size(out, "spec.resources.requests[storage]", requests.get("storage"))
+    _one_of(out, "spec.volumeMode", spec.volume_mode or None, _VOLUME_MODES)
+    _selector(out, "spec.selector", spec.selector)
+
+
+def _storage_class(out: list[Problem], storage_class: storage.StorageClass) -> None:
+    """A storage class."""
+    _present(out, "provisioner", storage_class.provisioner)
+    _one_of(out, "volumeBindingMode", storage_class.volume_binding_mode or None, _BINDING_MODES)
+    for number, term in enumerate(storage_class.allowed_topologies or ()):
+        for place, requirement in enumerate(term.match_label_expressions or ()):
+            _present(out, f"allowedTopologies[{number}].matchLabelExpressions[{place}].key", requirement.key)
+
+
+def _csi_node(out: list[Problem], node: storage.CSINode) -> None:
+    """The drivers of a node."""
+    for number, driver in enumerate(node.spec.drivers or ()):
+        _present(out, f"spec.drivers[{number}].name", driver.name)
+        if driver.allocatable is not None:
+            _range(out, f"spec.drivers[{number}].allocatable.count", driver.allocatable.count, 0)
+
+
+def _storage_capacity(out: list[Problem], capacity: storage.CSIStorageCapacity) -> None:
+    """Room for volumes."""
+    _size(out, "capacity", capacity.capacity)
+    _size(out, "maximumVolumeSize", capacity.maximum_volume_size)
+    _selector(out, "nodeTopology", capacity.node_topology)
+
+
 _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
     core.Pod: _pod,
     core.Node: _node,
@@ -280,6 +341,11 @@ _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
     scheduling.Queue: _queue,
     scheduling.PriorityClass: _priority_class,
     scheduling.PodDisruptionBudget: _disruption_budget,
+    storage.PersistentVolume: _volume,
+    storage.PersistentVolumeClaim: _volume_claim,
+    storage.StorageClass: _storage_class,
+    storage.CSINode: _csi_node,
+    storage.CSIStorageCapacity: _storage_capacity,
 }
 
 

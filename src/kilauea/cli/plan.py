@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable
 
 import click
 
+EXAMPLES = """\b
+Examples:
+  kilauea plan -f cluster.yaml
+  kilauea plan -f cluster.yaml --explain team/training-7
+  kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea plan -f - --scheduler-conf scheduler.conf
+"""
+
 OUTPUTS = ("table", "wide", "json", "yaml")
 
 
-@click.command(short_help="Show what the next scheduling cycle would do.")
+@click.command(short_help="Show what the next scheduling cycle would do.", epilog=EXAMPLES)
 @click.option(
     "-f",
     "--filename",
@@ -43,15 +51,10 @@ def plan(
     group: str | None,
     output: str,
 ) -> None:
-    r"""Show what the next scheduling cycle would do with the objects in PATH.
+    """Show what the next scheduling cycle would do with the objects in PATH.
 
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
     files and folders add up. Between several cycles pods that were bound run at once and evicted pods are gone.
-
-    \b
-    Examples:
-      kilauea plan -f cluster.yaml
-      kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea plan -f - --scheduler-conf scheduler.conf
     """
     from kilauea.api.times import parse_time
     from kilauea.cli.explain_output import render_explanation
@@ -73,7 +76,11 @@ def plan(
     except SourceError as error:
         raise Usage(str(error)) from error
     try:
+        # What is read stays until the command ends, so looking for garbage in it would only take time.
+        gc.disable()
         cluster = read_cluster(paths, _progress(sys.stderr.isatty()))
+        gc.freeze()
+        gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
     read = time.perf_counter()

@@ -10,11 +10,20 @@ import yaml
 
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import Unit, format_amount, format_resources, unit_of
+from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.table import table
+from kilauea.engine.explain import rank
+from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.outcome import counts_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import Result
+
+REASONS_SHOWN = 20
+"""Rows of reasons in the table."""
+
+NAMES_SHOWN = 3
+"""Names in a cell."""
 
 
 def render(result: Result, output: str, load_seconds: float) -> str:
@@ -92,38 +101,42 @@ def _pending(p: Pending) -> dict[str, Any]:
 
 def _tables(result: Result, wide: bool) -> list[str]:
     plan, state = result.plan, result.state
-    lines = [_totals(plan, state), ""]
-    if plan.binds:
-        lines += [*_binds_by_queue(plan, state), ""]
-    if wide and plan.binds:
-        lines += [*table(["POD", "NODE"], [[b.pod, b.node] for b in plan.binds]), ""]
-    if plan.evictions:
-        rows = [[e.pod, e.node, e.by, e.action] for e in plan.evictions]
-        lines += [*table(["EVICTED", "NODE", "FOR", "ACTION"], rows), ""]
-    if plan.pending:
-        lines += [*_pending_by_reason(plan, wide), ""]
-    lines += _queue_figures(plan, state)
-    while not lines[-1]:
-        lines.pop()
+    parts = [
+        [_totals(plan, state)],
+        _starting(plan, state, wide),
+        table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),
+        _every_pending(plan) if wide else _pending_by_reason(plan),
+        _queue_figures(plan, state),
+    ]
+    lines: list[str] = []
+    for part in parts:
+        lines += ["", *part] if lines and part else part
     return lines
 
 
 def _totals(plan: Plan, state: ClusterState) -> str:
-    bound, waiting = len(plan.binds), len(plan.pending)
-    parts = [
-        f"{len(state.nodes)} nodes",
-        f"{len(state.tasks)} pods",
-        f"{sum(1 for job in state.jobs.values() if job.group)} pod groups",
-    ]
-    outcome = [f"{bound} pods start", f"{waiting} wait"]
+    groups = sum(1 for job in state.jobs.values() if job.group)
+    there = [plural(len(state.nodes), "node"), plural(len(state.tasks), "pod"), plural(groups, "pod group")]
+    outcome = [f"{plural(len(plan.binds), 'pod')} start{'s' * (len(plan.binds) == 1)}"]
+    outcome.append(f"{len(plan.pending)} wait{'s' * (len(plan.pending) == 1)}")
     if plan.nominations:
         outcome.append(f"{len(plan.nominations)} of them for room that is being freed")
     if plan.evictions:
         outcome.append(f"{len(plan.evictions)} are evicted")
-    return f"{', '.join(parts)}: {', '.join(outcome)}."
+    nothing = not (plan.binds or plan.pending or plan.evictions)
+    return f"{', '.join(there)}: {'nothing to do' if nothing else ', '.join(outcome)}."
 
 
-def _binds_by_queue(plan: Plan, state: ClusterState) -> list[str]:
+def plural(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _starting(plan: Plan, state: ClusterState, wide: bool) -> list[str]:
+    """What starts: by queue, or in the wide form pod by pod."""
+    if wide:
+        rows = [[state.jobs[state.tasks[b.pod].group].queue, b.pod, b.node] for b in plan.binds]
+        return table(["QUEUE", "STARTING POD", "NODE"], rows)
     pods: Counter[str] = Counter()
     groups: dict[str, set[str]] = {}
     nodes: dict[str, set[str]] = {}
@@ -132,45 +145,72 @@ def _binds_by_queue(plan: Plan, state: ClusterState) -> list[str]:
         pods[job.queue] += 1
         groups.setdefault(job.queue, set()).add(job.key)
         nodes.setdefault(job.queue, set()).add(bind.node)
-    rows = [[q, str(len(groups[q])), str(n), str(len(nodes[q]))] for q, n in sorted(pods.items())]
-    return table(["QUEUE", "POD GROUPS", "PODS STARTING", "ON NODES"], rows)
+    rows = [[q, str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())]
+    return table(["QUEUE", "PODS STARTING", "OF GROUPS", "ON NODES", "GROUPS"], rows)
 
 
-def _pending_by_reason(plan: Plan, wide: bool) -> list[str]:
-    grouped: dict[tuple[str, str, str], list[Pending]] = {}
+def _some(names: set[str]) -> str:
+    """The first few names."""
+    shown = sorted(names)[:NAMES_SHOWN]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _pending_by_reason(plan: Plan) -> list[str]:
+    """One row for each reason: a group waits for what blocks it, whatever its other pods could do."""
+    by_group: dict[str, list[Pending]] = {}
     for p in plan.pending:
-        grouped.setdefault((p.queue, p.code, _reason(p)), []).append(p)
-    order = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), item[0]))
-    rows = [[queue or "-", str(len(pods)), code, pods[0].pod, reason] for (queue, code, reason), pods in order]
-    if wide:
-        rows = [[p.queue or "-", "1", p.code, p.pod, p.message] for p in plan.pending]
-    return table(["QUEUE", "WAITING", "CODE", "FOR EXAMPLE", "REASON"], rows)
+        by_group.setdefault(p.group or p.pod, []).append(p)
+    rows: dict[tuple[str, str, str], list[tuple[str, Pending, int]]] = {}
+    for name, pods in by_group.items():
+        why = min(pods, key=lambda p: (p.code == "GangWaiting", rank(p.code)))
+        rows.setdefault((why.queue, why.code, _kind_of_reason(why)), []).append((name, why, len(pods)))
+    cells = []
+    for (queue, code, _), groups in sorted(rows.items(), key=lambda item: (not item[0][0], item[0][0], -len(item[1]))):
+        name, why, _ = groups[0]
+        waiting = sum(count for _, _, count in groups)
+        cells.append([queue or "-", str(waiting), str(len(groups)), code, name, _reason(why)])
+    shown = table(["QUEUE", "PODS WAITING", "OF GROUPS", "CODE", "FOR EXAMPLE", "REASON"], cells[:REASONS_SHOWN])
+    more = len(cells) - REASONS_SHOWN
+    return [*shown, f"... and {plural(more, 'more reason')}; -o wide shows every pod"] if more > 0 else shown
+
+
+def _every_pending(plan: Plan) -> list[str]:
+    order = sorted(plan.pending, key=lambda p: (not p.queue, p.queue, p.group, p.pod))
+    return table(
+        ["QUEUE", "WAITING POD", "CODE", "REASON"], [[p.queue or "-", p.pod, p.code, _reason(p)] for p in order]
+    )
+
+
+def _kind_of_reason(p: Pending) -> str:
+    """The reason without what differs between groups that wait for the same thing."""
+    return ", ".join(sorted(n.reason for n in p.nodes)) or f"{p.resource} {p.code}"
 
 
 def _reason(p: Pending) -> str:
-    """The message without what differs between pods that wait for the same thing."""
-    message = p.message
-    if p.code == "GangWaiting" and ": " in message:
-        message = "its gang waits: " + message.split(": ", 1)[1]
-    if p.resource:
-        message += f" (asked {human(p.resource, p.asked)}, left {human(p.resource, p.left)})"
-    return message
+    if not p.resource:
+        return p.message
+    return f"{p.message.removesuffix('.')} (asked {human(p.resource, p.asked)}, left {human(p.resource, p.left)})"
 
 
 def _queue_figures(plan: Plan, state: ClusterState) -> list[str]:
-    shown = ["cpu", "memory", *sorted(n for n in state.axis.names if "gpu" in n or "/" in n)]
+    """For each queue that is used or that users made, a row for each resource that it has anything to do with."""
     rows = []
     for name, queue in plan.queues.items():
-        if not (queue.allocated or queue.request or name not in ("root", "default")):
+        if not (queue.allocated or queue.request or name not in (ROOT_QUEUE, DEFAULT_QUEUE)):
             continue
-        cells = [_cell(figures, shown) for figures in (queue.deserved, queue.allocated, queue.request)]
-        rows.append([name, *cells, "-" if queue.share is None else f"{queue.share:.2f}"])
-    return table(["QUEUE", "DESERVED", "ALLOCATED", "REQUEST", "SHARE"], rows) if rows else []
+        share = "-" if queue.share is None else f"{queue.share:.2f}"
+        columns = (queue.deserved, queue.allocated, queue.request, queue.guarantee, queue.capability)
+        used = [n for n in state.axis.names if n != PODS and any((c or {}).get(n) for c in columns)]
+        for number, resource in enumerate(sorted(used, key=order_of)):
+            cells = [_amount(resource, column) for column in columns]
+            rows.append([name if not number else "", resource, *cells, share if not number else ""])
+    return table(["QUEUE", "RESOURCE", "DESERVED", "ALLOCATED", "REQUEST", "GUARANTEE", "CAPABILITY", "SHARE"], rows)
 
 
-def _cell(figures: Mapping[str, float] | None, shown: list[str]) -> str:
-    present = [n for n in shown if figures and figures.get(n)]
-    return ", ".join(human(n, (figures or {})[n]) for n in present) or "-"
+def _amount(resource: str, column: Mapping[str, float] | None) -> str:
+    value = (column or {}).get(resource)
+    return "-" if not value else human(resource, value).removesuffix(f" {resource}")
 
 
 def human(name: str, amount: float) -> str:

@@ -65,7 +65,7 @@ def cycle(
             faults.append(Finding(f"action {fault.action}", f"{fault}; it is left out of this cycle", error=True))
             conf = conf.without(action=fault.action)
         finally:
-            session.put_back()
+            session.close()
 
 
 def _run(
@@ -80,23 +80,24 @@ def _run(
             of = plugins[entry.name]
             arguments, findings = read_arguments(of.Arguments, entry.arguments, f"plugin {entry.name}")
             session.findings.extend(findings)
-            opened.append(of(entry, arguments))
+            opened.append(session.ask("construction", of.name, of, entry, arguments))
     session.open_plugins(opened)
     for name in conf.actions:
         given = conf.action_arguments.get(name, {})
         arguments, findings = read_arguments(actions[name].Arguments, given, f"action {name}")
         session.findings.extend(findings)
-        _execute(session, actions[name](arguments))
+        _execute(session, actions[name], arguments)
     session.close_plugins()
     return conclude(session)
 
 
-def _execute(session: Session, action: Action) -> None:
+def _execute(session: Session, of: type[Action], arguments: object) -> None:
     try:
+        action = of(arguments)
         action.on_start(session)
         action.execute(session)
         action.on_end(session)
     except PluginFault:
         raise
     except Exception as error:
-        raise ActionFault(action.name, error) from error
+        raise ActionFault(of.name, error) from error

@@ -170,6 +170,8 @@ class Evaluation:
         for scorer in scorers:
             score = asked(scorer.plugin, "node score", scorer.function, self._shape, nodes)
             if score is not None:
+                if score.dtype.kind not in "fiub":
+                    raise PluginFault(scorer.plugin, "node score", f"expected numbers, got {score.dtype}")
                 total = score if total is None else total + score
         if total is None:
             return np.zeros(len(nodes))
@@ -200,6 +202,13 @@ class Evaluation:
         codes: NDArray[Any] | None = asked(predicate.plugin, "predicate", predicate.function, self._shape, nodes)
         if codes is not None and codes.dtype != np.bool_ and not np.issubdtype(codes.dtype, np.integer):
             raise PluginFault(predicate.plugin, "predicate", f"expected booleans or integers, got {codes.dtype}")
+        if codes is not None and codes.dtype != np.bool_ and len(codes):
+            low, high = int(codes.min()), int(codes.max())
+            if low < 0 or high > len(predicate.rejections):
+                known = f"0 to {len(predicate.rejections)}"
+                raise PluginFault(
+                    predicate.plugin, "predicate", f"codes go from {low} to {high}, but {known} are known"
+                )
         return codes
 
     # --- why not
@@ -238,7 +247,9 @@ class Evaluation:
                 reason = predicate.rejections[int(code) - 1].message
                 blamed.setdefault(reason, []).append(np.flatnonzero(first & (codes == code)))
             without |= first
-            ruled_out |= codes > 0
+            for number, rejection in enumerate(predicate.rejections, start=1):
+                if not rejection.room:
+                    ruled_out |= codes == number
         resource, ask, left = self._scarcest(nodes, lacking, ~ruled_out)
         return Unfit(len(nodes), tuple(self._counted(nodes, blamed)), resource, ask, left, domain)
 
@@ -253,13 +264,20 @@ class Evaluation:
     def _scarcest(
         self, nodes: NodeRows, lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]
     ) -> tuple[str, int, int]:
-        """The resource that most of the nodes lack that nothing else rules out."""
-        short = (lacking & eligible).sum(axis=1)
-        if not len(eligible) or not short.any():
+        """The resource for want of which most nodes are lost that nothing else rules out, and the most that is left.
+
+        Nodes that lack this resource alone count before those that lack others too.
+        """
+        lacking = lacking & eligible
+        alone = lacking & (lacking.sum(axis=0) == 1)
+        short = np.where(alone.any(), alone.sum(axis=1), lacking.sum(axis=1))
+        if not short.any():
             return "", 0, 0
-        row = int(short.argmax())
-        left = nodes.future_idle[row][eligible].max()
-        return self._nodes.axis.names[row], int(self._shape.need[row, 0]), int(max(left, 0))
+        names = self._nodes.axis.names
+        row = min(np.flatnonzero(short == short.max()), key=lambda r: order_of(names[r]))
+        lost = alone[row] if alone.any() else lacking[row]
+        left = nodes.future_idle[row][lost].max()
+        return names[row], int(self._shape.need[row, 0]), int(max(left, 0))
 
 
 def asked(plugin: str, point: str, function: Callable[..., Any], shape: TaskShape, nodes: NodeRows) -> Any:

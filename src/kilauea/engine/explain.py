@@ -5,9 +5,11 @@ The smallest change that would admit it is found by trying (`kilauea.simulator.w
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 
+from kilauea.engine.conf import nearest
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import TaskSpec
 from kilauea.engine.plan import NodeReason, Pending, Plan
@@ -94,6 +96,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
+    waiting = [_with_hint(p, job, state) for p in waiting]
     verdict = "waits"
     if not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
@@ -104,6 +107,20 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
     return Explanation(key, verdict, blockers, nodes)
+
+
+def _with_hint(p: Pending, job: Job, state: ClusterState) -> Pending:
+    """What waits for nodes, with what its node selector asks for and no node has."""
+    task = job.tasks.get(p.pod)
+    if p.code != "Unschedulable" or task is None:
+        return p
+    for key, value in task.spec.node_selector:
+        values = state.nodes.label(key).values
+        if value not in values:
+            lacking = f"{key}={value}" if values else key
+            hint = f"no node has {lacking}{nearest(value, values)}"
+            return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
+    return p
 
 
 def rank(code: str) -> int:

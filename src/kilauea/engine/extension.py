@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class Rejection:
 
     code: str
     message: str
+    room: bool = False
+    """It is about room, so it is told by the scarcest resource too."""
     hopeless: bool = False
     """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
 
@@ -91,6 +93,7 @@ class NodeScorer:
 FLAGS: dict[str, tuple[str, ...]] = {
     "job_order": ("joborder",),
     "queue_order": ("queueorder",),
+    "queue_moves": ("queueorder",),
     "task_order": ("taskorder",),
     "sub_job_order": ("subjoborder",),
     "cluster_order": ("clusterorder",),
@@ -129,6 +132,14 @@ FLAGS: dict[str, tuple[str, ...]] = {
 """Extension points, each with the flags any of which switches it on; without a flag a point is always on."""
 
 
+def victims_and_vote(point: str, plugin: str, answer: Any) -> tuple[Sequence[Task], int]:
+    """An answer about victims, if it is one: tasks and a vote."""
+    fits = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], int)
+    if not fits or not isinstance(answer[0], Sequence) or not all(isinstance(task, Task) for task in answer[0]):
+        raise PluginFault(plugin, point, f"expected a list of tasks and a vote, got {answer!r}")
+    return answer[0], answer[1]
+
+
 class ExtensionPoints:
     """Registration (`add_*`) and combination of what plugins registered. A session is one."""
 
@@ -161,7 +172,8 @@ class ExtensionPoints:
         for tier in self.tiers_of(point):
             yield from tier
 
-    def _ask(self, point: str, plugin: str, function: Callable[..., Any], *arguments: object) -> Any:
+    def ask(self, point: str, plugin: str, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call a plugin; whatever goes wrong is its fault by name."""
         try:
             return function(*arguments)
         except Exception as error:
@@ -173,9 +185,18 @@ class ExtensionPoints:
         """Order of jobs within a queue."""
         self.add("job_order", plugin, key)
 
-    def add_queue_order(self, plugin: str, key: Callable[[Queue], Key]) -> None:
-        """Order in which queues get their turns."""
+    def add_queue_order(
+        self, plugin: str, key: Callable[[Queue], Key], *, moves: Callable[[], int] | None = None
+    ) -> None:
+        """Order in which queues get their turns.
+
+        A queue's key is taken when it joins the line. A key that also changes by what other queues get is made of
+        lists, which the plugin changes in place; `moves` then brings them up to date, and its number changes when any
+        may have changed for a queue that waits in the line.
+        """
         self.add("queue_order", plugin, key)
+        if moves is not None:
+            self.add("queue_moves", plugin, moves)
 
     def add_task_order(self, plugin: str, key: Callable[[Task], Key]) -> None:
         """Order of the tasks of a job."""
@@ -201,6 +222,10 @@ class ExtensionPoints:
         """Sort key of a queue; ties fall to creation time and name."""
         return (*self._keys("queue_order", queue), queue.creation, queue.name)
 
+    def queue_moves(self) -> int:
+        """A number that changes when queues that wait in the line may have changed places."""
+        return sum(self._all("queue_moves"))
+
     def task_key(self, task: Task) -> tuple[Key, ...]:
         """Sort key of a task; ties fall to the index in its name, creation time and UID."""
         return (*self._keys("task_order", task), task.order)
@@ -216,8 +241,22 @@ class ExtensionPoints:
     def victim_queue_key(self, queue: Queue, claimer: Queue) -> tuple[Key, ...]:
         """Sort key by which queues lose tasks to a claimer, as far as plugins tell them apart."""
         return tuple(
-            self._ask("victim_queue_order", plugin, f, queue, claimer) for plugin, f in self.walk("victim_queue_order")
+            self.ask("victim_queue_order", plugin, f, queue, claimer) for plugin, f in self.walk("victim_queue_order")
         )
+
+    def blame_for_keys(self, point: str, keys: Sequence[tuple[Key, ...]], error: TypeError) -> NoReturn:
+        """Find the plugin whose sort keys cannot be compared with each other.
+
+        Raises:
+            PluginFault: it is that plugin's.
+            TypeError: it is nobody's.
+        """
+        for position, (plugin, _) in enumerate(self.walk(point)):
+            try:
+                sorted(key[position] for key in keys)
+            except TypeError as incomparable:
+                raise PluginFault(plugin, point, f"keys cannot be compared: {incomparable}") from incomparable
+        raise error
 
     def _keys(self, point: str, subject: object) -> list[Key]:
         out = []
@@ -275,7 +314,7 @@ class ExtensionPoints:
         """All plugins find the job ready; true if none is asked."""
         for tier in self.tiers_of("job_ready"):
             for plugin, function in tier:
-                if not self._ask("job_ready", plugin, function, job):
+                if not self.ask("job_ready", plugin, function, job):
                     return False
         return True
 
@@ -283,7 +322,7 @@ class ExtensionPoints:
         """All plugins find the sub-gang ready; a job without sub-gangs is asked about as a whole."""
         if sub_job is None:
             return self.job_ready(job)
-        return all(self._ask("sub_job_ready", plugin, f, sub_job) for plugin, f in self.walk("sub_job_ready"))
+        return all(self.ask("sub_job_ready", plugin, f, sub_job) for plugin, f in self.walk("sub_job_ready"))
 
     def simulate_allocatable(self, queue: Queue, task: Task, dry_run: Any) -> Refusal | None:
         """The first reason why the queue may not take the task in a dry run."""
@@ -320,18 +359,20 @@ class ExtensionPoints:
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         """All plugins let the queue reclaim for these tasks."""
-        return all(self._ask("preemptive", plugin, f, queue, tasks) for plugin, f in self.walk("preemptive"))
+        return all(self.ask("preemptive", plugin, f, queue, tasks) for plugin, f in self.walk("preemptive"))
 
     def _first(self, point: str, *arguments: object) -> Any:
         for tier in self.tiers_of(point):
             for plugin, function in tier:
-                answer = self._ask(point, plugin, function, *arguments)
+                answer = self.ask(point, plugin, function, *arguments)
                 if answer is not None:
+                    if not isinstance(answer, (Refusal, Rejection)):
+                        raise PluginFault(plugin, point, f"expected a refusal or None, got {answer!r}")
                     return answer
         return None
 
     def _all(self, point: str, *arguments: object) -> list[Any]:
-        return [self._ask(point, plugin, function, *arguments) for plugin, function in self.walk(point)]
+        return [self.ask(point, plugin, function, *arguments) for plugin, function in self.walk(point)]
 
     # --- one is enough
 
@@ -375,7 +416,11 @@ class ExtensionPoints:
         for tier in self.tiers_of("job_enqueueable"):
             permitted = False
             for plugin, function in tier:
-                vote, refusal = self._ask("job_enqueueable", plugin, function, job)
+                answer = self.ask("job_enqueueable", plugin, function, job)
+                if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], int)):
+                    expected = "a vote (PERMIT, ABSTAIN, REJECT) and a refusal or None"
+                    raise PluginFault(plugin, "job_enqueueable", f"expected {expected}, got {answer!r}")
+                vote, refusal = answer
                 if vote < 0:
                     return refusal or Refusal("NotAdmitted", f"not admitted by plugin {plugin}", job.queue)
                 permitted = permitted or vote > 0
@@ -397,17 +442,23 @@ class ExtensionPoints:
 
     def _vote(self, point: str, subject: object) -> bool:
         for tier in self.tiers_of(point):
-            votes = [self._ask(point, plugin, function, subject) for plugin, function in tier]
+            votes = [self._vote_of(point, plugin, function, subject) for plugin, function in tier]
             if any(vote < 0 for vote in votes):
                 return False
             if any(vote > 0 for vote in votes):
                 return True
         return True
 
+    def _vote_of(self, point: str, plugin: str, function: Callable[..., Any], subject: object) -> int:
+        vote = self.ask(point, plugin, function, subject)
+        if not isinstance(vote, int):
+            raise PluginFault(plugin, point, f"expected a vote (PERMIT, ABSTAIN, REJECT), got {vote!r}")
+        return vote
+
     def job_starving(self, job: Job) -> bool:
         """The first tier with a plugin decides, where all must agree; false if there is none."""
         for tier in self.tiers_of("job_starving"):
-            return all(self._ask("job_starving", plugin, function, job) for plugin, function in tier)
+            return all(self.ask("job_starving", plugin, function, job) for plugin, function in tier)
         return False
 
     # --- victims
@@ -443,7 +494,7 @@ class ExtensionPoints:
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Tasks to evict without a claimer: the union of what a tier says, of the first tier that says anything."""
         for tier in self.tiers_of("victim_tasks"):
-            union = {t.uid: t for plugin, f in tier for t in self._ask("victim_tasks", plugin, f, tasks)}
+            union = {t.uid: t for plugin, f in tier for t in self.ask("victim_tasks", plugin, f, tasks)}
             if union:
                 return list(union.values())
         return []
@@ -457,7 +508,7 @@ class ExtensionPoints:
         for tier in self.tiers_of(point):
             chosen: list[Task] | None = None
             for plugin, function in tier:
-                answer, vote = self._ask(point, plugin, function, initiator, candidates)
+                answer, vote = victims_and_vote(point, plugin, self.ask(point, plugin, function, initiator, candidates))
                 if vote == ABSTAIN:
                     continue
                 if not answer:
@@ -546,14 +597,14 @@ class ExtensionPoints:
     def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
         """What the first plugin at `hyper_node_gradient_for_job` or `..._for_sub_job` says; else only the one given."""
         for plugin, function in self.walk(point):
-            gradient: list[list[int]] = self._ask(point, plugin, function, subject, domain, purpose)
+            gradient: list[list[int]] = self.ask(point, plugin, function, subject, domain, purpose)
             return gradient
         return [[domain]]
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
         """What the first plugin says."""
         for plugin, function in self.walk("target_job"):
-            job: Job | None = self._ask("target_job", plugin, function, jobs)
+            job: Job | None = self.ask("target_job", plugin, function, jobs)
             return job
         return None
 
@@ -576,4 +627,4 @@ class ExtensionPoints:
 
     def _tell(self, handlers: list[tuple[str, EventHandler]], task: Task, row: int) -> None:
         for plugin, handler in handlers:
-            self._ask("event handler", plugin, handler, task, row)
+            self.ask("event handler", plugin, handler, task, row)

@@ -133,7 +133,7 @@ def _pending(session: Session, job: Job, task: Task) -> Pending:
     refusal = session.refusals.get(job.key)
     if refusal is not None and (job.is_pending or refusal.code.startswith("NotEnough")):
         return _refused(task, job, refusal)
-    own = session.refusals.get(task.key)
+    own = session.task_refusals.get(task.key)
     if own is not None:
         return _refused(task, job, own)
     unfit = session.unfit.get(job.key, {})
@@ -171,7 +171,7 @@ def _unfit(task: Task, job: Job, why: Unfit | Refusal) -> Pending:
 def _gang(session: Session, job: Job, task: Task) -> Pending:
     """The task itself was not refused: a mate of its gang was, or nobody looked at it."""
     unfit = session.unfit.get(job.key, {})
-    blocked = [mate for key, mate in job.tasks.items() if key in unfit or key in session.refusals]
+    blocked = [mate for key, mate in job.tasks.items() if key in unfit or key in session.task_refusals]
     if not blocked and task.key not in session.had_room and task.status != status.ALLOCATED:
         message = "no action of this cycle dealt with the pod"
         return Pending(task.key, job.key, "NotReached", message, job.queue)
@@ -179,7 +179,7 @@ def _gang(session: Session, job: Job, task: Task) -> Pending:
         message = f"its gang has room for fewer than its minimum of {job.min_available}"
         return Pending(task.key, job.key, "GangWaiting", message, job.queue)
     mate = min(blocked, key=lambda t: t.order)
-    why = unfit.get(mate.key) or session.refusals[mate.key]
+    why = unfit.get(mate.key) or session.task_refusals[mate.key]
     message = f"its gang of {job.min_available} waits for {mate.name}: {why.message}"
     reasons = () if isinstance(why, Refusal) else why.reasons
     return Pending(task.key, job.key, "GangWaiting", message, job.queue, why.resource, why.asked, why.left, reasons)

@@ -65,7 +65,7 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
         task = tasks.pop()
         refusal = session.allocatable(part.queue, task)
         if refusal is not None:
-            session.refusals[task.key] = refusal
+            session.task_refusals[task.key] = refusal
             refused[task.key] = _of_gang(refusal, statement.operations[checkpoint:])
             continue
         if task.gated:
@@ -85,7 +85,7 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     if session.sub_job_ready(part.job, part.sub_job) or session.sub_job_pipelined(part.job, part.sub_job):
         return True
     statement.discard(checkpoint)
-    session.refusals.update(refused)
+    session.task_refusals.update(refused)
     return False
 
 

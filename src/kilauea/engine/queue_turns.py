@@ -6,45 +6,76 @@ A queue that is taken is out of the line until it is put back, and gets its new 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.session import Session
+
+T = TypeVar("T")
+
+
+class Line(Generic[T]):
+    """Things in the order of their keys as they were when they joined the line."""
+
+    def __init__(self, session: Session, point: str, key: Callable[[T], tuple[Any, ...]]) -> None:
+        self._session = session
+        self._point = point
+        self._key = key
+        self._heap: list[tuple[tuple[Any, ...], T]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def join(self, thing: T) -> None:
+        """Take a place by the key that the thing has now."""
+        entry = (self._key(thing), thing)
+        try:
+            heapq.heappush(self._heap, entry)
+        except TypeError as error:
+            self._session.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
+
+    def first(self) -> T | None:
+        """Take the first out of the line; None when it is empty."""
+        if not self._heap:
+            return None
+        try:
+            return heapq.heappop(self._heap)[1]
+        except TypeError as error:
+            self._session.blame_for_keys(self._point, [key for key, _ in self._heap], error)
 
 
 class QueueTurns:
     """A line of queues, each with a line of jobs."""
 
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
-        self._session = session
-        self._jobs: dict[str, list[tuple[Any, Job]]] = {}
-        self._queues: list[tuple[Any, Queue]] = []
+        self._jobs: dict[str, Line[Job]] = {}
+        self._queues = Line[Queue](session, "queue_order", session.queue_key)
         for job in jobs:
-            self._jobs.setdefault(job.queue, []).append((session.job_key(job), job))
-        for name, line in self._jobs.items():
-            heapq.heapify(line)
+            if job.queue not in self._jobs:
+                self._jobs[job.queue] = Line[Job](session, "job_order", session.job_key)
+            self._jobs[job.queue].join(job)
+        for name in self._jobs:
             self.put_back(session.queues[name])
 
     def next_queue(self) -> Queue | None:
         """Take the first queue out of the line; None when the line is empty."""
-        return heapq.heappop(self._queues)[1] if self._queues else None
+        return self._queues.first()
 
     def next_job(self, queue: Queue) -> Job | None:
         """Take the first job out of a queue's line; None when it is empty."""
-        line = self._jobs[queue.name]
-        return heapq.heappop(line)[1] if line else None
+        return self._jobs[queue.name].first()
 
     def put_back(self, queue: Queue) -> None:
         """Put a queue back into the line."""
-        heapq.heappush(self._queues, (self._session.queue_key(queue), queue))
+        self._queues.join(queue)
 
     def put_back_job(self, job: Job) -> None:
         """Put a job back into its queue's line."""
-        heapq.heappush(self._jobs[job.queue], (self._session.job_key(job), job))
+        self._jobs[job.queue].join(job)
 
     def drain(self, queue: Queue) -> list[Job]:
         """Take all jobs of a queue that are left, in order."""
         line = self._jobs[queue.name]
-        return [heapq.heappop(line)[1] for _ in range(len(line))]
+        return [job for _ in range(len(line)) if (job := line.first()) is not None]

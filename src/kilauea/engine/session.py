@@ -6,7 +6,7 @@ everything back, so that the state is again what events made of it. What was dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kilauea.engine import kernels
 from kilauea.engine.conf import Finding, SchedulerConf
 from kilauea.engine.evaluation import Evaluation, Unfit
-from kilauea.engine.extension import ExtensionPoints, Refusal
+from kilauea.engine.extension import ExtensionPoints, PluginFault, Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE, Job
 from kilauea.engine.model.neighbours import Namespaces, Neighbours
@@ -63,7 +63,9 @@ class Session(ExtensionPoints):
         self.touched: dict[str, Job] = {}
         """Jobs that this session changed."""
         self.refusals: dict[str, Refusal] = {}
-        """By job or task: why it was refused before any node was looked at."""
+        """By job: why it was refused before any node was looked at."""
+        self.task_refusals: dict[str, Refusal] = {}
+        """By task: why it was refused before any node was looked at."""
         self.unfit: dict[str, dict[str, Unfit | Refusal]] = {}
         """By job, by task: why no node takes it."""
         self.had_room: set[str] = set()
@@ -137,6 +139,15 @@ class Session(ExtensionPoints):
         rows = np.flatnonzero(mask[: len(self.table)] & (self.table.queue[: len(self.table)] >= 0))
         jobs = [job for row in rows if (job := self.table.jobs[row]) is not None]
         return sorted(jobs, key=lambda job: job.order)
+
+    def in_order(self, tasks: Iterable[Task], *, reverse: bool = False) -> list[Task]:
+        """Tasks in the order in which they are to be placed."""
+        keyed = [(self.task_key(task), task) for task in tasks]
+        try:
+            keyed.sort(key=lambda pair: pair[0], reverse=reverse)
+        except TypeError as error:
+            self.blame_for_keys("task_order", [key for key, _ in keyed], error)
+        return [task for _, task in keyed]
 
     def waiting_jobs(self) -> list[Job]:
         """Jobs that have tasks that wait, or that wait themselves to be admitted."""
@@ -254,9 +265,11 @@ class Session(ExtensionPoints):
     def pick(self, shape: TaskShape, nodes: NodeRows, scores: NDArray[np.float64]) -> int:
         """Index of the node to take among scored candidates: what a plugin says, else the best, ties as configured."""
         for plugin, choose in self.walk("best_node"):
-            index = int(self._ask("best_node", plugin, choose, shape, nodes, scores))
+            index = self.ask("best_node", plugin, choose, shape, nodes, scores)
+            if not isinstance(index, (int, np.integer)):
+                raise PluginFault(plugin, "best_node", f"expected an index, got {index!r}")
             if 0 <= index < len(nodes):
-                return index
+                return int(index)
         if self._tie_order is None or nodes.rows is None:
             return kernels.best(scores)
         equals = np.flatnonzero(scores == scores.max())
@@ -268,18 +281,26 @@ class Session(ExtensionPoints):
         """Let the plugins register, in order."""
         self.plugins = list(plugins)
         for plugin in plugins:
-            self._ask("on_session_open", plugin.name, plugin.on_session_open, self)
+            self.ask("on_session_open", plugin.name, plugin.on_session_open, self)
         self.picks_nodes = bool(self.tiers_of("best_node")) or self._tie_order is not None
 
     def close_plugins(self) -> None:
         """Let the plugins add what they have to say about the outcome."""
         for plugin in self.plugins:
-            self._ask("on_session_close", plugin.name, plugin.on_session_close, self)
+            self.ask("on_session_close", plugin.name, plugin.on_session_close, self)
 
     # --- closing
 
-    def put_back(self) -> None:
-        """Make the state again what it was when the session opened."""
+    def close(self) -> None:
+        """Make the state again what it was when the session opened, and let go of everything.
+
+        Sessions, plugins and evaluations refer to each other; without this they would all wait for a garbage
+        collection, which comes rarely in a large process.
+        """
+        self._put_back()
+        vars(self).clear()
+
+    def _put_back(self) -> None:
         self.nodes.restore(self._saved)
         self.nodes.changed.clear()
         row_of, placements = self.nodes.row_of, self.state.placements

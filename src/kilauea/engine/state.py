@@ -10,6 +10,7 @@ An object that cannot be read is left out and named in `problems`; it never stop
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -26,11 +27,13 @@ from kilauea.engine.model import status
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.limits import Budget, Quota, budget_of, quota_of
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import ResourceAxis
 from kilauea.engine.model.tasks import SpecTable, Task, TaskSpec, task_of
+from kilauea.engine.model.volumes import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,8 @@ class ClusterState:
         """HyperNodes."""
         self.spreaders: dict[str, dict[str, tuple[str, Selector]]] = {}
         """Services and workloads, by kind and key: namespace, and the selector that spreads their pods softly."""
-        self.quotas: dict[str, core.ResourceQuota] = {}
-        self.budgets: dict[str, scheduling.PodDisruptionBudget] = {}
+        self.quotas: dict[str, Quota] = {}
+        self.budgets: dict[str, Budget] = {}
         self.problems: dict[tuple[str, str], Problem] = {}
         self.classes = LabelClasses()
         self.placements = Placements()
@@ -80,6 +83,9 @@ class ClusterState:
         """Tasks without a node."""
         self.with_ports: dict[str, Task] = {}
         """Tasks that take ports of their node."""
+        self.with_claims: dict[str, Task] = {}
+        """Tasks that mount volume claims."""
+        self.storage = Storage()
         self._facts: dict[str, NodeFacts] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
         self._nodes = NodeTable([], self.axis)
@@ -100,6 +106,8 @@ class ClusterState:
             "ResourceQuota": (self._set_quota, self._drop_from(self.quotas)),
             "PodDisruptionBudget": (self._set_budget, self._drop_from(self.budgets)),
         }
+        for kind in self.storage.kinds:
+            self._handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
         for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet"):
             self.spreaders[kind] = {}
             self._handlers[kind] = (self._set_spreader, self._drop_from(self.spreaders[kind]))
@@ -162,7 +170,7 @@ class ClusterState:
             "ResourceQuota": self.quotas,
             "PodDisruptionBudget": self.budgets,
         }
-        known = tables.get(kind, self.spreaders.get(kind, ()))
+        known = tables.get(kind, self.spreaders.get(kind, self.storage.keys(kind)))
         return [*known, *(key for of, key in self.problems if of == kind)]
 
     # --- pods
@@ -186,6 +194,8 @@ class ClusterState:
             self.unplaced[task.key] = task
         if task.spec.ports:
             self.with_ports[task.key] = task
+        if task.spec.claims:
+            self.with_claims[task.key] = task
         if held:
             self._on_node.setdefault(task.node, {})[task.key] = task
             if row >= 0:
@@ -204,6 +214,7 @@ class ClusterState:
             if not self.selecting_specs[task.spec]:
                 del self.selecting_specs[task.spec]
         self.with_ports.pop(key, None)
+        self.with_claims.pop(key, None)
         self.unplaced.pop(key, None)
         on_node = self._on_node.get(task.node, {})
         if on_node.pop(key, None) is not None:
@@ -334,10 +345,10 @@ class ClusterState:
         self.namespaces[obj.name] = obj.labels
 
     def _set_quota(self, obj: core.ResourceQuota) -> None:
-        self.quotas[obj.key] = obj
+        self.quotas[obj.key] = quota_of(obj)
 
     def _set_budget(self, obj: scheduling.PodDisruptionBudget) -> None:
-        self.budgets[obj.key] = obj
+        self.budgets[obj.key] = budget_of(obj)
 
     def _set_spreader(self, obj: core.Service | core.Workload | core.ReplicationController) -> None:
         selector: Selector | None = None

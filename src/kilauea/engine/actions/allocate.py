@@ -88,4 +88,4 @@ class Allocate(Action):
     def _tasks(self, session: Session, job: Job) -> list[Task]:
         """Tasks to place, the first of them last."""
         tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
-        return sorted(tasks, key=session.task_key, reverse=True)
+        return session.in_order(tasks, reverse=True)

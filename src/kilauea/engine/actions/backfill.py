@@ -38,7 +38,7 @@ class Backfill(Action):
         turns = QueueTurns(session, (job for job in session.waiting_jobs() if self._concerns(session, job)))
         while (queue := turns.next_queue()) is not None:
             for job in turns.drain(queue):
-                for task in sorted(self._tasks(session, job), key=session.task_key):
+                for task in session.in_order(self._tasks(session, job)):
                     self._place(session, task)
 
     def _concerns(self, session: Session, job: Job) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from kilauea.api import wellknown
-from kilauea.api.quantity import resource_amounts
+from kilauea.api.quantity import amount, is_countable, resource_amounts
 from kilauea.api.scheduling import NetworkTopology, PodGroup
-from kilauea.api.times import parse_time
+from kilauea.api.times import parse_duration, parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.counts import TaskCounts
 from kilauea.engine.model.resources import ALWAYS, add, exceeded
@@ -18,6 +19,8 @@ from kilauea.engine.model.tasks import Task
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 """Phases of a pod group."""
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Job(TaskCounts):
@@ -46,6 +49,8 @@ class Job(TaskCounts):
         "sub_jobs",
         "tasks",
         "topology",
+        "uncounted_minimum",
+        "waiting_time",
     )
 
     def __init__(self, key: str) -> None:
@@ -68,6 +73,10 @@ class Job(TaskCounts):
         self.queue = ""
         self.min_available = 0
         self.min_resources: dict[str, float] | None = None
+        self.uncounted_minimum: Mapping[str, int] = NOTHING
+        """What of minResources scheduling does not count but quotas may: `requests.cpu`, `count/pods` and so on."""
+        self.waiting_time: int | None = None
+        """How long the group may wait, in microseconds; None if it does not say."""
         self.role_minimum: dict[str, int] = {}
         self.role_minimum_total = 0
         self.role_counts = None
@@ -99,6 +108,10 @@ class Job(TaskCounts):
         )
         self.creation = parse_time(obj.metadata.creation_timestamp) if obj.metadata.creation_timestamp else 0
         self.min_resources = minimum
+        self.uncounted_minimum = {
+            name: amount(name, q) for name, q in (spec.min_resources or NOTHING).items() if not is_countable(name)
+        } or NOTHING
+        self.waiting_time = waiting_time(obj.annotations)
         self.group = True
         self.queue = spec.queue or default_queue
         self.min_available = spec.min_member
@@ -273,3 +286,21 @@ class Job(TaskCounts):
         """Running with its whole gang placed: what is missing of its minimum is still reserved."""
         held = self.count(HOLDING)
         return self.phase == RUNNING and self.min_resources is not None and held >= self.min_available
+
+
+def waiting_time(annotations: Mapping[str, str]) -> int | None:
+    """How long a pod group may wait, in microseconds: the first annotation for it that says more than nothing."""
+    for key in wellknown.WAITING_TIME:
+        wait = positive_duration(annotations.get(key))
+        if wait is not None:
+            return wait
+    return None
+
+
+def positive_duration(text: str | None) -> int | None:
+    """Microseconds of a duration; None if it cannot be read or is not above zero."""
+    try:
+        wait = parse_duration(text) if text else 0
+    except ValueError:
+        return None
+    return wait if wait > 0 else None

@@ -23,7 +23,7 @@ from kilauea.api import wellknown
 from kilauea.api.core import Node
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import TaintKey, taint_of
-from kilauea.engine.model.resources import CPU, MEMORY, ResourceAxis
+from kilauea.engine.model.resources import CPU, MEMORY, ResourceAxis, order_of
 
 IntArray = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
@@ -111,6 +111,7 @@ class NodeTable:
             self.allocatable[row] = [f.allocatable.get(name, 0) for f in self.facts]
         self.complete = bool((self.allocatable[:2] > 0).all())
         """Whether every node offers cpu and memory."""
+        self._offered: list[str] | None = None
         self.changed: list[int] = []
         """Rows that a session changed, in order, repeats included; whoever keeps figures by node mends them by it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
@@ -146,6 +147,7 @@ class NodeTable:
         self.widen()
         row = self.row_of[facts.name]
         self.facts[row] = facts
+        self._offered = None
         self.allocatable[:, row] = self.axis.vector(facts.allocatable)
         self.complete = bool((self.allocatable[:2] > 0).all())
 
@@ -155,8 +157,10 @@ class NodeTable:
         self._name_parts()
 
     def total(self) -> dict[str, int]:
-        """Sum of what all nodes offer."""
-        return {name: int(self.allocatable[row].sum()) for name, row in self.axis.rows.items()}
+        """Sum of what all nodes offer, of the resources that any of them names."""
+        if self._offered is None:
+            self._offered = sorted({name for f in self.facts for name in f.allocatable}, key=order_of)
+        return {name: int(self.allocatable[self.axis.rows[name]].sum()) for name in self._offered}
 
     @cached_property
     def unschedulable(self) -> BoolArray:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from itertools import zip_longest
+
+from kilauea.api import wellknown
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.scheduling import Queue as QueueObject
 from kilauea.api.times import parse_time
@@ -18,6 +23,8 @@ class Queue:
         "elastic",
         "figures",
         "guarantee",
+        "hierarchy",
+        "hierarchy_weights",
         "inqueue",
         "name",
         "parent",
@@ -46,6 +53,8 @@ class Queue:
         self.capability = _amounts(spec.capability if spec else None)
         self.deserved = _amounts(spec.deserved if spec else None)
         self.guarantee = _amounts(spec.guarantee.resource if spec and spec.guarantee else None) or {}
+        self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
+        """Names and weights on the way from the root to the queue, in the tree that annotations describe."""
         self.row = -1
         self.allocated: dict[str, float] = {}
         self.request: dict[str, float] = {}
@@ -72,3 +81,25 @@ class QueueFigures:
 
 def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:
     return dict(resource_amounts(resources)) if resources else None
+
+
+def path_of(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Names and weights below the root of `root/eng/prod` and `1/2/8`; both empty without the annotations.
+
+    A path that does not begin with `root` stands below it, as if the admission webhook had put it there. A weight that
+    is missing, no number or less than 1 is 1.
+    """
+    names = annotations.get(wellknown.HIERARCHY, "").split("/")
+    weights = annotations.get(wellknown.HIERARCHY_WEIGHTS, "").split("/")
+    rooted = names[0] == wellknown.ROOT_QUEUE
+    pairs = list(zip_longest(names, weights[: len(names)], fillvalue=""))[1 if rooted else 0 :]
+    named = [(name, _weight(weight)) for name, weight in pairs if name]
+    return tuple(name for name, _ in named), tuple(weight for _, weight in named)
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        return 1.0
+    return weight if math.isfinite(weight) and weight >= 1 else 1.0

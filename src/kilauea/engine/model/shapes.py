@@ -41,10 +41,13 @@ class TaskShape:
         """(R,) what a task takes of its node."""
         need = self.request.copy()
         for name, row in axis.rows.items():
-            if name not in spec.requests and name not in ALWAYS:
+            if spec.best_effort or (name not in spec.requests and name not in ALWAYS):
                 need[row] = NOT_ASKED
         self.need: NDArray[np.int64] = need[:, None]
-        """(R, 1) what has to be free; cpu and memory are looked at even when nothing is asked."""
+        """(R, 1) what has to be free; cpu and memory are looked at even when only one of them is asked.
+
+        A task that asks for nothing but a pod slot needs no room; the number of pods is a filter's affair.
+        """
         none = np.zeros_like(self.request)
         scored = np.array([spec.scored_cpu, spec.scored_memory], dtype=np.int64)
         self.held: NDArray[np.int64] = np.concatenate([none, self.request, none, none, self.request, scored])

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kilauea.api import wellknown
-from kilauea.api.core import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from kilauea.api.core import (
+    Affinity,
+    Container,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpreadConstraint,
+    Volume,
+)
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import (
     NodeTerm,
@@ -72,6 +81,15 @@ class Spread(NamedTuple):
     honor_taints: bool
 
 
+class ClaimUse(NamedTuple):
+    """A volume claim that a pod mounts."""
+
+    key: str
+    """`namespace/name`."""
+    own: bool
+    """Made for this very pod: the claim of a generic ephemeral volume."""
+
+
 class HostPort(NamedTuple):
     """A port taken on the node itself."""
 
@@ -88,6 +106,7 @@ class TaskSpec:
         "affinity",
         "anti_affinity",
         "best_effort",
+        "claims",
         "node_selector",
         "node_terms",
         "ports",
@@ -117,6 +136,8 @@ class TaskSpec:
     anti_affinity: tuple[PodTerm, ...]
     preferred_pods: tuple[WeightedTerm, ...]
     spread: tuple[Spread, ...]
+    claims: tuple[ClaimUse, ...]
+    """Volume claims, each once, in the order of the volumes."""
 
     @property
     def selects_pods(self) -> bool:
@@ -157,6 +178,7 @@ class SpecTable:
             _terms(pod, affinity.pod_anti_affinity),
             _weighted(pod, affinity.pod_affinity, 1) + _weighted(pod, affinity.pod_anti_affinity, -1),
             _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
+            _claims(pod, spec.volumes) if spec.volumes else (),
         )
         known = self._known.get(key)
         if known is None:
@@ -272,6 +294,7 @@ _KEY_FIELDS = (
     "anti_affinity",
     "preferred_pods",
     "spread",
+    "claims",
 )
 
 
@@ -357,6 +380,18 @@ def _ports(spec: PodSpec) -> tuple[HostPort, ...]:
         if port.host_port
     }
     return tuple(sorted(ports)) if ports else ()
+
+
+def _claims(pod: Pod, volumes: Iterable[Volume]) -> tuple[ClaimUse, ...]:
+    uses: dict[str, ClaimUse] = {}
+    for volume in volumes:
+        if volume.persistent_volume_claim is not None:
+            key = f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"
+            uses.setdefault(key, ClaimUse(key, False))
+        elif volume.ephemeral is not None:
+            key = f"{pod.namespace}/{pod.name}-{volume.name}"
+            uses[key] = ClaimUse(key, True)
+    return tuple(uses.values())
 
 
 def _terms(pod: Pod, affinity: PodAffinity | None) -> tuple[PodTerm, ...]:

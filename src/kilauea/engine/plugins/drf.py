@@ -4,29 +4,44 @@ What:
     A job's share is the largest part of the cluster that it holds of any one resource. Jobs with smaller shares go
     first. A task may evict another job's if its own job would still have the smaller share afterwards.
 
+    With `enableHierarchy: true` queues are compared too, along the tree that their annotations describe: level by level
+    from the root a node that can still grow goes before one that cannot, then the one with the smaller share for its
+    weight. A task may reclaim another queue's if its own would still go first afterwards.
+
 Why:
     Jobs that need much of different things can be compared: one holds a tenth of the cores, another a tenth of the
-    memory, and they are even.
+    memory, and they are even. The tree makes departments even first, then their teams.
 
 Arguments:
-    None. Flags: `enableJobOrder`, `enablePreemptable`.
+    None. Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it
+    `enableQueueOrder` and `enableReclaimable`.
+
+    Queues say where they stand by the annotations `volcano.sh/hierarchy` (`root/eng/prod`) and
+    `volcano.sh/hierarchy-weights` (`1/2/8`, the root's first, which means nothing).
 
 Example:
     tiers:
     - plugins:
+      - name: priority
+      - name: gang
       - name: drf
+        enableHierarchy: true
+
+    A tier with the plugin proportion cannot hold the hierarchical form.
 
 Difference from the original:
-    The hierarchical form (`enableHierarchy: true`, queues weighted by annotations) is not built yet: the flag is warned
-    about and the plain form is used.
+    Queues are in one order, where the original compares them pair by pair and some pairs not at all: a path that ends
+    early goes on as if its last node had a single child, and a queue without annotations stands below the root with
+    weight 1. Of different weights for one node the oldest queue's counts, not that of any job. Jobs and tasks that have
+    ended do not keep a node from being saturated. A path that does not begin with `root` stands below it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.engine.conf import Finding
 from kilauea.engine.extension import PERMIT
+from kilauea.engine.hierarchy import Hierarchy
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import add, dominant_share
 from kilauea.engine.model.tasks import Task
@@ -45,11 +60,13 @@ class Drf(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._jobs = session.state.jobs
         self._total = session.total
-        if self.conf.flags.get("hierarchy"):
-            message = "hierarchical drf is not part of this version; plain drf is used"
-            session.findings.append(Finding("plugin drf", message))
         session.add_job_order(self.name, self._share)
         session.add_preemptable(self.name, self._larger_shares)
+        if self.conf.is_enabled("hierarchy"):
+            tree = Hierarchy(session)
+            session.add_event_handler(self.name, tree.came, tree.left)
+            session.add_queue_order(self.name, tree.key, moves=tree.moves)
+            session.add_reclaimable(self.name, lambda task, candidates: (tree.victims(task, candidates), PERMIT))
 
     def _share(self, job: Job) -> float:
         return dominant_share(job.allocated, self._total)

@@ -88,7 +88,7 @@ class Proportion(Plugin):
             queue.figures.real_capability = available
             if queue.capability:
                 unlimited = {name: queue.capability.get(name, 0) or math.inf for name in ALWAYS}
-                queue.figures.real_capability = cap({**queue.capability, **unlimited}, available)
+                queue.figures.real_capability = cap(available, {**queue.capability, **unlimited})
 
     def _pour_out(self) -> None:
         """Water-filling (spec of the queue plugins, 4.2). Within a round all queues see the same remainder."""

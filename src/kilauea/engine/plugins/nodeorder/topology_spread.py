@@ -78,19 +78,22 @@ class TopologySpreadScore:
     ) -> NDArray[np.float64]:
         """(n,) the part of one constraint."""
         term = PodTerm((shape.label_class.namespace,), None, spread.selector, spread.topology_key)
-        count = self._neighbours.matching(Wanted((term,), terminating_too=False))
+        # An empty selector counts no pods here, though it matches all of them elsewhere.
+        by_node = np.zeros(len(self.table), dtype=np.int64)
+        if spread.selector:
+            by_node = self._neighbours.matching(Wanted((term,), terminating_too=False)).by_node
         ids = self.table.label(spread.topology_key).ids
         mine = nodes.take(ids)
         here = judged & (mine >= 0)
         if spread.topology_key == HOSTNAME:
             size = int(judged.sum())
-            found = nodes.take(count.by_node)
+            found = nodes.take(by_node)
         else:
             size = len(np.unique(mine[judged]))
             counted = matching.counted_nodes(self.table, shape.spec, spread, keys)
             rows = ids >= 0 if counted is None else counted & (ids >= 0)
             by_domain = np.zeros(len(self.table.label(spread.topology_key).values) + 1, dtype=np.int64)
-            np.add.at(by_domain, ids[rows], count.by_node[rows])
+            np.add.at(by_domain, ids[rows], by_node[rows])
             found = by_domain[mine]
         part = found * np.log(size + 2) + (spread.max_skew - 1)
         return np.where(here, part, 0.0)

@@ -57,7 +57,7 @@ from kilauea.engine.session import Session
 UNSCHEDULABLE = Rejection("NodeUnschedulable", "node(s) were unschedulable", hopeless=True)
 AFFINITY = Rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", hopeless=True)
 TAINT = Rejection("TaintToleration", "node(s) had untolerated taint(s)", hopeless=True)
-POD_COUNT = Rejection("NodePodNumberExceeded", "node(s) pod number exceeded")
+POD_COUNT = Rejection("NodePodNumberExceeded", "node(s) pod number exceeded", room=True)
 
 CORDONED = TaintKey(UNSCHEDULABLE_TAINT, "", "NoSchedule")
 

@@ -1,0 +1,193 @@
+"""The guard around plugins and actions that users bring: whatever they do wrong becomes a fault with their name.
+
+Plugins of this package are asked directly. Every function that another plugin registers is wrapped: what it raises is
+its fault by name, file and line; answers are looked at more closely; the figures of the nodes cannot be written to; and
+a watchdog bounds the time of each call. The engine has no clock, so the watchdog comes from whoever calls the engine
+(`kilauea.runtime.watchdog`); without one nothing is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from kilauea.engine.extension import PluginFault
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+
+Kind = Literal["plugin", "action"]
+
+
+class Hang(BaseException):
+    """A call takes too long; raised inside it by a watchdog. No `Exception`, so that plugins do not catch it unawares."""
+
+
+class Watchdog(Protocol):
+    """Bounds the time of calls into plugins and actions that users bring."""
+
+    def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
+        """What the function answers.
+
+        Raises:
+            Hang: inside the function, and never after this method is done, when the call takes too long for its kind.
+        """
+
+
+class Unwatched:
+    """A watchdog that sleeps."""
+
+    def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
+        """What the function answers."""
+        return function(*arguments)
+
+
+UNWATCHED = Unwatched()
+
+
+class Guard:
+    """Stands around one plugin or action."""
+
+    def __init__(self, name: str, module: str, watchdog: Watchdog, kind: Kind = "plugin") -> None:
+        self._name = name
+        self._module = module
+        self._watchdog = watchdog
+        self._kind = kind
+
+    def around(self, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function of a plugin at an extension point, guarded."""
+        call = self._look if point in OVER_NODES else self.call
+        check = ANSWERS.get(point)
+
+        def guarded(*arguments: Any) -> Any:
+            answer = call(point, function, *arguments)
+            complaint = check(answer, arguments) if check is not None else ""
+            if complaint:
+                raise PluginFault(self._name, point, complaint)
+            return answer
+
+        return guarded
+
+    def call(self, point: str, function: Callable[..., Any], *arguments: object) -> Any:
+        """What the function answers; what it raises instead is its fault.
+
+        Raises:
+            PluginFault: the function raised or took too long, or asked another plugin that did.
+        """
+        try:
+            return self._watchdog.call(self._kind, function, *arguments)
+        except (PluginFault, KeyboardInterrupt):
+            raise
+        except Hang as hang:
+            raise PluginFault(self._name, point, f"{hang}{self._place(hang.__traceback__)}") from hang
+        except BaseException as error:  # SystemExit too: a plugin does not end the process
+            raise PluginFault(self._name, point, f"{describe(error)}{self._place(error.__traceback__)}") from error
+
+    def _look(self, point: str, function: Callable[..., Any], shape: Any, nodes: NodeRows, *more: Any) -> Any:
+        """Ask about nodes whose figures cannot be written to meanwhile."""
+        block = nodes.table.block
+        block.flags.writeable = False
+        try:
+            copies = [extra.copy() for extra in more]
+            return self.call(point, function, shape, NodeRows(nodes.table, nodes.rows), *copies)
+        finally:
+            block.flags.writeable = True
+
+    def _place(self, trace: TracebackType | None) -> str:
+        """` (file.py, line 7)`: the last line of the plugin's own file in a traceback."""
+        place = ""
+        while trace is not None:
+            frame = trace.tb_frame
+            if frame.f_globals.get("__name__") == self._module:
+                place = f" ({PurePath(frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+            trace = trace.tb_next
+        return place
+
+
+def describe(error: BaseException) -> str:
+    """Type and text of an exception."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+# --- answers: each check says what is wrong, or nothing; what the engine checks for every plugin is not repeated here
+
+
+def _kind(answer: object) -> str:
+    if isinstance(answer, np.ndarray):
+        return f"an array of {answer.dtype} with shape {answer.shape}"
+    return "None" if answer is None else f"{type(answer).__name__} {answer!r:.60}"
+
+
+def _truth(answer: object, _: Sequence[Any]) -> str:
+    return "" if isinstance(answer, (bool, np.bool_)) else f"expected True or False, got {_kind(answer)}"
+
+
+def _whole(answer: object) -> bool:
+    return isinstance(answer, (int, np.integer)) and not isinstance(answer, bool)
+
+
+def _vote(answer: object, _: Sequence[Any]) -> str:
+    """False would count as ABSTAIN, which is hardly what is meant."""
+    return f"expected PERMIT, ABSTAIN or REJECT, got {answer}" if isinstance(answer, (bool, np.bool_)) else ""
+
+
+def _first_vote(answer: object, _: Sequence[Any]) -> str:
+    return _vote(answer[0], ()) if isinstance(answer, tuple) and answer else ""
+
+
+def _last_vote(answer: object, arguments: Sequence[Any]) -> str:
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        return ""
+    return _vote(answer[1], ()) or _candidates(answer[0], arguments[1:])
+
+
+def _candidates(answer: object, arguments: Sequence[Any]) -> str:
+    """Victims are some of the tasks that were asked about."""
+    if not isinstance(answer, Sequence):
+        return f"expected a list of tasks, got {_kind(answer)}"
+    known = {id(task) for task in arguments[0]}
+    stranger = next((task for task in answer if id(task) not in known), None)
+    return "" if stranger is None else f"{getattr(stranger, 'key', stranger)} is not among the candidates"
+
+
+def _key(answer: object, _: Sequence[Any]) -> str:
+    return "the sort key is not a number" if isinstance(answer, float) and answer != answer else ""
+
+
+def _scores_by_domain(answer: object, _: Sequence[Any]) -> str:
+    good = isinstance(answer, Mapping) and all(
+        _whole(domain) and isinstance(score, (int, float, np.number)) and np.isfinite(score)
+        for domain, score in answer.items()
+    )
+    return "" if good else f"expected finite scores by number of the domain, got {_kind(answer)}"
+
+
+def _gradient(answer: object, _: Sequence[Any]) -> str:
+    good = isinstance(answer, Sequence) and all(
+        isinstance(group, Sequence) and all(_whole(domain) and domain >= 0 for domain in group) for group in answer
+    )
+    return "" if good else f"expected lists of numbers of domains, got {_kind(answer)}"
+
+
+def _job(answer: object, _: Sequence[Any]) -> str:
+    return "" if answer is None or isinstance(answer, Job) else f"expected a job or None, got {_kind(answer)}"
+
+
+OVER_NODES = frozenset("predicate node_score batch_node_score node_map best_node".split())
+"""Points whose functions get a shape and nodes."""
+ANSWERS: dict[str, Callable[[Any, Sequence[Any]], str]] = {
+    **dict.fromkeys("job_order queue_order task_order sub_job_order cluster_order victim_queue_order".split(), _key),
+    **dict.fromkeys("job_ready sub_job_ready preemptive job_starving".split(), _truth),
+    **dict.fromkeys("job_pipelined sub_job_pipelined".split(), _vote),
+    **dict.fromkeys("preemptable reclaimable unified_evictable".split(), _last_vote),
+    "job_enqueueable": _first_vote,
+    "victim_tasks": _candidates,
+    "hyper_node_order": _scores_by_domain,
+    "hyper_node_gradient_for_job": _gradient,
+    "hyper_node_gradient_for_sub_job": _gradient,
+    "target_job": _job,
+}
+"""Checks by extension point; at a point that is not listed the engine itself checks, or any answer will do."""

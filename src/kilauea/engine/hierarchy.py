@@ -1,0 +1,354 @@
+"""The tree of queues of hierarchical dominant resource fairness, with the shares of its nodes, for one session.
+
+The tree is what the annotations of queues say (`Queue.hierarchy`); jobs are its leaves. The share of a node is not that
+of everything below it: children that can still grow are scaled down to the smallest of them before they are added up,
+so that one child does not starve for what its siblings hold of another resource (spec of the queue plugins, 5.2).
+
+Everything is computed for all nodes of a level in one stroke when a key is first asked for. Afterwards only the way
+from a changed job to the root is computed again, and only when somebody asks. What a node is taken to hold is rounded
+to whole units, so that sums do not depend on their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model.jobs import INQUEUE, PHASES
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.tasks import Task
+
+if TYPE_CHECKING:
+    from kilauea.engine.session import Session
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+NOTHING_HELD = [False, 0.0]
+"""Part of a key for nodes without jobs."""
+
+
+class Branch:
+    """A node of the tree, before it has figures."""
+
+    __slots__ = ("alive", "children", "name", "number", "parent", "queues", "weight")
+
+    def __init__(self, name: str = "", weight: float = 1.0, parent: Branch | None = None) -> None:
+        self.name = name
+        self.weight = weight
+        self.parent = parent
+        self.children: dict[str, Branch] = {}
+        self.queues = 0
+        """Queues here and below."""
+        self.alive = False
+        """Whether there are jobs here or below."""
+        self.number = -1
+
+    def child(self, name: str, weight: float) -> Branch:
+        """The child with this name; it gets this weight if it is new."""
+        known = self.children.get(name)
+        if known is None:
+            known = self.children[name] = Branch(name, weight, self)
+        return known
+
+    def way(self) -> list[Branch]:
+        """The nodes from below the root to this one."""
+        out: list[Branch] = []
+        at: Branch = self
+        while at.parent is not None:
+            out.append(at)
+            at = at.parent
+        return out[::-1]
+
+
+def grow(queues: Iterable[Queue]) -> tuple[Branch, dict[str, Branch]]:
+    """The tree, and the node of each queue by its name.
+
+    Where queues give a node different weights, the first queue's counts. A queue without a path, or whose path ends
+    where those of others go on, gets a node of its own there, with weight 1: so no queue stands above another.
+    """
+    root = Branch()
+    ends: dict[str, Branch] = {}
+    for queue in queues:
+        at = root
+        for name, weight in zip(queue.hierarchy, queue.hierarchy_weights, strict=True):
+            at = at.child(name, weight)
+        ends[queue.name] = at
+    for name, end in ends.items():
+        if end is root or end.children:
+            ends[name] = end.child(f"/{name}", 1.0)
+    for end in ends.values():
+        for branch in end.way():
+            branch.queues += 1
+    return root, ends
+
+
+class Figures:
+    """What some nodes or jobs hold, as columns: `held` (R, n), `share` (n,), `saturated` (n,)."""
+
+    __slots__ = ("held", "saturated", "share")
+
+    def __init__(self, held: Floats, share: Floats, saturated: Mask) -> None:
+        self.held = held
+        self.share = share
+        self.saturated = saturated
+
+    @classmethod
+    def empty(cls, resources: int, size: int) -> Figures:
+        """Figures of nodes that hold nothing."""
+        return cls(np.zeros((resources, size)), np.zeros(size), np.zeros(size, dtype=bool))
+
+    def put(self, at: Rows | slice, other: Figures) -> None:
+        """Write figures into rows."""
+        self.held[:, at] = other.held
+        self.share[at] = other.share
+        self.saturated[at] = other.saturated
+
+    def parents(self, rows: slice, starts: Rows, total: Floats) -> Figures:
+        """Figures of the nodes whose children are in these rows, those of each from its start to the next."""
+        held, share, saturated = self.held[:, rows], self.share[rows], self.saturated[rows]
+        some = share > 0
+        open_share = np.where(some & ~saturated, share, 1.0)
+        least = np.minimum.reduceat(open_share, starts)
+        if len(starts) > 1:
+            least = np.repeat(least, np.diff(starts, append=len(share)))
+        factor = np.where(saturated, some, least / np.where(some, share, np.inf))
+        sums = np.add.reduceat(np.rint(held * factor), starts, axis=1)
+        return Figures(sums, shares(sums, total), np.logical_and.reduceat(saturated, starts))
+
+
+def shares(held: Floats, total: Floats) -> Floats:
+    """(n,) dominant shares; resources of which there is nothing have an infinite total."""
+    dominant: Floats = (held / total[:, None]).max(axis=0)
+    return dominant
+
+
+class Hierarchy:
+    """Shares of queues and of the nodes above them."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._touched: dict[str, None] = {}
+        self._built = False
+        self._left = False
+        """A task left since the last settling."""
+        self._version = 0
+
+    # --- what changes
+
+    def came(self, task: Task, _: int) -> None:
+        """A task was given room, or was promised it."""
+        self._touched[task.group] = None
+
+    def left(self, task: Task, _: int) -> None:
+        """A task lost its room."""
+        self._touched[task.group] = None
+        self._left = True
+
+    # --- what is asked
+
+    def key(self, queue: Queue) -> tuple[Any, ...]:
+        """Sort key of a queue: for each node on its way from the root, whether it is saturated, and share / weight.
+
+        Ways have one length in keys: one that ends early goes on as if each node had a single child. The parts are
+        lists that change in place with the shares, and are common to all queues below a node.
+        """
+        self._settle()
+        return self._keys[queue.name]
+
+    def moves(self) -> int:
+        """A number that changes with keys of queues that did not themselves get room."""
+        self._settle()
+        return self._version
+
+    def victims(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates any one of which the claimer could replace, its queue still standing before theirs."""
+        jobs = self._session.state.jobs
+        job = jobs.get(claimer.group)
+        self._settle()
+        if job is None or self._place_of[job.row] < 0:
+            return []
+        known: dict[tuple[str, int], bool] = {}
+        out = []
+        with self._trial(claimer, 1):
+            for task in candidates:
+                of = jobs.get(task.group)
+                if of is None or self._place_of[of.row] < 0:
+                    continue
+                which = (of.key, id(task.spec))
+                if which not in known:
+                    with self._trial(task, -1):
+                        known[which] = self._keys[job.queue] < self._keys[of.queue]
+                if known[which]:
+                    out.append(task)
+        return out
+
+    @contextmanager
+    def _trial(self, task: Task, by: int) -> Iterator[None]:
+        """The figures as they would be with a task more or less."""
+        place = int(self._place_of[self._session.state.jobs[task.group].row])
+        change = by * self._session.axis.vector(task.spec.requests)
+        self._change(place, change)
+        try:
+            yield
+        finally:
+            self._change(place, -change)
+
+    def _change(self, place: int, change: NDArray[Any]) -> None:
+        self._jobs.held[:, place] += change
+        self._in_use += change
+        self._refresh([place])
+
+    # --- building
+
+    def _build(self) -> None:
+        session, table = self._session, self._session.table
+        size = len(table)
+        held, waiting = table.allocated[:, :size], table.pending[:, :size]
+        alive = table.waiting[:size] | (table.phase[:size] == PHASES.index(INQUEUE)) | (held + waiting).any(axis=0)
+        rows = np.flatnonzero(alive & (table.queue[:size] >= 0))
+        total = session.axis.vector(session.total).astype(np.float64)
+        self._offered = total
+        self._total = np.where(total > 0, total, np.inf)
+        self._in_use = held[:, rows].sum(axis=1).astype(np.float64)
+        end_of_job = self._lay_out(table.queue[rows])
+        order = np.argsort(end_of_job, kind="stable")
+        rows = rows[order]
+        self._end_of_job = end_of_job[order]
+        self._place_of = np.full(size, -1, dtype=np.intp)
+        self._place_of[rows] = np.arange(len(rows))
+        self._request = (held[:, rows] + waiting[:, rows]).astype(np.float64)
+        self._jobs = Figures.empty(len(total), len(rows))
+        self._jobs.held[:] = held[:, rows]
+        self._ends, firsts = np.unique(self._end_of_job, return_index=True)
+        self._first[self._ends] = firsts
+        self._last[self._ends] = np.append(firsts[1:], len(rows))
+        self._compute_all()
+
+    def _lay_out(self, queue_rows: NDArray[np.int32]) -> Rows:
+        """Number the nodes that have jobs, level by level; for each queue row given, the number of its node."""
+        queues = sorted(self._session.queues.values(), key=lambda q: (q.creation, q.name))
+        root, ends = grow(queues)
+        jobs = np.bincount(queue_rows, minlength=len(queues))
+        for queue in queues:
+            if jobs[queue.row]:
+                root.alive = True
+                for branch in ends[queue.name].way():
+                    branch.alive = True
+        levels = [[root]]
+        while level := [child for branch in levels[-1] for child in branch.children.values() if child.alive]:
+            levels.append(level)
+        nodes = [branch for level in levels for branch in level]
+        for number, branch in enumerate(nodes):
+            branch.number = number
+        self._number_nodes(nodes, [len(level) for level in levels])
+        self._keys = self._make_keys(ends, depth=len(levels) - 1)
+        end_of_queue = np.zeros(len(queues), dtype=np.intp)
+        for queue in queues:
+            end_of_queue[queue.row] = ends[queue.name].number
+        return end_of_queue[queue_rows]
+
+    def _number_nodes(self, nodes: list[Branch], sizes: list[int]) -> None:
+        """Arrays over nodes: parents, weights, and the rows of the children, which are nodes or, at the ends, jobs."""
+        bounds = np.cumsum([0, *sizes])
+        self._levels = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+        self._parent = [branch.parent.number if branch.parent is not None else -1 for branch in nodes]
+        self._weight = [branch.weight for branch in nodes]
+        self._shared = [branch.queues > 1 for branch in nodes]
+        self._inner = np.array([bool(branch.children) for branch in nodes])
+        self._first, self._last = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes), dtype=np.intp)
+        counts = [sum(child.alive for child in branch.children.values()) for branch in nodes]
+        ends = 1 + np.cumsum(counts)
+        self._first[:], self._last[:] = ends - counts, ends
+        self._nodes = Figures.empty(len(self._offered), len(nodes))
+        self._parts: list[list[Any]] = [[False, 0.0] for _ in nodes]
+        self._below: list[list[Any]] = [[False, 0.0] for _ in nodes]
+        """Parts of keys that stand for the single children below an end."""
+
+    def _make_keys(self, ends: dict[str, Branch], depth: int) -> dict[str, tuple[Any, ...]]:
+        out = {}
+        for name, end in ends.items():
+            way = [branch.number for branch in end.way()]
+            parts = [self._parts[n] if n >= 0 else NOTHING_HELD for n in way]
+            below = self._below[way[-1]] if way[-1] >= 0 else NOTHING_HELD
+            out[name] = (*parts, *[below] * (depth - len(parts)))
+        return out
+
+    # --- computing
+
+    def _settle(self) -> None:
+        """Take in what changed since the last time."""
+        if not self._built:
+            self._built = True
+            self._build()
+        if self._touched:
+            jobs, axis = self._session.state.jobs, self._session.axis
+            changed = []
+            for key in self._touched:
+                place = int(self._place_of[jobs[key].row])
+                held = axis.vector(jobs[key].allocated)
+                change = held - self._jobs.held[:, place]
+                if place >= 0 and change.any():
+                    self._jobs.held[:, place] = held
+                    self._in_use += change
+                    changed.append(place)
+            self._touched.clear()
+            if changed:
+                self._refresh(changed)
+            self._left = False
+
+    def _refresh(self, places: list[int]) -> None:
+        """Compute the ways from changed jobs to the root; everything, if a resource ran out or is there again."""
+        if not np.array_equal(self._demanding, self._in_use < self._offered):
+            self._compute_all()
+            return
+        self._compute_jobs(np.array(places))
+        nodes = {int(self._end_of_job[place]) for place in places}
+        while nodes:
+            for node in sorted(nodes):
+                below = self._nodes if self._inner[node] else self._jobs
+                rows = slice(int(self._first[node]), int(self._last[node]))
+                self._nodes.put(slice(node, node + 1), below.parents(rows, FROM_FIRST, self._total))
+                self._publish(node)
+            nodes = {parent for node in nodes if (parent := self._parent[node]) > 0}
+
+    def _compute_jobs(self, at: Rows | slice) -> None:
+        jobs = self._jobs
+        held, request = jobs.held[:, at], self._request[:, at]
+        enough = (held >= request) | ~self._demanding[:, None]
+        jobs.share[at] = shares(held, self._total)
+        jobs.saturated[at] = ((held > 0) & (request > 0) & enough).any(axis=0)
+
+    def _compute_all(self) -> None:
+        self._demanding = self._in_use < self._offered
+        if not len(self._end_of_job):
+            return
+        self._compute_jobs(slice(None))
+        everything = slice(0, len(self._end_of_job))
+        self._nodes.put(self._ends, self._jobs.parents(everything, self._first[self._ends], self._total))
+        for low, high in reversed(self._levels[1:-1]):
+            inner = low + np.flatnonzero(self._inner[low:high])
+            if len(inner):
+                rows = slice(int(self._first[inner[0]]), int(self._last[inner[-1]]))
+                self._nodes.put(inner, self._nodes.parents(rows, self._first[inner] - rows.start, self._total))
+        for node in range(1, len(self._parts)):
+            self._publish(node)
+
+    def _publish(self, node: int) -> None:
+        """Bring the parts of keys up to date."""
+        saturated, share = bool(self._nodes.saturated[node]), float(self._nodes.share[node])
+        part, below = self._parts[node], self._below[node]
+        if part[0] != saturated or below[1] != share:
+            part[0] = below[0] = saturated
+            part[1], below[1] = share / self._weight[node], share
+            if self._shared[node] or self._left:
+                self._version += 1
+
+
+FROM_FIRST = np.zeros(1, dtype=np.intp)
+"""Start of the only node of a `Figures.parents`."""

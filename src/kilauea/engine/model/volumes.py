@@ -1,0 +1,280 @@
+"""Volumes, the claims on them, and what a cluster says about both: storage classes, drivers, attachments.
+
+`Storage` remembers these objects by key, as part of the cluster state. It says what is; which volume a claim gets is
+decided by the predicates, session by session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kilauea.api import storage, wellknown
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object
+from kilauea.api.quantity import Scalar, parse_size
+from kilauea.api.selectors import NodeTerm, Requirement, Selector, matches, node_terms_of, selector_of
+
+FILESYSTEM = "Filesystem"
+WAIT_FOR_CONSUMER = "WaitForFirstConsumer"
+ONE_POD = "ReadWriteOncePod"
+"""Access mode of a claim that one pod at a time may use."""
+AVAILABLE, BOUND, LOST = "Available", "Bound", "Lost"
+
+
+class ClaimRef(NamedTuple):
+    """The claim that a volume is bound to or kept for; without a uid any claim of that name."""
+
+    key: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A PersistentVolume."""
+
+    name: str
+    size: int
+    """Bytes."""
+    modes: frozenset[str]
+    class_name: str
+    mode: str
+    """Filesystem or Block."""
+    terms: tuple[NodeTerm, ...] | None
+    """The nodes that reach it; None for all."""
+    labels: dict[str, str]
+    claim: ClaimRef | None
+    phase: str
+    deleting: bool
+    driver: str
+    """CSI driver; empty for other sorts of volumes."""
+    handle: str
+
+    @property
+    def free(self) -> bool:
+        """Whether any claim may have it."""
+        return self.claim is None and self.phase == AVAILABLE and not self.deleting
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an unbound claim asks of a volume."""
+
+    size: int
+    modes: tuple[str, ...]
+    mode: str
+    selector: Selector | None
+    """None for any."""
+
+    def holds(self, volume: Volume) -> bool:
+        """Whether a volume can hold what is to be stored, whoever it is meant for."""
+        return volume.size >= self.size and volume.mode == self.mode and not volume.deleting
+
+    def accepts(self, volume: Volume) -> bool:
+        """Whether a volume of the right class that is free will do."""
+        fits = self.holds(volume) and volume.modes.issuperset(self.modes)
+        return fits and (self.selector is None or matches(self.selector, volume.labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim."""
+
+    key: str
+    name: str
+    uid: str
+    class_name: str
+    wish: Wish
+    volume: str
+    """Name of the volume that it has, or that its owner wants it to have."""
+    bound: bool
+    lost: bool
+    deleting: bool
+    selected_node: str
+    """The node that a volume is being made for."""
+    controller: str
+    """UID of the object that it belongs to."""
+
+    def refers(self, ref: ClaimRef | None) -> bool:
+        """Whether the claim of a volume is this one."""
+        return ref is not None and ref.key == self.key and (not ref.uid or ref.uid == self.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """How volumes are made, and when claims are bound."""
+
+    name: str
+    provisioner: str
+    delayed: bool
+    """Claims are bound only once a pod uses them."""
+    topologies: tuple[NodeTerm, ...] | None
+    """The nodes that new volumes can be made for; None for all."""
+
+    @property
+    def provisions(self) -> bool:
+        """Whether volumes are made on demand."""
+        return self.provisioner not in ("", wellknown.NO_PROVISIONER)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Room for new volumes of a class on some nodes."""
+
+    class_name: str
+    largest: int
+    """Bytes of the largest volume that can be made."""
+    nodes: Selector | None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A volume that is attached to a node."""
+
+    volume: str
+    node: str
+    driver: str
+
+
+# --- from objects
+
+
+def _size(q: Scalar | None) -> int:
+    return 0 if q is None else parse_size(q)
+
+
+def volume_of(obj: storage.PersistentVolume) -> Volume:
+    """Read a volume; one that says nothing about its phase is available, as in a file written by hand.
+
+    Raises:
+        QuantityError: its size cannot be read.
+    """
+    spec, ref = obj.spec, obj.spec.claim_ref
+    affinity = spec.node_affinity
+    return Volume(
+        name=obj.name,
+        size=_size((spec.capacity or {}).get("storage")),
+        modes=frozenset(spec.access_modes or ()),
+        class_name=obj.annotations.get(wellknown.BETA_STORAGE_CLASS, spec.storage_class_name or ""),
+        mode=spec.volume_mode or FILESYSTEM,
+        terms=node_terms_of(affinity.required) if affinity and affinity.required else None,
+        labels=obj.labels,
+        claim=ClaimRef(f"{ref.namespace or 'default'}/{ref.name}", ref.uid or "") if ref else None,
+        phase=(obj.status and obj.status.phase) or AVAILABLE,
+        deleting=bool(obj.metadata.deletion_timestamp),
+        driver=spec.csi.driver if spec.csi else "",
+        handle=spec.csi.volume_handle if spec.csi else "",
+    )
+
+
+def claim_of(obj: storage.PersistentVolumeClaim) -> Claim:
+    """Read a claim.
+
+    It is bound once it names a volume and binding was completed, by annotation or by phase.
+
+    Raises:
+        QuantityError: its size cannot be read.
+    """
+    spec, annotations = obj.spec, obj.annotations
+    asked = (spec.resources.requests if spec.resources else None) or {}
+    phase = (obj.status and obj.status.phase) or ""
+    owners = [o.uid for o in obj.metadata.owner_references or () if o.controller]
+    return Claim(
+        key=obj.key,
+        name=obj.name,
+        uid=obj.metadata.uid or "",
+        class_name=annotations.get(wellknown.BETA_STORAGE_CLASS, spec.storage_class_name or ""),
+        wish=Wish(
+            size=_size(asked.get("storage")),
+            modes=tuple(sorted(spec.access_modes or ())),
+            mode=spec.volume_mode or FILESYSTEM,
+            selector=selector_of(spec.selector),
+        ),
+        volume=spec.volume_name or "",
+        bound=bool(spec.volume_name) and (wellknown.BIND_COMPLETED in annotations or phase == BOUND),
+        lost=phase == LOST,
+        deleting=bool(obj.metadata.deletion_timestamp),
+        selected_node=annotations.get(wellknown.SELECTED_NODE, ""),
+        controller=owners[0] if owners else "",
+    )
+
+
+def class_of(obj: storage.StorageClass) -> StorageClass:
+    """Read a storage class."""
+    terms = tuple(
+        NodeTerm(
+            tuple(
+                Requirement(r.key, "In", tuple(sorted(set(r.values or ())))) for r in term.match_label_expressions or ()
+            ),
+            (),
+        )
+        for term in obj.allowed_topologies or ()
+    )
+    delayed = obj.volume_binding_mode == WAIT_FOR_CONSUMER
+    return StorageClass(obj.name, obj.provisioner, delayed, terms or None)
+
+
+def limits_of(obj: storage.CSINode) -> dict[str, int]:
+    """How many volumes of each driver a node takes, of those that have a limit."""
+    drivers = obj.spec.drivers or ()
+    return {d.name: d.allocatable.count for d in drivers if d.allocatable and d.allocatable.count is not None}
+
+
+def capacity_of(obj: storage.CSIStorageCapacity) -> Capacity:
+    """Read how much room there is; no capacity means none."""
+    largest = obj.capacity if obj.maximum_volume_size is None else obj.maximum_volume_size
+    return Capacity(
+        obj.storage_class_name, -1 if largest is None else parse_size(largest), selector_of(obj.node_topology)
+    )
+
+
+def attachment_of(obj: storage.VolumeAttachment) -> Attachment:
+    """Read an attachment."""
+    return Attachment(obj.spec.source.persistent_volume_name or "", obj.spec.node_name, obj.spec.attacher)
+
+
+class Storage:
+    """The objects seen last, by key."""
+
+    def __init__(self) -> None:
+        self.volumes: dict[str, Volume] = {}
+        self.claims: dict[str, Claim] = {}
+        self.classes: dict[str, StorageClass] = {}
+        self.limits: dict[str, dict[str, int]] = {}
+        """By node, by driver: how many volumes it takes."""
+        self.tracking: dict[str, bool] = {}
+        """By driver: whether it tells how much room is left."""
+        self.capacities: dict[str, Capacity] = {}
+        self.attachments: dict[str, Attachment] = {}
+        self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
+            "PersistentVolume": (self.volumes, volume_of),
+            "PersistentVolumeClaim": (self.claims, claim_of),
+            "StorageClass": (self.classes, class_of),
+            "CSINode": (self.limits, limits_of),
+            "CSIDriver": (self.tracking, lambda obj: bool(obj.spec.storage_capacity)),
+            "CSIStorageCapacity": (self.capacities, capacity_of),
+            "VolumeAttachment": (self.attachments, attachment_of),
+        }
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds that are remembered here."""
+        return list(self._kinds)
+
+    def keys(self, kind: str) -> list[str]:
+        """Keys of the objects of a kind; none for kinds that are not remembered here."""
+        return list(self._kinds[kind][0]) if kind in self._kinds else []
+
+    def put(self, obj: Object) -> None:
+        """Remember an object.
+
+        Raises:
+            QuantityError: a size cannot be read.
+        """
+        table, read = self._kinds[obj.kind]
+        table[object_label(obj)] = read(obj)
+
+    def drop(self, kind: str, key: str) -> None:
+        """Forget an object."""
+        self._kinds[kind][0].pop(key, None)

@@ -1,0 +1,106 @@
+"""Evictions respect PodDisruptionBudgets.
+
+What:
+    Of pods that may be evicted those stay that every budget matching them still allows to lose. A budget is spent pod
+    by pod, in the order in which the pods are given. Pods without labels stay out of it: nobody may evict them.
+
+Why:
+    A budget says how many replicas a service can do without. The API server knows it; a scheduler that evicts has to.
+
+Arguments:
+    pdb.unlabelled-pods (true or false, false): whether pods without labels may be evicted. No budget can match them.
+
+    Flags: `enablePreemptable`, `enableReclaimable`, `enabledVictim`.
+
+Example:
+    tiers:
+    - plugins:
+      - name: pdb
+
+Difference from the original:
+    Evictions of the running cycle count: a budget that allows one pod lets one go in a cycle, where the original asks
+    the same unspent budget for every claimer. Together with the action shuffle the plugin names victims only if
+    `enabledVictim: true` says so, because shuffle would evict as many pods as all budgets allow. The argument is new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kilauea.api.selectors import matches
+from kilauea.engine.conf import argument
+from kilauea.engine.extension import PERMIT
+from kilauea.engine.model import status
+from kilauea.engine.model.limits import Budget
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+
+@dataclass(frozen=True)
+class PdbArguments:
+    """Arguments of pdb."""
+
+    unlabelled: bool = argument("pdb.unlabelled-pods", False, "Whether pods without labels may be evicted.")
+
+
+class Pdb(Plugin):
+    """See the module."""
+
+    name = "pdb"
+    Arguments = PdbArguments
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        self._budgets: dict[str, list[Budget]] = {}
+        for _, budget in sorted(session.state.budgets.items()):
+            if budget.selector:
+                self._budgets.setdefault(budget.namespace, []).append(budget)
+        self._matching: dict[int, list[Budget]] = {}
+        self._evicted: dict[str, Task] = {}
+        """Tasks that were evicted in this session, by key."""
+        if self._budgets:
+            session.add_event_handler(self.name, self._back, self._gone)
+        session.add_preemptable(self.name, self._vote)
+        session.add_reclaimable(self.name, self._vote)
+        if self.conf.flags.get("victim", "shuffle" not in session.conf.actions):
+            session.add_victim_tasks(self.name, self._allowed)
+
+    def _gone(self, task: Task, _: int) -> None:
+        if task.status == status.RELEASING:
+            self._evicted[task.key] = task
+
+    def _back(self, task: Task, _: int) -> None:
+        self._evicted.pop(task.key, None)
+
+    def _vote(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        return self._allowed(candidates), PERMIT
+
+    def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
+        """The candidates that may go, one after the other, in the order given."""
+        spent = Counter(b.key for task in self._evicted.values() for b in self._budgets_of(task))
+        return [task for task in candidates if self._may_go(task, spent)]
+
+    def _may_go(self, task: Task, spent: Counter[str]) -> bool:
+        """Whether all budgets let the task go. Each is charged, even if another one objects."""
+        if not self._session.state.classes.get(task.label_class).labels:
+            return bool(self.arguments.unlabelled)
+        may = True
+        for budget in self._budgets_of(task):
+            spent[budget.key] += 1
+            may = may and spent[budget.key] <= budget.allowed
+        return may
+
+    def _budgets_of(self, task: Task) -> Iterator[Budget]:
+        """Budgets that the task's eviction is charged to."""
+        of_namespace = self._budgets.get(task.namespace)
+        if not of_namespace:
+            return iter(())
+        known = self._matching.get(task.label_class)
+        if known is None:
+            labels = self._session.state.classes.get(task.label_class).labels
+            known = [budget for budget in of_namespace if matches(budget.selector, labels)]
+            self._matching[task.label_class] = known
+        return (budget for budget in known if task.name not in budget.disrupted)

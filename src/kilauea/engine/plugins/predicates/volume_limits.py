@@ -1,0 +1,118 @@
+"""How many volumes of a CSI driver a node takes.
+
+A volume counts once on a node, however many pods there use it, and also when it is attached without a pod. A claim that
+is not bound yet counts for the driver of its storage class.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Rejection
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import ClaimUse, Task
+from kilauea.engine.session import Session
+
+FULL = Rejection("NodeVolumeLimits", "node(s) exceed max volume count")
+
+NO_LIMIT = np.iinfo(np.int64).max // 2
+
+Handle = tuple[str, str]
+"""A driver, and what it calls the volume."""
+
+
+class VolumeLimitsFilter:
+    """Counts the volumes of each driver on each node, for drivers that have a limit anywhere."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._storage = session.state.storage
+        self._size = len(session.nodes)
+        self._limits: dict[str, NDArray[np.int64]] = {}
+        """By driver: (N,) how many volumes a node takes."""
+        for name, limits in self._storage.limits.items():
+            row = session.nodes.row_of.get(name, -1)
+            for driver, count in limits.items() if row >= 0 else ():
+                self._limits.setdefault(driver, np.full(self._size, NO_LIMIT))[row] = count
+        self._count = {driver: np.zeros(self._size, dtype=np.int64) for driver in self._limits}
+        """By driver: (N,) how many volumes a node has."""
+        self._uses: dict[Handle, Counter[int]] = {}
+        """By volume: how many pods and attachments use it, by row."""
+        self._handles: dict[tuple[ClaimUse, ...], tuple[Handle, ...]] = {}
+
+    def register(self, plugin: str) -> None:
+        """Take part in the session, if any node has a limit."""
+        if not self._limits:
+            return
+        for attachment in self._storage.attachments.values():
+            volume = self._storage.volumes.get(attachment.volume)
+            row = self._session.nodes.row_of.get(attachment.node, -1)
+            if volume is not None and volume.handle and attachment.driver in self._limits and row >= 0:
+                self._change((attachment.driver, volume.handle), row, 1)
+        placements = self._session.state.placements
+        for task in self._session.state.with_claims.values():
+            row = int(placements.node[task.row])
+            if row >= 0:
+                self._placed(task, row)
+        applies = lambda shape: bool(self._of(shape.spec.claims))  # noqa: E731 - short, and used once
+        self._session.add_predicate(plugin, self._room, [FULL], applies=applies)
+        self._session.add_event_handler(plugin, self._placed, self._gone)
+
+    def _of(self, uses: tuple[ClaimUse, ...]) -> tuple[Handle, ...]:
+        """The volumes of a pod that count, each once."""
+        if not uses:
+            return ()
+        known = self._handles.get(uses)
+        if known is None:
+            found = (self._handle(use) for use in uses)
+            known = self._handles[uses] = tuple(dict.fromkeys(h for h in found if h and h[0] in self._limits))
+        return known
+
+    def _handle(self, use: ClaimUse) -> Handle | None:
+        """The volume behind a claim; one that is not made yet is called by the claim."""
+        claim = self._storage.claims.get(use.key)
+        if claim is None:
+            return None
+        volume = self._storage.volumes.get(claim.volume)
+        if volume is not None:
+            return (volume.driver, volume.handle) if volume.handle else None
+        of = self._storage.classes.get(claim.class_name)
+        return (of.provisioner, f"claim {use.key}") if of else None
+
+    def _placed(self, task: Task, row: int) -> None:
+        for handle in self._of(task.spec.claims):
+            self._change(handle, row, 1)
+
+    def _gone(self, task: Task, row: int) -> None:
+        for handle in self._of(task.spec.claims):
+            self._change(handle, row, -1)
+
+    def _change(self, handle: Handle, row: int, by: int) -> None:
+        rows = self._uses.setdefault(handle, Counter())
+        before = rows[row]
+        rows[row] = before + by
+        self._count[handle[0]][row] += (rows[row] > 0) - (before > 0)
+        if not rows[row]:
+            del rows[row]
+
+    def _room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        out = np.ones(len(nodes), dtype=bool)
+        handles = self._of(shape.spec.claims)
+        for driver in dict.fromkeys(driver for driver, _ in handles):
+            new = self._new([handle for handle in handles if handle[0] == driver])
+            full = self._count[driver] + new > self._limits[driver]
+            out &= nodes.take(~full | (new == 0))
+        return out
+
+    def _new(self, handles: Iterable[Handle]) -> NDArray[np.int64]:
+        """(N,) how many of these volumes a node does not have yet."""
+        new = np.zeros(self._size, dtype=np.int64)
+        for handle in handles:
+            new += 1
+            new[list(self._uses.get(handle, ()))] -= 1
+        return new

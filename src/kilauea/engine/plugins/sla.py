@@ -1,0 +1,83 @@
+"""Jobs do not wait longer than they should: the one whose time is up first goes first.
+
+What:
+    A job may say how long it may wait, or the plugin says it for all. Of two jobs the one whose time is up first goes
+    first, and before jobs without such a limit. A job whose time is up is admitted, and may hold on to room that is
+    being freed, unless another plugin of the same tier objects.
+
+Why:
+    Where large jobs wait for much room and small ones keep filling it, the large one would wait for ever.
+
+Arguments:
+    sla-waiting-time (text, none): how long a job may wait that does not say so itself: a duration such as `1h2m3s`,
+    above zero.
+
+    Pod groups say it by the annotation `volcano.sh/sla-waiting-time` or `sla-waiting-time`. What cannot be read or is
+    not above zero is passed over.
+
+Example:
+    tiers:
+    - plugins:
+      - name: sla
+        arguments:
+          sla-waiting-time: 1h
+    - plugins:
+      - name: overcommit
+      - name: proportion
+
+    A rejection wins over a permit in the same tier, so sla stands in a tier before the plugins that it is to overrule.
+
+Difference from the original:
+    Durations are counted in whole microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kilauea.engine.conf import Finding, argument
+from kilauea.engine.extension import ABSTAIN, PERMIT, Refusal
+from kilauea.engine.model.jobs import Job, positive_duration
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+WAITING_TIME = "sla-waiting-time"
+
+
+@dataclass(frozen=True)
+class SlaArguments:
+    """Arguments of sla."""
+
+    waiting_time: str = argument(WAITING_TIME, "", "How long a job may wait that does not say so itself.")
+
+
+class Sla(Plugin):
+    """See the module."""
+
+    name = "sla"
+    Arguments = SlaArguments
+
+    def on_session_open(self, session: Session) -> None:
+        text = self.arguments.waiting_time
+        self._now = session.now
+        self._limit = positive_duration(text)
+        if text and self._limit is None:
+            message = f"{WAITING_TIME} takes a duration above zero such as 1h30m, not {text!r}; jobs may wait for ever"
+            session.findings.append(Finding("plugin sla", message))
+        session.add_job_order(self.name, self._deadline)
+        session.add_job_enqueueable(self.name, self._enqueueable)
+        session.add_job_pipelined(self.name, self._vote)
+
+    def _deadline(self, job: Job) -> float:
+        wait = self._wait(job)
+        return math.inf if wait is None else job.creation + wait
+
+    def _wait(self, job: Job) -> int | None:
+        return self._limit if job.waiting_time is None else job.waiting_time
+
+    def _vote(self, job: Job) -> int:
+        return PERMIT if self._now >= self._deadline(job) else ABSTAIN
+
+    def _enqueueable(self, job: Job) -> tuple[int, Refusal | None]:
+        return self._vote(job), None

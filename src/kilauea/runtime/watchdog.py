@@ -1,0 +1,161 @@
+"""Clocks for the engine: what stops a plugin or an action of the user that does not come back.
+
+A `Hang` is raised inside the call, so that the cycle can be done again without the plugin. It is raised only where the
+user's own code is at work, never in the middle of the engine: frames of this package between the call and the place
+where it stands postpone it. It comes again and again until the call ends, for code that catches everything.
+
+In the main thread a signal delivers it, which also wakes code that waits for the network or a lock. Elsewhere, and
+where there are no interval timers, a thread delivers it; that reaches Python code only, so a call that waits in the
+operating system is stopped when it comes back. In neither case can a single call into compiled code be stopped before
+it returns; only a process of its own could do that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from kilauea.engine.guard import Hang, Kind, Watchdog
+
+PLUGIN_SECONDS = 5.0
+"""How long one call into a plugin may take."""
+ACTION_SECONDS = 60.0
+"""How long an action may take; an action places thousands of pods, a call into a plugin answers one question."""
+AGAIN = 0.01
+"""Seconds between attempts to stop a call."""
+
+_PACKAGE = "kilauea"
+
+
+@contextmanager
+def watchdog(plugin_seconds: float = PLUGIN_SECONDS, action_seconds: float = ACTION_SECONDS) -> Iterator[Watchdog]:
+    """A watchdog for calls in this thread, as long as the context lasts."""
+    limits: dict[Kind, float] = {"plugin": plugin_seconds, "action": action_seconds}
+    by_signal = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    dog = _SignalWatchdog(limits) if by_signal else _ThreadWatchdog(limits)
+    dog.start()
+    try:
+        yield dog
+    finally:
+        dog.stop()
+
+
+def _invoke(function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
+    """The lowest frame in which a call may be stopped."""
+    return function(*arguments)
+
+
+def _in_own_code(frame: FrameType | None) -> bool:
+    """Whether nothing of this package is at work between a frame and the `_invoke` below it."""
+    while frame is not None:
+        if frame.f_code is _invoke.__code__:
+            return True
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+            return False
+        frame = frame.f_back
+    return False
+
+
+def _hang(seconds: float) -> Hang:
+    return Hang(f"no answer after {seconds:g} s")
+
+
+class _SignalWatchdog:
+    """An interval timer rings at the deadline of the innermost call, and then every few milliseconds."""
+
+    def __init__(self, limits: dict[Kind, float]) -> None:
+        self._limits = limits
+        self._deadlines: list[tuple[float, float]] = []
+        """Of the calls that are going on, the innermost last: when they have to end, and their limit."""
+
+    def start(self) -> None:
+        """Take over the alarm signal."""
+        self._previous = signal.signal(signal.SIGALRM, self._ring)
+
+    def stop(self) -> None:
+        """Give the alarm signal back."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._previous)
+
+    def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
+        """What the function answers."""
+        limit = self._limits[kind]
+        self._deadlines.append((time.monotonic() + limit, limit))
+        signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
+        try:
+            return _invoke(function, arguments)
+        finally:
+            # Nothing is raised from here on: this frame is of this package, see `_ring`.
+            self._deadlines.pop()
+            left = max(self._deadlines[-1][0] - time.monotonic(), AGAIN) if self._deadlines else 0
+            signal.setitimer(signal.ITIMER_REAL, left, AGAIN)
+
+    def _ring(self, _: int, frame: FrameType | None) -> None:
+        if self._deadlines and time.monotonic() >= self._deadlines[-1][0] and _in_own_code(frame):
+            raise _hang(self._deadlines[-1][1])
+
+
+class _ThreadWatchdog:
+    """A thread looks at the time, and has the interpreter raise in the watched thread."""
+
+    def __init__(self, limits: dict[Kind, float]) -> None:
+        self._limits = limits
+        self._deadlines: list[tuple[float, float]] = []
+        self._watched = threading.get_ident()
+        self._ended = threading.Event()
+        self._raising = False
+        self._thread = threading.Thread(target=self._watch, name="kilauea-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
+        """What the function answers."""
+        limit = self._limits[kind]
+        depth = len(self._deadlines)
+        self._deadlines.append((time.monotonic() + limit, limit))
+        try:
+            return _invoke(function, arguments)
+        except Hang:
+            raise _hang(limit) from None
+        finally:
+            self._quieten(depth)
+
+    def _quieten(self, depth: int) -> None:
+        """End a call: whatever the thread had in hand is let go of, or arrives here and is dropped."""
+        while True:
+            try:
+                del self._deadlines[depth:]
+                while self._raising:
+                    time.sleep(0)
+                _raise_in(self._watched, None)
+                return
+            except Hang:
+                continue
+
+    def _watch(self) -> None:
+        while not self._ended.wait(AGAIN):
+            self._raising = True
+            deadline = self._deadlines[-1][0] if self._deadlines else float("inf")
+            if time.monotonic() >= deadline and _in_own_code(sys._current_frames().get(self._watched)):
+                _raise_in(self._watched, Hang)
+            self._raising = False
+
+
+def _raise_in(thread: int, what: type[BaseException] | None) -> None:
+    """Have the interpreter raise in a thread at its next step; None takes back what was not raised yet."""
+    given = None if what is None else ctypes.py_object(what)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)

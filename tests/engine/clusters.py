@@ -1,0 +1,417 @@
+"""Random clusters for the properties of the engine, as lists of objects in the form of `builders`.
+
+Two kinds: `clusters` have queues, gangs and running pods of all sorts; `puzzles` have one group whose pods ask for
+everything that a node can be chosen by, for the comparison with `reference`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from builders import (
+    GPU,
+    HOSTNAME,
+    Data,
+    away,
+    build,
+    group,
+    labels_of,
+    namespace,
+    near,
+    need,
+    node,
+    pod,
+    priority_class,
+    queue,
+    rather,
+    service,
+    spread,
+)
+from kilauea.api.meta import Object
+
+ZONE = "topology.kubernetes.io/zone"
+DRAWN = st.integers
+APPS = ("web", "db")
+
+
+def one_of(*values: Any) -> st.SearchStrategy[Any]:
+    """Any of the values, of which the first is the simplest."""
+    return st.sampled_from(values)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), strategy)
+
+
+# --- nodes
+
+
+TAINTS = ("a=1:NoSchedule", "a=2:NoExecute", "b=1:PreferNoSchedule", "c=1:PreferNoSchedule")
+
+
+@st.composite
+def nodes(draw: st.DrawFn, least: int = 1, most: int = 5) -> list[Object]:
+    """Nodes `n1`, `n2`, ..., in an order of names that is not that of the alphabet."""
+    out = []
+    for name in ("n1", "n2", "n10", "n3", "n20", "n4")[: draw(DRAWN(least, most))]:
+        labels = {
+            ZONE: draw(one_of("x", "y", "z", None)),
+            "disk": draw(one_of("ssd", "hdd", None)),
+            "cores": draw(one_of("4", "16", "many", None)),
+        }
+        out.append(
+            node(
+                name,
+                draw(one_of(4, 2, 8, 1)),
+                draw(one_of("8Gi", "4Gi", "32Gi")),
+                draw(one_of(110, 5, 2)),
+                draw(one_of(0, 0, 1, 4)),
+                labels={key: value for key, value in labels.items() if value},
+                taints=draw(st.lists(one_of(*TAINTS), max_size=2, unique=True))
+                if draw(one_of(False, False, True))
+                else (),
+                unschedulable=draw(one_of(False, False, False, False, True)),
+            )
+        )
+    return out
+
+
+def names_of(objects: list[Object]) -> list[str]:
+    return [o.name for o in objects if o.kind == "Node"]
+
+
+# --- parts of a pod's spec
+
+
+LABELS = st.fixed_dictionaries({}, optional={"app": one_of(*APPS), "rev": one_of("1", "2")})
+EXPRESSIONS = one_of(
+    need("app", "In", "web"),
+    need("app", "NotIn", "web"),
+    need("rev", "Exists"),
+    need("app", "DoesNotExist"),
+    need("app", "In", "web", "db"),
+)
+SELECTORS = st.one_of(
+    one_of(labels_of({"app": "web"}), labels_of({"app": "db"}), {}, None),
+    st.lists(EXPRESSIONS, min_size=1, max_size=2).map(lambda found: {"matchExpressions": found}),
+)
+SOME_SELECTORS = SELECTORS.filter(lambda selector: selector != {})
+"""Soft constraints with an empty selector are left out: the engine counts all pods where Kubernetes counts none."""
+KEYS = one_of(HOSTNAME, ZONE, "rack")
+OF_NAMESPACES = st.fixed_dictionaries(
+    {},
+    optional={
+        "namespaces": one_of(["other"], ["ns", "other"]),
+        "namespaceSelector": one_of({}, labels_of({"team": "red"})),
+        "matchLabelKeys": one_of(["rev"], ["none"]),
+    },
+)
+NODE_NEEDS = one_of(
+    need("disk", "In", "ssd"),
+    need("disk", "NotIn", "ssd"),
+    need("disk", "Exists"),
+    need(ZONE, "DoesNotExist"),
+    need("cores", "Gt", "8"),
+    need("cores", "Lt", "8"),
+    need(ZONE, "In", "x", "y"),
+)
+NODE_FIELDS = one_of(need("metadata.name", "In", "n1"), need("metadata.name", "NotIn", "n1"))
+TOLERATIONS = one_of(
+    {"operator": "Exists"},
+    {"key": "a", "operator": "Exists"},
+    {"key": "a", "value": "1"},
+    {"key": "b", "operator": "Exists", "effect": "PreferNoSchedule"},
+    {"key": "b", "operator": "Exists", "effect": "NoSchedule"},
+    {"value": "2"},
+)
+PORTS = st.fixed_dictionaries(
+    {"hostPort": one_of(80, 81)},
+    optional={"hostIP": one_of("10.0.0.1", "10.0.0.2", "0.0.0.0"), "protocol": one_of("UDP", "TCP")},
+)
+
+
+@st.composite
+def node_wishes(draw: st.DrawFn) -> Data:
+    """Node affinity, required or preferred or both."""
+    terms = st.fixed_dictionaries(
+        {},
+        optional={
+            "matchExpressions": st.lists(NODE_NEEDS, max_size=2),
+            "matchFields": st.lists(NODE_FIELDS, max_size=1),
+        },
+    )
+    out: Data = {}
+    if draw(st.booleans()):
+        required = {"nodeSelectorTerms": draw(st.lists(terms, min_size=1, max_size=2))}
+        out["requiredDuringSchedulingIgnoredDuringExecution"] = required
+    if draw(st.booleans()):
+        weighted = st.tuples(DRAWN(1, 100), terms).map(lambda pair: {"weight": pair[0], "preference": pair[1]})
+        out["preferredDuringSchedulingIgnoredDuringExecution"] = draw(st.lists(weighted, min_size=1, max_size=3))
+    return {"nodeAffinity": out}
+
+
+@st.composite
+def neighbour_wishes(draw: st.DrawFn) -> Data:
+    """Pod affinity and anti-affinity, required or preferred."""
+    out: Data = {}
+    for make in draw(st.lists(one_of(away, rather, near), min_size=1, max_size=2, unique=True)):
+        if make is rather:
+            found = rather(draw(DRAWN(1, 9)), draw(SELECTORS) or {}, draw(KEYS), away=draw(st.booleans()))
+        else:
+            found = make(draw(SELECTORS), draw(KEYS), **draw(OF_NAMESPACES))
+        for kind, terms in found.items():
+            for strength, listed in terms.items():
+                out.setdefault(kind, {}).setdefault(strength, []).extend(listed)
+    return out
+
+
+@st.composite
+def spreads(draw: st.DrawFn) -> list[Data]:
+    """One or two topology spread constraints."""
+    out = []
+    for _ in range(draw(DRAWN(1, 2))):
+        soft = draw(st.booleans())
+        more = draw(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "nodeAffinityPolicy": one_of("Honor", "Ignore"),
+                    "nodeTaintsPolicy": one_of("Honor", "Ignore"),
+                    "matchLabelKeys": one_of(["rev"]),
+                }
+                | ({} if soft else {"minDomains": DRAWN(1, 3)}),
+            )
+        )
+        selector = draw(SOME_SELECTORS if soft else SELECTORS)
+        out += spread(draw(KEYS), selector, draw(DRAWN(1, 3)), soft=soft, **more)
+    return out
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> Data:
+    """Keywords for a pod that cares where it runs."""
+    out: Data = {"labels": draw(LABELS)}
+    cares = draw(
+        st.lists(one_of("nodes", "neighbours", "spread", "taints", "ports", "selector"), max_size=3, unique=True)
+    )
+    affinity: Data = {}
+    if "nodes" in cares:
+        affinity |= draw(node_wishes())
+    if "neighbours" in cares:
+        affinity |= draw(neighbour_wishes())
+    if affinity:
+        out["affinity"] = affinity
+    if "spread" in cares:
+        out["topologySpreadConstraints"] = draw(spreads())
+    if "taints" in cares:
+        out["tolerations"] = draw(st.lists(TOLERATIONS, min_size=1, max_size=2))
+    if "ports" in cares:
+        out["ports"] = draw(st.lists(PORTS, min_size=1, max_size=2))
+    if "selector" in cares:
+        out["nodeSelector"] = draw(one_of({"disk": "ssd"}, {ZONE: "x"}, {"none": "such"}))
+    return out
+
+
+@st.composite
+def requests(draw: st.DrawFn, empty: bool = True) -> Data:
+    """What a pod asks for; now and then nothing."""
+    if empty and draw(DRAWN(0, 9)) == 9:
+        return {}
+    out: Data = {"cpu": draw(one_of("1", "500m", "2", "3")), "memory": draw(one_of("1Gi", "512Mi", "4Gi"))}
+    if draw(DRAWN(0, 5)) == 5:
+        out[GPU] = draw(DRAWN(1, 2))
+    if draw(DRAWN(0, 9)) == 9:
+        del out["cpu"]
+    return out
+
+
+# --- clusters
+
+
+@st.composite
+def jobs(draw: st.DrawFn, name: str, on: list[str], queues: list[str], plain: bool) -> list[Object]:
+    """A group and its pods, waiting, running, or gone in part."""
+    size = draw(DRAWN(1, 5))
+    minimum = draw(DRAWN(0, size + 1))
+    phase = draw(one_of("Inqueue", "Pending", "Running", None))
+    asked = draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(0, 8)})))
+    shapes = [draw(requests(empty=not plain)) for _ in range(draw(DRAWN(1, 2)))]
+    kinds = [{} if plain else draw(specs()) for _ in shapes]
+    roles = draw(one_of([""], ["a", "b"])) if not plain else [""]
+    wants = {"a": draw(DRAWN(0, 2))} if roles != [""] else None
+    of_class = draw(one_of(None, "low", "high"))
+    spec: Data = {"resources": asked, "roles": wants, "priority": of_class, "created": draw(DRAWN(0, 3))}
+    out = [group(name, draw(st.sampled_from(queues)), minimum, phase, **spec)]
+    for i in range(size):
+        stands: Data = {}
+        state = draw(one_of("waits", "waits", "waits", "runs", "leaves", "ended", "gated"))
+        if state == "runs" or (plain and state in ("leaves", "ended")):
+            stands = {"node": draw(st.sampled_from(on))}
+        elif state in ("leaves", "ended"):
+            stands = {"node": draw(st.sampled_from([*on, "gone"]))}
+            stands |= {"deleting": True} if state == "leaves" else {"phase": draw(one_of("Succeeded", "Failed"))}
+        elif state == "gated" and not plain:
+            stands = {"schedulingGates": [{"name": "example.com/wait"}]}
+        which = i % len(shapes)
+        more = {"requests": shapes[which], "role": roles[i % len(roles)], "created": draw(DRAWN(0, 2))}
+        out.append(pod(f"{name}-w-{i}", name, **more, **kinds[which], **stands))
+    return out
+
+
+@st.composite
+def clusters(draw: st.DrawFn, plain: bool = False) -> list[Object]:
+    """Nodes, queues, groups and pods; plain ones have no wishes about nodes, and all their pods wait or run."""
+    listed = draw(nodes())
+    queues = []
+    for name in ("q", "p", "r")[: draw(DRAWN(1, 3))]:
+        limits = {
+            "capability": draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(1, 9)}, optional={"memory": one_of("4Gi")}))),
+            "guarantee": draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(0, 3)}))),
+            "state": draw(one_of("Open", "Open", "Open", "Closed")),
+        }
+        queues.append(queue(name, draw(DRAWN(1, 3)), **limits))
+    known = [q.name for q in queues]
+    out = [*listed, *queues, priority_class("low", 1), priority_class("high", 9)]
+    for number in range(draw(DRAWN(1, 4))):
+        out += draw(jobs(f"j{number}", names_of(listed), [*known, "none"] if not plain else known, plain))
+    if not plain and draw(st.booleans()):
+        out += [namespace("ns", {"team": "red"}), service("s", {"app": "web"})]
+    return out
+
+
+CONFS = one_of(
+    (
+        "enqueue, allocate, backfill",
+        ("priority", "gang"),
+        ("overcommit", "drf", "predicates", "proportion", "nodeorder"),
+    ),
+    ("allocate, backfill", ("gang",), ("predicates", "nodeorder", "binpack")),
+    ("allocate", ("gang", "priority"), ("drf", "predicates")),
+)
+"""Actions and tiers, all of them with gangs and filters."""
+
+
+# --- puzzles
+
+
+@st.composite
+def puzzles(draw: st.DrawFn) -> list[Object]:
+    """Up to four pods of group `g` that are placed one after another among running ones."""
+    listed = draw(nodes(least=2, most=6))
+    on = names_of(listed)
+    out = [*listed, group("g"), group("r", phase="Running")]
+    for i in range(draw(DRAWN(0, 5))):
+        place = {"node": draw(st.sampled_from([*on, "gone"])), "namespace": draw(one_of("ns", "ns", "other"))}
+        place["deleting"] = draw(one_of(False, False, True))
+        place["phase"] = draw(one_of("Running", "Running", "Pending", "Succeeded"))
+        asked = draw(one_of({"cpu": "100m", "memory": "128Mi"}, {"cpu": "2", "memory": "1Gi"}, {"cpu": "4"}, {}))
+        held = draw(st.one_of(LABELS.map(lambda labels: {"labels": labels}), specs()))
+        out.append(pod(f"r-{i}", "r", requests=asked, **place, **held))
+    for i in range(draw(DRAWN(1, 4))):
+        out.append(pod(f"g-w-{i}", "g", requests=draw(requests(empty=False)), **draw(specs())))
+    for name, labels in (("ns", {"team": "red"}), ("other", {"team": "blue"}), ("other", {"team": "red"})):
+        if draw(st.booleans()):
+            out.append(namespace(name, labels))
+    if draw(one_of(False, False, True)):
+        out.append(service("s", {"app": "web"}))
+    return out
+
+
+WEIGHTS = st.fixed_dictionaries(
+    {
+        "leastrequested": DRAWN(0, 2),
+        "mostrequested": DRAWN(0, 2),
+        "balancedresource": DRAWN(0, 2),
+        "nodeaffinity": DRAWN(0, 2),
+        "podaffinity": DRAWN(0, 2),
+        "tainttoleration": DRAWN(0, 3),
+        "podtopologyspread": DRAWN(0, 2),
+        "binpack": one_of(0, 1, 5),
+        "binpack.cpu": DRAWN(0, 5),
+        "binpack.memory": DRAWN(0, 5),
+        f"binpack.{GPU}": DRAWN(0, 5),
+    }
+)
+"""Weights of the scorers, in the words of `reference`."""
+
+
+def weights_conf(weights: dict[str, int]) -> Data:
+    """The arguments of nodeorder and binpack for such weights."""
+    of_binpack = {
+        key: value for key, value in weights.items() if key.startswith("binpack.") and key != f"binpack.{GPU}"
+    }
+    of_binpack |= {"binpack.weight": weights["binpack"], "binpack.resources": GPU}
+    of_binpack[f"binpack.resources.{GPU}"] = weights[f"binpack.{GPU}"]
+    of_nodeorder = {f"{key}.weight": value for key, value in weights.items() if not key.startswith("binpack")}
+    return {"nodeorder": {**of_nodeorder, "imagelocality.weight": 0}, "binpack": of_binpack}
+
+
+# --- odd objects
+
+
+ODD_TEXTS = (
+    "",
+    " ",
+    "-1",
+    "1e400",
+    "9" * 40,
+    "NaN",
+    "\u00b2",
+    "no/such/thing",
+    "x" * 300,
+    "0",
+    "-9223372036854775809",
+    "root",
+    "ns/g",
+    "Gt",
+    "\ud7ff",
+)
+ODD_NUMBERS = (0, -1, 2**31, 2**63, -(2**63) - 1, 10**30)
+
+
+def _paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths to every part of a manifest but its kind."""
+    out = [at] if at and at != ("kind",) else []
+    if isinstance(value, dict):
+        for key, part in value.items():
+            out += _paths(part, (*at, key))
+    if isinstance(value, list):
+        for i, part in enumerate(value):
+            out += _paths(part, (*at, i))
+    return out
+
+
+@st.composite
+def oddities(draw: st.DrawFn, data: Data) -> Data:
+    """A manifest in which one part is odd, missing, or there twice."""
+    path = draw(st.sampled_from(_paths(data)))
+    parent: Any = data
+    for step in path[:-1]:
+        parent = parent[step]
+    old = parent[path[-1]]
+    how = draw(one_of("odd", "odd", "odd", "gone", "twice"))
+    if how == "gone":
+        del parent[path[-1]]
+    elif how == "twice" and isinstance(old, list):
+        parent[path[-1]] = old * 2
+    elif isinstance(old, bool):
+        parent[path[-1]] = not old
+    elif isinstance(old, int):
+        parent[path[-1]] = draw(st.one_of(one_of(*ODD_NUMBERS), st.integers()))
+    elif isinstance(old, str):
+        parent[path[-1]] = draw(st.one_of(one_of(*ODD_TEXTS), st.text(max_size=5)))
+    elif isinstance(old, dict):
+        parent[path[-1]] = {}
+    else:
+        parent[path[-1]] = []
+    return data
+
+
+def readable(data: Data) -> Object | None:
+    """The object of a manifest, None if the wire types do not take it."""
+    try:
+        return build(data)
+    except (ValueError, KeyError):
+        return None

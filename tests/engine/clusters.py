@@ -1,12 +1,12 @@
 """Random clusters for the properties of the engine, as lists of objects in the form of `builders`.
 
 Two kinds: `clusters` have queues, gangs and running pods of all sorts; `puzzles` have one group whose pods ask for
-everything that a node can be chosen by, for the comparison with `reference`.
+whatever a node can be chosen by, for the comparison with `reference`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -51,11 +51,15 @@ def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 TAINTS = ("a=1:NoSchedule", "a=2:NoExecute", "b=1:PreferNoSchedule", "c=1:PreferNoSchedule")
 
 
+NODE_NAMES = ("n1", "n2", "n10", "n3", "n20", "n4")
+"""In an order that is neither that of the alphabet nor that of the numbers."""
+
+
 @st.composite
-def nodes(draw: st.DrawFn, least: int = 1, most: int = 5) -> list[Object]:
-    """Nodes `n1`, `n2`, ..., in an order of names that is not that of the alphabet."""
+def nodes(draw: st.DrawFn) -> list[Object]:
+    """Nodes of all sorts."""
     out = []
-    for name in ("n1", "n2", "n10", "n3", "n20", "n4")[: draw(DRAWN(least, most))]:
+    for name in NODE_NAMES[: draw(DRAWN(1, 6))]:
         labels = {
             ZONE: draw(one_of("x", "y", "z", None)),
             "disk": draw(one_of("ssd", "hdd", None)),
@@ -189,13 +193,14 @@ def spreads(draw: st.DrawFn) -> list[Data]:
     return out
 
 
+CARES = ("nodes", "neighbours", "spread", "taints", "ports", "selector")
+
+
 @st.composite
-def specs(draw: st.DrawFn) -> Data:
-    """Keywords for a pod that cares where it runs."""
+def specs(draw: st.DrawFn, about: tuple[str, ...] | None = None) -> Data:
+    """Keywords for a pod that cares where it runs, about these things or about some."""
     out: Data = {"labels": draw(LABELS)}
-    cares = draw(
-        st.lists(one_of("nodes", "neighbours", "spread", "taints", "ports", "selector"), max_size=3, unique=True)
-    )
+    cares = draw(st.lists(one_of(*CARES), max_size=3, unique=True)) if about is None else about
     affinity: Data = {}
     if "nodes" in cares:
         affinity |= draw(node_wishes())
@@ -206,7 +211,7 @@ def specs(draw: st.DrawFn) -> Data:
     if "spread" in cares:
         out["topologySpreadConstraints"] = draw(spreads())
     if "taints" in cares:
-        out["tolerations"] = draw(st.lists(TOLERATIONS, min_size=1, max_size=2))
+        out["tolerations"] = draw(st.lists(TOLERATIONS, max_size=2))
     if "ports" in cares:
         out["ports"] = draw(st.lists(PORTS, min_size=1, max_size=2))
     if "selector" in cares:
@@ -215,12 +220,12 @@ def specs(draw: st.DrawFn) -> Data:
 
 
 @st.composite
-def requests(draw: st.DrawFn, empty: bool = True) -> Data:
+def requests(draw: st.DrawFn, empty: bool = True, gpu: bool = True) -> Data:
     """What a pod asks for; now and then nothing."""
     if empty and draw(DRAWN(0, 9)) == 9:
         return {}
     out: Data = {"cpu": draw(one_of("1", "500m", "2", "3")), "memory": draw(one_of("1Gi", "512Mi", "4Gi"))}
-    if draw(DRAWN(0, 5)) == 5:
+    if gpu and draw(DRAWN(0, 5)) == 5:
         out[GPU] = draw(DRAWN(1, 2))
     if draw(DRAWN(0, 9)) == 9:
         del out["cpu"]
@@ -296,55 +301,91 @@ CONFS = one_of(
 # --- puzzles
 
 
+SCORERS = (
+    "leastrequested",
+    "mostrequested",
+    "balancedresource",
+    "nodeaffinity",
+    "podaffinity",
+    "tainttoleration",
+    "podtopologyspread",
+    "binpack",
+    "binpack.cpu",
+    "binpack.memory",
+    f"binpack.{GPU}",
+)
+"""What has a weight, in the words of `reference`."""
+THEMES: dict[str, tuple[tuple[str, ...], str]] = {
+    "nodes": (("nodes",), "nodeaffinity"),
+    "neighbours": (("neighbours",), "podaffinity"),
+    "spread": (("spread",), "podtopologyspread"),
+    "spread and taints": (("spread", "taints", "selector"), "podtopologyspread"),
+    "service": ((), "podtopologyspread"),
+    "taints": (("taints",), "tainttoleration"),
+    "ports": (("ports",), "mostrequested"),
+}
+"""By theme, what pods care about, and the scorer that counts."""
+
+
+class Puzzle(NamedTuple):
+    """Pods of group `g` to be placed one after another, and what the scorers weigh."""
+
+    objects: list[Object]
+    weights: dict[str, int]
+
+
 @st.composite
-def puzzles(draw: st.DrawFn) -> list[Object]:
-    """Up to four pods of group `g` that are placed one after another among running ones."""
-    listed = draw(nodes(least=2, most=6))
-    on = names_of(listed)
+def puzzles(draw: st.DrawFn) -> Puzzle:
+    """A bit of everything, or a roomy cluster in which all turns on one thing."""
+    theme = draw(one_of("everything", "everything", *THEMES))
+    if theme == "everything":
+        weights = draw(st.fixed_dictionaries({name: DRAWN(0, 3) for name in SCORERS}))
+        return Puzzle(draw(_around(draw(nodes()), None)), weights)
+    about, scorer = THEMES[theme]
+    weights = dict.fromkeys(SCORERS, 0) | {scorer: 1}
+    objects = draw(_around(draw(_roomy(with_taints="taints" in about)), about))
+    if theme == "service":
+        objects.append(service("s", {"app": "web"}))
+    return Puzzle(objects, weights)
+
+
+@st.composite
+def _roomy(draw: st.DrawFn, with_taints: bool) -> list[Object]:
+    """Nodes with room for everybody."""
+    out = []
+    for name in NODE_NAMES[: draw(DRAWN(3, 6))]:
+        labels = {ZONE: draw(one_of("x", "y", "x", "z", None)), "disk": draw(one_of("ssd", "hdd", None))}
+        taints = draw(st.lists(one_of(*TAINTS), max_size=2, unique=True)) if with_taints else ()
+        out.append(node(name, 64, "64Gi", labels={k: v for k, v in labels.items() if v}, taints=taints))
+    return out
+
+
+@st.composite
+def _around(draw: st.DrawFn, listed: list[Object], about: tuple[str, ...] | None) -> list[Object]:
+    """Running pods on these nodes, and up to four that wait."""
+    on, crowded = names_of(listed), about is None
     out = [*listed, group("g"), group("r", phase="Running")]
-    for i in range(draw(DRAWN(0, 5))):
+    for i in range(draw(DRAWN(0 if crowded else 2, 6))):
         place = {"node": draw(st.sampled_from([*on, "gone"])), "namespace": draw(one_of("ns", "ns", "other"))}
         place["deleting"] = draw(one_of(False, False, True))
         place["phase"] = draw(one_of("Running", "Running", "Pending", "Succeeded"))
         asked = draw(one_of({"cpu": "100m", "memory": "128Mi"}, {"cpu": "2", "memory": "1Gi"}, {"cpu": "4"}, {}))
-        held = draw(st.one_of(LABELS.map(lambda labels: {"labels": labels}), specs()))
+        held = draw(st.one_of(LABELS.map(lambda labels: {"labels": labels}), specs(about)))
         out.append(pod(f"r-{i}", "r", requests=asked, **place, **held))
-    for i in range(draw(DRAWN(1, 4))):
-        out.append(pod(f"g-w-{i}", "g", requests=draw(requests(empty=False)), **draw(specs())))
+    for i in range(draw(DRAWN(1 if crowded else 2, 4))):
+        out.append(pod(f"g-w-{i}", "g", requests=draw(requests(empty=False, gpu=crowded)), **draw(specs(about))))
     for name, labels in (("ns", {"team": "red"}), ("other", {"team": "blue"}), ("other", {"team": "red"})):
         if draw(st.booleans()):
             out.append(namespace(name, labels))
-    if draw(one_of(False, False, True)):
-        out.append(service("s", {"app": "web"}))
     return out
 
 
-WEIGHTS = st.fixed_dictionaries(
-    {
-        "leastrequested": DRAWN(0, 2),
-        "mostrequested": DRAWN(0, 2),
-        "balancedresource": DRAWN(0, 2),
-        "nodeaffinity": DRAWN(0, 2),
-        "podaffinity": DRAWN(0, 2),
-        "tainttoleration": DRAWN(0, 3),
-        "podtopologyspread": DRAWN(0, 2),
-        "binpack": one_of(0, 1, 5),
-        "binpack.cpu": DRAWN(0, 5),
-        "binpack.memory": DRAWN(0, 5),
-        f"binpack.{GPU}": DRAWN(0, 5),
-    }
-)
-"""Weights of the scorers, in the words of `reference`."""
-
-
-def weights_conf(weights: dict[str, int]) -> Data:
+def arguments_of(weights: dict[str, int]) -> Data:
     """The arguments of nodeorder and binpack for such weights."""
-    of_binpack = {
-        key: value for key, value in weights.items() if key.startswith("binpack.") and key != f"binpack.{GPU}"
-    }
+    of_binpack = {f"binpack.{name}": weights[f"binpack.{name}"] for name in ("cpu", "memory")}
     of_binpack |= {"binpack.weight": weights["binpack"], "binpack.resources": GPU}
     of_binpack[f"binpack.resources.{GPU}"] = weights[f"binpack.{GPU}"]
-    of_nodeorder = {f"{key}.weight": value for key, value in weights.items() if not key.startswith("binpack")}
+    of_nodeorder = {f"{name}.weight": value for name, value in weights.items() if not name.startswith("binpack")}
     return {"nodeorder": {**of_nodeorder, "imagelocality.weight": 0}, "binpack": of_binpack}
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from builders import Data, conf, flat, manifest, plan_in, plugin, state_of
 from engine import reference
-from engine.clusters import WEIGHTS, puzzles, weights_conf
+from engine.clusters import Puzzle, arguments_of, puzzles
 from engine.probes import full
 from kilauea.api.meta import Object
 from kilauea.engine.model.nodes import natural
@@ -14,8 +14,7 @@ from kilauea.engine.plan import Plan
 
 
 def plan_with(objects: list[Object], weights: dict[str, int]) -> Plan:
-    arguments = weights_conf(weights)
-    scorers = [plugin(name, given_arguments) for name, given_arguments in arguments.items()]
+    scorers = [plugin(name, arguments) for name, arguments in arguments_of(weights).items()]
     return plan_in(state_of(objects), conf("allocate", ["gang"], ["predicates", *scorers]))
 
 
@@ -53,7 +52,7 @@ def check_choice(world: reference.World, pod: Data, fit: list[str], chosen: str,
     assert abs(scores[chosen] - best) < 1e-9, f"{chosen} is not among the best: {told}"
 
 
-@settings(max_examples=5 * settings.default.max_examples)
-@given(puzzles(), WEIGHTS)
-def test_every_choice_is_that_of_the_reference(objects: list[Object], weights: dict[str, int]) -> None:
-    replay(objects, weights, plan_with(objects, weights))
+@settings(max_examples=8 * settings.default.max_examples)
+@given(puzzles())
+def test_every_choice_is_that_of_the_reference(puzzle: Puzzle) -> None:
+    replay(puzzle.objects, puzzle.weights, plan_with(puzzle.objects, puzzle.weights))

@@ -1,7 +1,8 @@
 """One cycle, from state to plan: `cycle(state, conf, now, seed)`.
 
 The same state, configuration, time and seed give the same plan. The state is afterwards what it was before. A plugin or
-an action that raises is named in the plan and left out, and the cycle is done again without it.
+an action that raises is named in the plan and left out, and the cycle is done again without it; one that users bring is
+also left out if it takes longer than the watchdog lets it.
 """
 
 from __future__ import annotations
@@ -12,20 +13,13 @@ from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf, read_arguments
 from kilauea.engine.extension import PluginFault
+from kilauea.engine.guard import UNWATCHED, ActionFault, Guard, Watchdog
 from kilauea.engine.outcome import conclude
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
-
-
-class ActionFault(Exception):
-    """An action raised."""
-
-    def __init__(self, action: str, error: Exception) -> None:
-        super().__init__(f"action {action} failed: {type(error).__name__}: {error}")
-        self.action = action
 
 
 def default_conf() -> SchedulerConf:
@@ -41,6 +35,7 @@ def cycle(
     *,
     plugins: Mapping[str, type[Plugin]] = PLUGINS,
     actions: Mapping[str, type[Action]] = ACTIONS,
+    watchdog: Watchdog = UNWATCHED,
 ) -> Plan:
     """Decide what to do next.
 
@@ -51,18 +46,19 @@ def cycle(
         seed: breaks ties between equally good nodes; without one the first node in order is taken.
         plugins: plugins by name.
         actions: actions by name.
+        watchdog: bounds the time of calls into plugins and actions that are not of this package.
     """
     faults: list[Finding] = []
     while True:
         session = Session(state, conf, now, seed)
         session.findings.extend(faults)
         try:
-            return _run(session, conf, plugins, actions)
+            return _run(session, conf, plugins, actions, watchdog)
         except PluginFault as fault:
-            faults.append(Finding(f"plugin {fault.plugin}", f"{fault}; it is left out of this cycle", error=True))
+            faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(plugin=fault.plugin)
         except ActionFault as fault:
-            faults.append(Finding(f"action {fault.action}", f"{fault}; it is left out of this cycle", error=True))
+            faults.append(Finding(f"action {fault.action}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(action=fault.action)
         finally:
             session.close()
@@ -73,31 +69,32 @@ def _run(
     conf: SchedulerConf,
     plugins: Mapping[str, type[Plugin]],
     actions: Mapping[str, type[Action]],
+    watchdog: Watchdog,
 ) -> Plan:
     opened = []
     for tier in conf.tiers:
         for entry in tier:
             of = plugins[entry.name]
+            if of is not PLUGINS.get(entry.name):
+                session.post_guard(entry.name, Guard(entry.name, of.__module__, watchdog))
             arguments, findings = read_arguments(of.Arguments, entry.arguments, f"plugin {entry.name}")
             session.findings.extend(findings)
-            opened.append(session.ask("construction", of.name, of, entry, arguments))
+            opened.append(
+                session.ask("construction", of.name, session.guarded("construction", of.name, of), entry, arguments)
+            )
     session.open_plugins(opened)
     for name in conf.actions:
         given = conf.action_arguments.get(name, {})
         arguments, findings = read_arguments(actions[name].Arguments, given, f"action {name}")
         session.findings.extend(findings)
-        _execute(session, actions[name], arguments)
+        _execute(session, actions[name], arguments, watchdog)
     session.close_plugins()
     return conclude(session)
 
 
-def _execute(session: Session, of: type[Action], arguments: object) -> None:
-    try:
-        action = of(arguments)
-        action.on_start(session)
-        action.execute(session)
-        action.on_end(session)
-    except PluginFault:
-        raise
-    except Exception as error:
-        raise ActionFault(of.name, error) from error
+def _execute(session: Session, of: type[Action], arguments: object, watchdog: Watchdog) -> None:
+    own = of is not ACTIONS.get(of.name)
+    guard = Guard(of.name, of.__module__, watchdog if own else UNWATCHED, "action")
+    action = guard.call("construction", of, arguments)
+    for step in (action.on_start, action.execute, action.on_end):
+        guard.call(step.__name__, step, session)

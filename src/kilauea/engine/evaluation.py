@@ -284,6 +284,8 @@ def asked(plugin: str, point: str, function: Callable[..., Any], shape: TaskShap
     """Ask a plugin about nodes; whatever goes wrong is its fault by name."""
     try:
         answer = function(shape, nodes)
+    except PluginFault:
+        raise
     except Exception as error:
         raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
     if answer is not None and getattr(answer, "shape", None) != (len(nodes),):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal as Refusal  # noqa: PLC0414 - plugins look for it here
+
+if TYPE_CHECKING:
+    from kilauea.engine.guard import Guard
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 """Votes."""
@@ -65,7 +68,8 @@ class PluginFault(Exception):
     """A plugin raised or answered nonsense."""
 
     def __init__(self, plugin: str, point: str, error: object) -> None:
-        super().__init__(f"plugin {plugin} failed in {point}: {error}")
+        self.what = f"failed in {point}: {error}"
+        super().__init__(f"plugin {plugin} {self.what}")
         self.plugin = plugin
         self.point = point
 
@@ -149,10 +153,27 @@ class ExtensionPoints:
         self._walks: dict[str, list[list[tuple[str, Any]]]] = {}
         self._on_allocate: list[tuple[str, EventHandler]] = []
         self._on_deallocate: list[tuple[str, EventHandler]] = []
+        self._guards: dict[str, Guard] = {}
+        self._opening = ""
+        """The plugin that is registering."""
+
+    def post_guard(self, plugin: str, guard: Guard) -> None:
+        """Have a guard around everything that a plugin registers from now on."""
+        self._guards[plugin] = guard
+
+    def guarded(self, point: str, plugin: str, function: Any) -> Any:
+        """The function with its plugin's guard around it, if the plugin has one."""
+        if self._opening and plugin != self._opening:
+            raise PluginFault(self._opening, point, f"it registers under the name {plugin!r}: use self.name")
+        guard = self._guards.get(plugin)
+        return function if guard is None or function is None else guard.around(point, function)
 
     def add(self, point: str, plugin: str, function: Any) -> None:
         """Register a function of a plugin at a point by name; the typed `add_*` below are the usual way."""
-        self._registered[point][plugin] = function
+        self._put(point, plugin, self.guarded(point, plugin, function))
+
+    def _put(self, point: str, plugin: str, registered: Any) -> None:
+        self._registered[point][plugin] = registered
         self._walks.pop(point, None)
 
     def tiers_of(self, point: str) -> list[list[tuple[str, Any]]]:
@@ -176,6 +197,8 @@ class ExtensionPoints:
         """Call a plugin; whatever goes wrong is its fault by name."""
         try:
             return function(*arguments)
+        except PluginFault:
+            raise
         except Exception as error:
             raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
 
@@ -264,6 +287,8 @@ class ExtensionPoints:
             for plugin, function in tier:
                 try:
                     out.append(function(subject))
+                except PluginFault:
+                    raise
                 except Exception as error:
                     raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
         return out
@@ -541,30 +566,36 @@ class ExtensionPoints:
         scope NODE is asked again only for nodes on which something changed. A plugin may register several predicates.
         """
         named = tuple(rejections) or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
+        predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
         known.append(NodePredicate(plugin, predicate, named, scope, applies))
 
     def add_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
         """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up."""
-        self.add("node_score", plugin, NodeScorer(plugin, score, applies))
+        self._add_scorer("node_score", plugin, score, applies)
 
     def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
         """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
 
         `applies` says cheaply whether the score can matter for a shape now.
         """
-        self.add("batch_node_score", plugin, NodeScorer(plugin, score, applies))
+        self._add_scorer("batch_node_score", plugin, score, applies)
+
+    def _add_scorer(self, point: str, plugin: str, score: NodeScore, applies: Applies | None) -> None:
+        score, applies = self.guarded(point, plugin, score), self.guarded("applies", plugin, applies)
+        self._put(point, plugin, NodeScorer(plugin, score, applies))
 
     def add_node_map(
         self, plugin: str, score: NodeScore, reduce: Callable[[TaskShape, NDArray[np.float64]], NDArray[np.float64]]
     ) -> None:
         """A score over nodes and what makes it comparable: `reduce` gets the floors of the scores of all candidates."""
+        score, reduce = self.guarded("node_map", plugin, score), self.guarded("node_reduce", plugin, reduce)
 
         def reduced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
             raw = score(shape, nodes)
             return None if raw is None else reduce(shape, np.floor(raw))
 
-        self.add("node_map", plugin, NodeScorer(plugin, reduced, None))
+        self._put("node_map", plugin, NodeScorer(plugin, reduced, None))
 
     def add_hyper_node_order(self, plugin: str, score: Callable[..., Any]) -> None:
         """How good network domains are for a part of a gang: of (part, numbers of domains), a score by number."""
@@ -622,8 +653,8 @@ class ExtensionPoints:
 
     def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
         """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""
-        self._on_allocate.append((plugin, on_allocate))
-        self._on_deallocate.append((plugin, on_deallocate))
+        self._on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
+        self._on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
 
     def _tell(self, handlers: list[tuple[str, EventHandler]], task: Task, row: int) -> None:
         for plugin, handler in handlers:

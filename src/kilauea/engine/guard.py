@@ -8,6 +8,7 @@ a watchdog bounds the time of each call. The engine has no clock, so the watchdo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from types import TracebackType
@@ -23,7 +24,19 @@ Kind = Literal["plugin", "action"]
 
 
 class Hang(BaseException):
-    """A call takes too long; raised inside it by a watchdog. No `Exception`, so that plugins do not catch it unawares."""
+    """A call takes too long; raised inside it by a watchdog.
+
+    It is no `Exception`, so that plugins do not catch it unawares.
+    """
+
+
+class ActionFault(Exception):
+    """An action raised, or took too long."""
+
+    def __init__(self, action: str, point: str, error: object) -> None:
+        self.what = f"failed in {point}: {error}"
+        super().__init__(f"action {action} {self.what}")
+        self.action = action
 
 
 class Watchdog(Protocol):
@@ -56,6 +69,7 @@ class Guard:
         self._module = module
         self._watchdog = watchdog
         self._kind = kind
+        self._fault = PluginFault if kind == "plugin" else ActionFault
 
     def around(self, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function of a plugin at an extension point, guarded."""
@@ -66,7 +80,7 @@ class Guard:
             answer = call(point, function, *arguments)
             complaint = check(answer, arguments) if check is not None else ""
             if complaint:
-                raise PluginFault(self._name, point, complaint)
+                raise self._fault(self._name, point, complaint)
             return answer
 
         return guarded
@@ -75,16 +89,16 @@ class Guard:
         """What the function answers; what it raises instead is its fault.
 
         Raises:
-            PluginFault: the function raised or took too long, or asked another plugin that did.
+            PluginFault, ActionFault: the function raised or took too long, or asked a plugin that did.
         """
         try:
             return self._watchdog.call(self._kind, function, *arguments)
         except (PluginFault, KeyboardInterrupt):
             raise
         except Hang as hang:
-            raise PluginFault(self._name, point, f"{hang}{self._place(hang.__traceback__)}") from hang
+            raise self._fault(self._name, point, f"{hang}{self._place(hang.__traceback__)}") from hang
         except BaseException as error:  # SystemExit too: a plugin does not end the process
-            raise PluginFault(self._name, point, f"{describe(error)}{self._place(error.__traceback__)}") from error
+            raise self._fault(self._name, point, f"{describe(error)}{self._place(error.__traceback__)}") from error
 
     def _look(self, point: str, function: Callable[..., Any], shape: Any, nodes: NodeRows, *more: Any) -> Any:
         """Ask about nodes whose figures cannot be written to meanwhile."""
@@ -154,7 +168,7 @@ def _candidates(answer: object, arguments: Sequence[Any]) -> str:
 
 
 def _key(answer: object, _: Sequence[Any]) -> str:
-    return "the sort key is not a number" if isinstance(answer, float) and answer != answer else ""
+    return "the sort key is not a number" if isinstance(answer, float) and math.isnan(answer) else ""
 
 
 def _scores_by_domain(answer: object, _: Sequence[Any]) -> str:

@@ -247,7 +247,7 @@ class Hierarchy:
         for number, branch in enumerate(nodes):
             branch.number = number
         self._number_nodes(nodes, [len(level) for level in levels])
-        self._keys = self._make_keys(ends, depth=len(levels) - 1)
+        self._keys = self._make_keys(ends)
         end_of_queue = np.zeros(len(queues), dtype=np.intp)
         for queue in queues:
             end_of_queue[queue.row] = ends[queue.name].number
@@ -270,10 +270,11 @@ class Hierarchy:
         self._below: list[list[Any]] = [[False, 0.0] for _ in nodes]
         """Parts of keys that stand for the single children below an end."""
 
-    def _make_keys(self, ends: dict[str, Branch], depth: int) -> dict[str, tuple[Any, ...]]:
+    def _make_keys(self, ends: dict[str, Branch]) -> dict[str, tuple[Any, ...]]:
         out = {}
-        for name, end in ends.items():
-            way = [branch.number for branch in end.way()]
+        ways = {name: [branch.number for branch in end.way()] for name, end in ends.items()}
+        depth = max(map(len, ways.values()), default=0)
+        for name, way in ways.items():
             parts = [self._parts[n] if n >= 0 else NOTHING_HELD for n in way]
             below = self._below[way[-1]] if way[-1] >= 0 else NOTHING_HELD
             out[name] = (*parts, *[below] * (depth - len(parts)))
@@ -291,9 +292,11 @@ class Hierarchy:
             changed = []
             for key in self._touched:
                 place = int(self._place_of[jobs[key].row])
+                if place < 0:
+                    continue
                 held = axis.vector(jobs[key].allocated)
                 change = held - self._jobs.held[:, place]
-                if place >= 0 and change.any():
+                if change.any():
                     self._jobs.held[:, place] = held
                     self._in_use += change
                     changed.append(place)

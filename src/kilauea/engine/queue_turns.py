@@ -36,6 +36,13 @@ class Line(Generic[T]):
         except TypeError as error:
             self._session.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
 
+    def rearrange(self) -> None:
+        """Put everything in order again, after keys have changed in place."""
+        try:
+            heapq.heapify(self._heap)
+        except TypeError as error:
+            self._session.blame_for_keys(self._point, [key for key, _ in self._heap], error)
+
     def first(self) -> T | None:
         """Take the first out of the line; None when it is empty."""
         if not self._heap:
@@ -50,6 +57,8 @@ class QueueTurns:
     """A line of queues, each with a line of jobs."""
 
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
+        self._session = session
+        self._moves = 0
         self._jobs: dict[str, Line[Job]] = {}
         self._queues = Line[Queue](session, "queue_order", session.queue_key)
         for job in jobs:
@@ -61,6 +70,10 @@ class QueueTurns:
 
     def next_queue(self) -> Queue | None:
         """Take the first queue out of the line; None when the line is empty."""
+        moves = self._session.queue_moves() if self._queues else self._moves
+        if moves != self._moves:
+            self._moves = moves
+            self._queues.rearrange()
         return self._queues.first()
 
     def next_job(self, queue: Queue) -> Job | None:

@@ -281,13 +281,21 @@ class Session(ExtensionPoints):
         """Let the plugins register, in order."""
         self.plugins = list(plugins)
         for plugin in plugins:
-            self.ask("on_session_open", plugin.name, plugin.on_session_open, self)
+            self._opening = plugin.name
+            self.ask(
+                "on_session_open",
+                plugin.name,
+                self.guarded("on_session_open", plugin.name, plugin.on_session_open),
+                self,
+            )
+        self._opening = ""
         self.picks_nodes = bool(self.tiers_of("best_node")) or self._tie_order is not None
 
     def close_plugins(self) -> None:
         """Let the plugins add what they have to say about the outcome."""
         for plugin in self.plugins:
-            self.ask("on_session_close", plugin.name, plugin.on_session_close, self)
+            close = self.guarded("on_session_close", plugin.name, plugin.on_session_close)
+            self.ask("on_session_close", plugin.name, close, self)
 
     # --- closing
 

@@ -76,13 +76,15 @@ class _SignalWatchdog:
         """Of the calls that are going on, the innermost last: when they have to end, and their limit."""
 
     def start(self) -> None:
-        """Take over the alarm signal."""
-        self._previous = signal.signal(signal.SIGALRM, self._ring)
+        """Take over the alarm signal and its timer."""
+        self._timer_before = signal.setitimer(signal.ITIMER_REAL, 0)
+        self._handler_before = signal.signal(signal.SIGALRM, self._ring)
 
     def stop(self) -> None:
-        """Give the alarm signal back."""
+        """Give them back."""
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self._previous)
+        signal.signal(signal.SIGALRM, self._handler_before or signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, *self._timer_before)
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
         """What the function answers."""
@@ -129,22 +131,21 @@ class _ThreadWatchdog:
         self._deadlines.append((time.monotonic() + limit, limit))
         try:
             return _invoke(function, arguments)
-        except Hang:
-            raise _hang(limit) from None
+        except Hang as hang:
+            hang.args = _hang(limit).args
+            raise
         finally:
-            self._quieten(depth)
-
-    def _quieten(self, depth: int) -> None:
-        """End a call: whatever the thread had in hand is let go of, or arrives here and is dropped."""
-        while True:
-            try:
-                del self._deadlines[depth:]
-                while self._raising:
-                    time.sleep(0)
-                _raise_in(self._watched, None)
-                return
-            except Hang:
-                continue
+            # What the thread has in hand is waited for and taken back, or arrives here and is dropped.
+            ended = False
+            while not ended:
+                try:
+                    del self._deadlines[depth:]
+                    while self._raising:
+                        time.sleep(0)
+                    _raise_in(self._watched, None)
+                    ended = True
+                except Hang:
+                    pass
 
     def _watch(self) -> None:
         while not self._ended.wait(AGAIN):

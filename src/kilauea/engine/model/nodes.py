@@ -67,7 +67,7 @@ def facts_of(node: Node) -> NodeFacts:
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     """Sort key that orders numbers inside names by value."""
     parts = re.split(r"(\d+)", name)
-    return (*(((0, int(p)) if p.isdigit() else (1, p)) for p in parts if p), (2, name))
+    return (*(((0, int(p)) if p.isdigit() else (1, p)) for p in parts if p), (-1, name))
 
 
 @dataclass(frozen=True)

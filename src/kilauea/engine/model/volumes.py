@@ -266,6 +266,11 @@ class Storage:
         """Keys of the objects of a kind; none for kinds that are not remembered here."""
         return list(self._kinds[kind][0]) if kind in self._kinds else []
 
+    def is_delayed(self, claim: Claim) -> bool:
+        """Whether the scheduler is to bind a claim: it names no volume yet, and its class waits for a consumer."""
+        of = self.classes.get(claim.class_name)
+        return not claim.bound and not claim.volume and of is not None and of.delayed
+
     def put(self, obj: Object) -> None:
         """Remember an object.
 

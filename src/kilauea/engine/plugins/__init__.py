@@ -10,9 +10,12 @@ from kilauea.engine.plugins.gang import Gang
 from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
 from kilauea.engine.plugins.nodeorder import NodeOrder
 from kilauea.engine.plugins.overcommit import Overcommit
+from kilauea.engine.plugins.pdb import Pdb
 from kilauea.engine.plugins.predicates import Predicates
 from kilauea.engine.plugins.priority import Priority
 from kilauea.engine.plugins.proportion import Proportion
+from kilauea.engine.plugins.resourcequota import ResourceQuota
+from kilauea.engine.plugins.sla import Sla
 
 PLUGINS: dict[str, type[Plugin]] = {
     plugin.name: plugin
@@ -27,5 +30,8 @@ PLUGINS: dict[str, type[Plugin]] = {
         Binpack,
         Overcommit,
         NetworkTopologyAware,
+        Sla,
+        Pdb,
+        ResourceQuota,
     )
 }

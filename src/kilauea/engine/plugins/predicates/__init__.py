@@ -14,8 +14,9 @@ Arguments:
     predicate.TaintTolerationEnable (true): taints.
     predicate.PodAffinityEnable (true): pod affinity and anti-affinity.
     predicate.PodTopologySpreadEnable (true): topology spread.
-    predicate.NodeVolumeLimitsEnable, predicate.VolumeZoneEnable, predicate.VolumeBindingEnable (true): accepted;
-    volumes are not looked at yet.
+    predicate.NodeVolumeLimitsEnable (true): how many volumes of a CSI driver a node takes.
+    predicate.VolumeZoneEnable (true): zones of volumes.
+    predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
     predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
 
 Example:
@@ -52,6 +53,7 @@ from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
 from kilauea.engine.plugins.predicates.topology_spread import TopologySpreadFilter
+from kilauea.engine.plugins.predicates.volumes import VolumeFilters
 from kilauea.engine.session import Session
 
 UNSCHEDULABLE = Rejection("NodeUnschedulable", "node(s) were unschedulable", hopeless=True)
@@ -71,9 +73,9 @@ class PredicatesArguments:
     taints: bool = argument("predicate.TaintTolerationEnable", True, "Taints.")
     pod_affinity: bool = argument("predicate.PodAffinityEnable", True, "Pod affinity and anti-affinity.")
     topology_spread: bool = argument("predicate.PodTopologySpreadEnable", True, "Topology spread.")
-    volume_limits: bool = argument("predicate.NodeVolumeLimitsEnable", True, "Accepted; volumes are not looked at yet.")
-    volume_zone: bool = argument("predicate.VolumeZoneEnable", True, "Accepted; volumes are not looked at yet.")
-    volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Accepted; volumes are not looked at yet.")
+    volume_limits: bool = argument("predicate.NodeVolumeLimitsEnable", True, "Volumes of a CSI driver on a node.")
+    volume_zone: bool = argument("predicate.VolumeZoneEnable", True, "Zones of volumes.")
+    volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Volume claims, bound and unbound.")
     cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
 
 
@@ -91,13 +93,17 @@ class Predicates(Plugin):
             session.add_predicate(self.name, self._node_affinity, [AFFINITY], scope=Scope.STATIC)
         if given.taints:
             session.add_predicate(self.name, self._taints, [TAINT], scope=Scope.STATIC)
-        session.add_pre_predicate(self.name, without_claims)
+        volumes = VolumeFilters(
+            session, binding=given.volume_binding, zone=given.volume_zone, limits=given.volume_limits
+        )
+        session.add_pre_predicate(self.name, lambda task: without_claims(task) or volumes.refusal(task))
         if given.ports:
             PortFilter(session).register(self.name)
         if given.pod_affinity:
             PodAffinityFilter(session).register(self.name)
         if given.topology_spread:
             TopologySpreadFilter(session).register(self.name)
+        volumes.register(self.name)
 
     def _pod_count(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         return nodes.pod_count < nodes.pod_capacity

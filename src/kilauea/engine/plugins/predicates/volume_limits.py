@@ -59,9 +59,11 @@ class VolumeLimitsFilter:
             row = int(placements.node[task.row])
             if row >= 0:
                 self._placed(task, row)
-        applies = lambda shape: bool(self._of(shape.spec.claims))  # noqa: E731 - short, and used once
-        self._session.add_predicate(plugin, self._room, [FULL], applies=applies)
+        self._session.add_predicate(plugin, self._room, [FULL], applies=self._applies)
         self._session.add_event_handler(plugin, self._placed, self._gone)
+
+    def _applies(self, shape: TaskShape) -> bool:
+        return bool(self._of(shape.spec.claims))
 
     def _of(self, uses: tuple[ClaimUse, ...]) -> tuple[Handle, ...]:
         """The volumes of a pod that count, each once."""

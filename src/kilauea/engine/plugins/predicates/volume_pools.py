@@ -113,7 +113,9 @@ class Pools:
         out: list[Volume | None] = []
         chosen: set[str] = set()
         for wish in wishes:
-            best = min((c for p in self._pools_at[kind] for c in self._first(p, wish, chosen)), key=_order, default=None)
+            best = min(
+                (c for p in self._pools_at[kind] for c in self._first(p, wish, chosen)), key=_order, default=None
+            )
             out.append(best[1] if best else None)
             if best:
                 chosen.add(best[1].name)

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine import matching
-from kilauea.engine.extension import Refusal, Rejection, Scope
+from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import ClaimUse
-from kilauea.engine.model.volumes import Claim, Volume
+from kilauea.engine.model.volumes import Volume
 from kilauea.engine.session import Session
 
 ZONE = Rejection("VolumeZone", "node(s) had no available volume zone", hopeless=True)
@@ -43,24 +43,15 @@ class VolumeZoneFilter:
 
     def register(self, plugin: str) -> None:
         """Take part in the session."""
-        applies = lambda shape: bool(self._constraints(shape.spec.claims))  # noqa: E731 - short, and used once
-        self._session.add_predicate(plugin, self._zone, [ZONE], scope=Scope.STATIC, applies=applies)
-
-    def refusal(self, claim: Claim) -> str:
-        """Why a pod with this claim waits, whatever the node; empty if it does not."""
-        if claim.volume:
-            return "" if claim.volume in self._storage.volumes else f'persistentvolume "{claim.volume}" not found'
-        if not claim.class_name:
-            return "PersistentVolumeClaim had no pv name and storageClass name"
-        of = self._storage.classes.get(claim.class_name)
-        if of is None:
-            return f'storageclass.storage.k8s.io "{claim.class_name}" not found'
-        return "" if of.delayed else "PersistentVolume had no name"
+        self._session.add_predicate(plugin, self._zone, [ZONE], scope=Scope.STATIC, applies=self._applies)
 
     def _constraints(self, uses: Iterable[ClaimUse]) -> tuple[Constraint, ...]:
         claims = [self._storage.claims.get(use.key) for use in uses]
         volumes = [self._storage.volumes.get(claim.volume) for claim in claims if claim is not None]
         return tuple(sorted({c for v in volumes if v is not None for c in constraints_of(v)}, key=_in_order))
+
+    def _applies(self, shape: TaskShape) -> bool:
+        return bool(self._constraints(shape.spec.claims))
 
     def _zone(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         wanted = self._constraints(shape.spec.claims)

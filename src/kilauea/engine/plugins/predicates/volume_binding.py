@@ -1,0 +1,262 @@
+"""Which nodes a pod's claims allow, and which volumes unbound claims get there.
+
+A bound claim is where its volume is. A claim that waits for its first consumer gets, on each node, the volume that is
+kept for it, else the smallest free one that will do, else one is made there if its class makes any. What it gets on the
+node that is chosen is held for it until the pod is taken back, so claims of other pods pass it by, and other pods with
+the same claim follow it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Rejection, Scope
+from kilauea.engine.model import status
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import ClaimUse, Task
+from kilauea.engine.model.volumes import ONE_POD, Claim, Volume
+from kilauea.engine.plugins.predicates.volume_pools import Pools, order_of
+from kilauea.engine.plugins.predicates.volume_provision import ELSEWHERE, FITS, Provision
+from kilauea.engine.plugins.predicates.volume_reach import Reach
+from kilauea.engine.session import Session
+
+NODE_AFFINITY = Rejection("VolumeNodeAffinity", "node(s) didn't match PersistentVolume's node affinity", hopeless=True)
+NO_VOLUME = Rejection("VolumeBinding", "node(s) didn't find available persistent volumes to bind", hopeless=True)
+NO_SPACE = Rejection("StorageCapacity", "node(s) did not have enough free storage", hopeless=True)
+GONE = Rejection(
+    "VolumeNotFound", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", hopeless=True
+)
+IN_USE = Rejection(
+    "ReadWriteOncePod", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+
+Codes = NDArray[np.int8]
+
+
+@dataclass(slots=True)
+class Hold:
+    """What a claim gets in this session: a volume, or one that will be made on a node."""
+
+    volume: Volume | None
+    row: int
+    taken: bool
+    """The volume was free before."""
+    tasks: set[str] = field(default_factory=set)
+    """Placed tasks with the claim; when the last of them goes, so does the hold."""
+
+
+class VolumeBindingFilter:
+    """Judges nodes by claims, and holds volumes for claims."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._storage = session.state.storage
+        self._size = len(session.nodes)
+        self._reach = Reach(session.nodes)
+        self._provision = Provision(self._storage, session.nodes, self._reach)
+        claims = self._storage.claims
+        self._unbound = {key: claim for key, claim in claims.items() if self._storage.is_delayed(claim)}
+        """Claims that are to be bound here."""
+        self._private = {key for key, claim in claims.items() if ONE_POD in claim.wish.modes}
+        """Claims for one pod at a time."""
+        self._free: dict[str, list[Volume]] = {}
+        """By storage class: volumes that any claim may have."""
+        self._kept: dict[str, list[Volume]] = {}
+        """By unbound claim: volumes that are kept for it."""
+        self._pools: dict[str, Pools] = {}
+        """By storage class, of classes that were asked for."""
+        self.holds: dict[str, Hold] = {}
+        """By claim."""
+        self._evicted: dict[str, list[tuple[str, Volume | None]]] = {}
+        """By evicted task: what its claims had, in case it is put back."""
+        self._users: Counter[str] = Counter()
+        """By private claim: pods in the view of any node."""
+        self._judged: dict[tuple[ClaimUse, ...], Codes] = {}
+        """Verdicts since the last change."""
+
+    def register(self, plugin: str) -> None:
+        """Take part in the session."""
+        for volume in self._storage.volumes.values():
+            if volume.free:
+                self._free.setdefault(volume.class_name, []).append(volume)
+            elif volume.claim is not None and volume.claim.key in self._unbound:
+                self._kept.setdefault(volume.claim.key, []).append(volume)
+        state = self._session.state
+        for key in sorted(key for key, task in state.with_claims.items() if self._concerns(task)):
+            task = state.with_claims[key]
+            if (row := int(state.placements.node[task.row])) >= 0:
+                self._placed(task, row)
+        add = self._session.add_predicate
+        add(plugin, self._bound, [NODE_AFFINITY, GONE], scope=Scope.STATIC, applies=self._has_bound)
+        add(plugin, self._alone, [IN_USE], scope=Scope.CLUSTER, applies=self._has_private)
+        add(plugin, self._finds, [NO_VOLUME, NO_SPACE], scope=Scope.CLUSTER, applies=self._has_unbound)
+        self._session.add_event_handler(plugin, self._placed, self._gone)
+
+    # --- claims
+
+    def _concerns(self, task: Task) -> bool:
+        """Whether anything changes when a task comes or goes."""
+        return any(use.key in self._unbound or use.key in self._private for use in task.spec.claims)
+
+    def _bound_claims(self, uses: Sequence[ClaimUse]) -> list[Claim]:
+        claims = (self._storage.claims.get(use.key) for use in uses)
+        return [claim for claim in claims if claim is not None and claim.bound]
+
+    def _unbound_claims(self, uses: Sequence[ClaimUse]) -> list[Claim]:
+        """Claims that are to be bound here, by size."""
+        return sorted((self._unbound[u.key] for u in uses if u.key in self._unbound), key=lambda c: c.wish.size)
+
+    def _has_bound(self, shape: TaskShape) -> bool:
+        return bool(self._bound_claims(shape.spec.claims))
+
+    def _has_private(self, shape: TaskShape) -> bool:
+        return any(use.key in self._private for use in shape.spec.claims)
+
+    def _has_unbound(self, shape: TaskShape) -> bool:
+        return any(use.key in self._unbound for use in shape.spec.claims)
+
+    def _kept_for(self, claim: Claim) -> Volume | None:
+        """The volume that is kept for an unbound claim and can hold it."""
+        kept = [v for v in self._kept.get(claim.key, ()) if claim.refers(v.claim) and claim.wish.holds(v)]
+        return min((v for v in kept if v.class_name == claim.class_name), key=order_of, default=None)
+
+    def _pools_of(self, class_name: str) -> Pools:
+        if class_name not in self._pools:
+            self._pools[class_name] = Pools(self._free.get(class_name, ()), self._reach, self._size)
+        return self._pools[class_name]
+
+    # --- verdicts
+
+    def _bound(self, shape: TaskShape, nodes: NodeRows) -> Codes:
+        codes = np.zeros(self._size, dtype=np.int8)
+        for claim in self._bound_claims(shape.spec.claims):
+            volume = self._storage.volumes.get(claim.volume)
+            if volume is None:
+                codes[codes == 0] = 2
+            elif (mask := self._reach.mask(volume.terms)) is not None:
+                codes[(codes == 0) & ~mask] = 1
+        return nodes.take(codes)
+
+    def _alone(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        """Nobody else has a claim that is for one pod at a time."""
+        taken = any(self._users[use.key] for use in shape.spec.claims)
+        return np.zeros(len(nodes), dtype=bool) if taken else None
+
+    def _finds(self, shape: TaskShape, nodes: NodeRows) -> Codes:
+        uses = shape.spec.claims
+        if uses not in self._judged:
+            self._judged[uses] = self._judge(self._unbound_claims(uses))
+        return nodes.take(self._judged[uses])
+
+    def _judge(self, claims: Sequence[Claim]) -> Codes:
+        """(N,) 0 where every claim gets a volume; 1 without one; 2 where one could be made but for lack of room."""
+        codes = np.zeros(self._size, dtype=np.int8)
+        for claim in claims:
+            fixed = self._fixed(claim)
+            if fixed is not None:
+                codes[~fixed] = ELSEWHERE
+        found = self._found([claim for claim in claims if claim.key not in self.holds and not claim.selected_node])
+        # Kubernetes looks first at claims that a volume is being made for already.
+        for claim in sorted(claims, key=lambda c: not c.selected_node):
+            if claim.key not in self.holds:
+                made = self._provision.verdict(claim)
+                here = codes == FITS if claim.key not in found else (codes == FITS) & ~found[claim.key]
+                codes[here] = made[here]
+        return codes
+
+    def _fixed(self, claim: Claim) -> NDArray[np.bool_] | None:
+        """(N,) the nodes of a claim for which it is decided what it gets; None for all."""
+        hold = self.holds.get(claim.key)
+        if hold is not None and hold.volume is not None:
+            return self._reach.mask(hold.volume.terms)
+        if hold is None and not claim.selected_node:
+            return None
+        out = np.zeros(self._size, dtype=bool)
+        row = hold.row if hold is not None else self._session.nodes.row_of.get(claim.selected_node, -1)
+        if row >= 0:
+            out[row] = True
+        return out
+
+    def _found(self, claims: Sequence[Claim]) -> dict[str, NDArray[np.bool_]]:
+        """By claim: (N,) where it finds a volume that there is."""
+        out = {}
+        for claim in claims:
+            kept = self._kept_for(claim)
+            if kept is not None:
+                mask = self._reach.mask(kept.terms)
+                out[claim.key] = np.ones(self._size, dtype=bool) if mask is None else mask
+        for class_name, several in self._by_class(claims).items():
+            pools = self._pools_of(class_name)
+            by_kind = pools.found(tuple(claim.wish for claim in several))
+            for claim, found in zip(several, by_kind, strict=True):
+                out[claim.key] = found[pools.kinds]
+        return out
+
+    def _by_class(self, claims: Sequence[Claim]) -> dict[str, list[Claim]]:
+        """Claims for which no volume is kept, by class, in their order."""
+        out: dict[str, list[Claim]] = {}
+        for claim in claims:
+            if self._kept_for(claim) is None:
+                out.setdefault(claim.class_name, []).append(claim)
+        return out
+
+    # --- what is held
+
+    def _placed(self, task: Task, row: int) -> None:
+        if not self._concerns(task):
+            return
+        self._users.update(use.key for use in task.spec.claims if use.key in self._private)
+        before = self._evicted.pop(task.key, None)
+        if before is None:
+            before = self._choose([c for c in self._unbound_claims(task.spec.claims) if not c.selected_node], row)
+        for key, volume in before:
+            self._hold(key, volume, row, task)
+
+    def _choose(self, claims: Sequence[Claim], row: int) -> list[tuple[str, Volume | None]]:
+        """What each claim gets on a node: a volume, or None for one that is to be made."""
+        out: list[tuple[str, Volume | None]] = [
+            (c.key, self.holds[c.key].volume) for c in claims if c.key in self.holds
+        ]
+        loose = [claim for claim in claims if claim.key not in self.holds]
+        for claim in loose:
+            kept = self._kept_for(claim)
+            if kept is not None:
+                mask = self._reach.mask(kept.terms)
+                out.append((claim.key, kept if mask is None or mask[row] else None))
+        for class_name, several in self._by_class(loose).items():
+            volumes = self._pools_of(class_name).assign(row, [claim.wish for claim in several])
+            out.extend((claim.key, volume) for claim, volume in zip(several, volumes, strict=True))
+        return out
+
+    def _hold(self, key: str, volume: Volume | None, row: int, task: Task) -> None:
+        hold = self.holds.get(key)
+        if hold is None:
+            taken = volume is not None and self._pools_of(volume.class_name).take(volume)
+            hold = self.holds[key] = Hold(volume, row, taken)
+            self._judged.clear()
+        hold.tasks.add(task.key)
+
+    def _gone(self, task: Task, row: int) -> None:
+        if not self._concerns(task):
+            return
+        self._users.subtract(use.key for use in task.spec.claims if use.key in self._private)
+        had = []
+        for use in task.spec.claims:
+            hold = self.holds.get(use.key)
+            if hold is None or task.key not in hold.tasks:
+                continue
+            had.append((use.key, hold.volume))
+            hold.tasks.remove(task.key)
+            if not hold.tasks:
+                del self.holds[use.key]
+                if hold.volume is not None and hold.taken:
+                    self._pools_of(hold.volume.class_name).give_back(hold.volume)
+                self._judged.clear()
+        if task.status == status.RELEASING:
+            self._evicted[task.key] = had

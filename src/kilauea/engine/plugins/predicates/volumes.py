@@ -1,0 +1,93 @@
+"""Volume claims: pods that have to wait for theirs, and the filters that judge nodes by them.
+
+A cluster in which no pod that waits has a claim pays for none of this.
+"""
+
+from __future__ import annotations
+
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model.tasks import ClaimUse, Task
+from kilauea.engine.model.volumes import Claim
+from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
+from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter
+from kilauea.engine.plugins.predicates.volume_zones import VolumeZoneFilter
+from kilauea.engine.session import Session
+
+CODE = "VolumesNotReady"
+
+
+class VolumeFilters:
+    """The filters that are switched on.
+
+    Args:
+        session: the session.
+        binding: claims are bound, and bound claims respected.
+        zone: zones of volumes are respected.
+        limits: limits of drivers are respected.
+    """
+
+    def __init__(self, session: Session, *, binding: bool, zone: bool, limits: bool) -> None:
+        self._session = session
+        self._storage = session.state.storage
+        self._binding, self._zone, self._limits = binding, zone, limits
+
+    def register(self, plugin: str) -> None:
+        """Take part in the session, if any pod that waits has claims."""
+        state = self._session.state
+        if not state.with_claims or not any(task.spec.claims for task in state.unplaced.values()):
+            return
+        if self._limits:
+            VolumeLimitsFilter(self._session).register(plugin)
+        if self._zone:
+            VolumeZoneFilter(self._session).register(plugin)
+        if self._binding:
+            VolumeBindingFilter(self._session).register(plugin)
+
+    def refusal(self, task: Task) -> Refusal | None:
+        """Why a pod waits for its claims, whatever the node."""
+        if not task.spec.claims or not (self._binding or self._zone or self._limits):
+            return None
+        message = self._not_ready(task)
+        return Refusal(CODE, message) if message else None
+
+    def _not_ready(self, task: Task) -> str:
+        """The first thing that is wrong with the claims themselves; empty if nothing is."""
+        for use in task.spec.claims:
+            message = self._missing(task, use)
+            if message:
+                return message
+        claims = [self._storage.claims[use.key] for use in task.spec.claims]
+        if self._binding and any(not c.bound and not self._storage.is_delayed(c) for c in claims):
+            return "pod has unbound immediate PersistentVolumeClaims"
+        if self._zone:
+            return next((message for claim in claims if (message := self._without_zone(claim))), "")
+        return ""
+
+    def _missing(self, task: Task, use: ClaimUse) -> str:
+        """Why a claim cannot be used."""
+        claim = self._storage.claims.get(use.key)
+        name = use.key.partition("/")[2]
+        if claim is None and use.own:
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found'
+        if not self._binding:
+            return ""
+        if claim.lost:
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
+        if claim.deleting:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        if use.own and claim.controller != task.uid:
+            return f"PVC {use.key} was not created for pod {task.key} (pod is not owner)"
+        return ""
+
+    def _without_zone(self, claim: Claim) -> str:
+        """Why the zones of a claim cannot be told."""
+        if claim.volume:
+            return "" if claim.volume in self._storage.volumes else f'persistentvolume "{claim.volume}" not found'
+        if not claim.class_name:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        of = self._storage.classes.get(claim.class_name)
+        if of is None:
+            return f'storageclass.storage.k8s.io "{claim.class_name}" not found'
+        return "" if of.delayed else "PersistentVolume had no name"

@@ -90,6 +90,7 @@ def names_of(objects: list[Object]) -> list[str]:
 
 
 LABELS = st.fixed_dictionaries({}, optional={"app": one_of(*APPS), "rev": one_of("1", "2")})
+BUSY_LABELS = st.fixed_dictionaries({"app": one_of("web", "web", "db")}, optional={"rev": one_of("1", "2")})
 EXPRESSIONS = one_of(
     need("app", "In", "web"),
     need("app", "NotIn", "web"),
@@ -103,12 +104,14 @@ SELECTORS = st.one_of(
 )
 SOME_SELECTORS = SELECTORS.filter(lambda selector: selector != {})
 """Soft constraints with an empty selector are left out: the engine counts all pods where Kubernetes counts none."""
-KEYS = one_of(HOSTNAME, ZONE, "rack")
+KEYS = one_of(ZONE, HOSTNAME, ZONE, HOSTNAME, ZONE, "rack")
 OF_NAMESPACES = st.fixed_dictionaries(
     {},
     optional={
         "namespaces": one_of(["other"], ["ns", "other"]),
-        "namespaceSelector": one_of({}, labels_of({"team": "red"})),
+        "namespaceSelector": one_of(
+            {}, labels_of({"team": "red"}), {"matchExpressions": [need("team", "DoesNotExist")]}
+        ),
         "matchLabelKeys": one_of(["rev"], ["none"]),
     },
 )
@@ -182,14 +185,14 @@ def spreads(draw: st.DrawFn) -> list[Data]:
                 {},
                 optional={
                     "nodeAffinityPolicy": one_of("Honor", "Ignore"),
-                    "nodeTaintsPolicy": one_of("Honor", "Ignore"),
+                    "nodeTaintsPolicy": one_of("Honor", "Honor", "Ignore"),
                     "matchLabelKeys": one_of(["rev"]),
                 }
-                | ({} if soft else {"minDomains": DRAWN(1, 3)}),
+                | ({} if soft else {"minDomains": DRAWN(2, 4)}),
             )
         )
         selector = draw(SOME_SELECTORS if soft else SELECTORS)
-        out += spread(draw(KEYS), selector, draw(DRAWN(1, 3)), soft=soft, **more)
+        out += spread(draw(KEYS), selector, draw(one_of(1, 1, 2, 3)), soft=soft, **more)
     return out
 
 
@@ -199,7 +202,7 @@ CARES = ("nodes", "neighbours", "spread", "taints", "ports", "selector")
 @st.composite
 def specs(draw: st.DrawFn, about: tuple[str, ...] | None = None) -> Data:
     """Keywords for a pod that cares where it runs, about these things or about some."""
-    out: Data = {"labels": draw(LABELS)}
+    out: Data = {"labels": draw(LABELS if about is None else BUSY_LABELS)}
     cares = draw(st.lists(one_of(*CARES), max_size=3, unique=True)) if about is None else about
     affinity: Data = {}
     if "nodes" in cares:
@@ -365,12 +368,12 @@ def _around(draw: st.DrawFn, listed: list[Object], about: tuple[str, ...] | None
     """Running pods on these nodes, and up to four that wait."""
     on, crowded = names_of(listed), about is None
     out = [*listed, group("g"), group("r", phase="Running")]
-    for i in range(draw(DRAWN(0 if crowded else 2, 6))):
+    for i in range(draw(DRAWN(0 if crowded else 3, 8))):
         place = {"node": draw(st.sampled_from([*on, "gone"])), "namespace": draw(one_of("ns", "ns", "other"))}
         place["deleting"] = draw(one_of(False, False, True))
         place["phase"] = draw(one_of("Running", "Running", "Pending", "Succeeded"))
         asked = draw(one_of({"cpu": "100m", "memory": "128Mi"}, {"cpu": "2", "memory": "1Gi"}, {"cpu": "4"}, {}))
-        held = draw(st.one_of(LABELS.map(lambda labels: {"labels": labels}), specs(about)))
+        held = draw(specs(about)) if draw(st.booleans()) else {"labels": draw(LABELS if crowded else BUSY_LABELS)}
         out.append(pod(f"r-{i}", "r", requests=asked, **place, **held))
     for i in range(draw(DRAWN(1 if crowded else 2, 4))):
         out.append(pod(f"g-w-{i}", "g", requests=draw(requests(empty=False, gpu=crowded)), **draw(specs(about))))

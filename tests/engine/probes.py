@@ -84,11 +84,8 @@ def open_points(*tiers: tuple[str | Data, ...]) -> Session:
     return Session(ClusterState(), usable, 0, None)
 
 
-def fitting_and_scores(*objects: Objects, conf: Data, seed: int | None = None) -> tuple[dict[str, float], Plan]:
-    """Scores of the candidates when the first task was placed, by node, and the plan.
-
-    Nothing is recorded for a task with fewer than two candidates: then nobody is asked for scores.
-    """
+def choices(*objects: Objects, conf: Data) -> tuple[list[dict[str, float]], Plan]:
+    """The scores of the candidates, by node, at each choice among several, and the plan."""
     seen: list[dict[str, float]] = []
 
     def watch(session: Session) -> None:
@@ -99,13 +96,14 @@ def fitting_and_scores(*objects: Objects, conf: Data, seed: int | None = None) -
         session.add_best_node("watch", note)
 
     watched = {**conf, "tiers": [*conf["tiers"], {"plugins": [{"name": "watch"}]}]}
-    plan = plan_in(state_of(*objects), watched, seed, plugins=[plugin_called("watch", watch)])
-    return (seen[0] if seen else {}), plan
+    plan = plan_in(state_of(*objects), watched, plugins=[plugin_called("watch", watch)])
+    return seen, plan
 
 
 def scores_of(*objects: Objects, conf: Data) -> dict[str, float]:
-    """Scores of the candidates when the first task was placed, by node."""
-    return fitting_and_scores(*objects, conf=conf)[0]
+    """The scores of the candidates, by node, at the first choice; nothing if there was no choice."""
+    seen, _ = choices(*objects, conf=conf)
+    return seen[0] if seen else {}
 
 
 NODEORDER_WEIGHTS = (

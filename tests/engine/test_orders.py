@@ -217,12 +217,6 @@ def test_whom_a_task_may_evict_by_shares(of: list[int], expected: list[str]) -> 
     assert drf_victims(*of) == expected
 
 
-def test_the_hierarchical_form_is_warned_about_and_the_plain_one_is_used() -> None:
-    plan = plan_of(node("n1"), gang("g", 1), conf=conf("allocate", [plugin("drf", enableHierarchy=True)]))
-    assert binds(plan) == {"g-w-0": "n1"}
-    assert [(f.where, f.error) for f in plan.findings] == [("plugin drf", False)]
-
-
 # --- conformance
 
 

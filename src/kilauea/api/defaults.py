@@ -99,9 +99,10 @@ def _fill_storage(obj: Object, default_class: str | None) -> None:
     """The class of a claim that names none (the empty name is one), and when claims of a class are bound."""
     if isinstance(obj, StorageClass):
         obj.volume_binding_mode = obj.volume_binding_mode or "Immediate"
-    elif isinstance(obj, PersistentVolumeClaim) and obj.spec.storage_class_name is None:
-        if BETA_STORAGE_CLASS not in obj.annotations:
-            obj.spec.storage_class_name = default_class
+    if not isinstance(obj, PersistentVolumeClaim) or BETA_STORAGE_CLASS in obj.annotations:
+        return
+    if obj.spec.storage_class_name is None:
+        obj.spec.storage_class_name = default_class
 
 
 def fill_in(objects: Sequence[Object]) -> list[str]:

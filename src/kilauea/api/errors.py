@@ -15,7 +15,8 @@ import msgspec
 from kilauea.api.meta import Object
 
 CLUSTER_KINDS = frozenset(
-    "Node Namespace Queue PriorityClass HyperNode PersistentVolume StorageClass CSINode CSIDriver VolumeAttachment".split()
+    "Node Namespace Queue PriorityClass HyperNode "
+    "PersistentVolume StorageClass CSINode CSIDriver VolumeAttachment".split()
 )
 """The kinds, of those that are read, that are in no namespace."""
 

@@ -227,13 +227,57 @@ class _Builder:
             self.fault(event, "only mappings can be merged: use an alias of a mapping")
 
 
+Steps = tuple[str | int, ...]
+
+
+class _PlacingBuilder(_Builder):
+    """Also notes where everything stands: a value in a dict at its key, an item of a list at its beginning."""
+
+    def __init__(self, first_line: int) -> None:
+        super().__init__(first_line)
+        self.places: dict[Steps, tuple[int, int]] = {}
+
+    def place(self, event: Any, last: tuple[str, ...] = ()) -> None:
+        """Note that the thing that is being built is here, or its entry `last`; what was noted first stays."""
+        steps: list[str | int] = []
+        for frame in self.stack:
+            if type(frame.value) is list:
+                steps.append(len(frame.value))
+            elif frame.key is not None:
+                steps.append(frame.key)
+        mark = event.start_mark
+        self.places.setdefault((*steps, *last), (self.first_line + mark.line, mark.column + 1))
+
+    def key(self, event: Any, text: str, plain: bool) -> None:
+        """As for every builder."""
+        self.place(event, (text,))
+        super().key(event, text, plain)
+
+    def scalar(self, event: Any) -> None:
+        """As for every builder."""
+        if not self.waits_for_key():
+            self.place(event)
+        super().scalar(event)
+
+    def open(self, event: Any, value: Any) -> None:
+        """As for every builder."""
+        self.place(event)
+        super().open(event, value)
+
+    def alias(self, event: Any) -> None:
+        """As for every builder."""
+        if not self.waits_for_key():
+            self.place(event)
+        super().alias(event)
+
+
 def position(data: bytes, at: int) -> tuple[int, int]:
     """Line and column, from 1, of an offset in UTF-8 text."""
     start = data.rfind(b"\n", 0, at) + 1
     return data.count(b"\n", 0, start) + 1, len(data[start:at].decode("utf-8", "replace")) + 1
 
 
-def _documents(data: bytes, first_line: int) -> Iterator[_Builder]:
+def _documents(data: bytes, first_line: int, builder_of: type[_Builder] = _Builder) -> Iterator[_Builder]:
     """The documents of a YAML text, each with what was wrong in it.
 
     Raises:
@@ -246,7 +290,7 @@ def _documents(data: bytes, first_line: int) -> Iterator[_Builder]:
             if event is None or type(event) is yaml.StreamEndEvent:
                 return
             if type(event) is yaml.DocumentStartEvent:
-                builder = _Builder(first_line)
+                builder = builder_of(first_line)
                 builder.build(loader.get_event)
                 yield builder
     finally:
@@ -328,22 +372,46 @@ def read_documents(data: bytes, first_line: int = 1) -> Iterator[YamlDocument | 
         at += size
 
 
+class YamlError(ValueError):
+    """A text that is not one good YAML document; line and column count from 1."""
+
+    def __init__(self, line: int, column: int, message: str) -> None:
+        super().__init__(f"line {line}, column {column}: {message}" if line else message)
+        self.line = line
+        self.column = column
+        self.message = message
+
+
 def load_yaml(data: bytes) -> Any:
     """The value of a text that is one YAML document (JSON is YAML too), such as a configuration; None if it is empty.
 
     Raises:
-        ValueError: no YAML, a key given twice, or a second document; the text names line and column.
+        YamlError: no YAML, a key given twice, or a second document; the text names line and column.
     """
     parts = list(read_documents(data.removeprefix(b"\xef\xbb\xbf")))
     for part in parts:
         if isinstance(part, TextError):
-            raise ValueError(f"line {part.line}, column {part.column}: {part.message}")
+            raise YamlError(part.line, part.column, part.message)
         for fault in part.faults:
             where = ".".join(str(step) for step in fault.path)
-            raise ValueError(
-                f"line {fault.line}, column {fault.column}: {where}: {fault.message}".replace(": : ", ": ")
-            )
+            raise YamlError(fault.line, fault.column, f"{where}: {fault.message}".removeprefix(": "))
     values = [part.value for part in parts if isinstance(part, YamlDocument) and part.value is not None]
     if len(values) > 1:
-        raise ValueError("holds several documents: keep one of them")
+        raise YamlError(0, 0, "holds several documents: keep one of them")
     return values[0] if values else None
+
+
+def load_yaml_with_lines(data: bytes) -> tuple[Any, dict[Steps, tuple[int, int]]]:
+    """As `load_yaml`, and where things stand: line and column, from 1, by the keys and indices that lead there.
+
+    What came in by an alias or a merge is not among them; the place of what holds it is.
+
+    Raises:
+        YamlError: as `load_yaml`.
+    """
+    value = load_yaml(data)
+    places: dict[Steps, tuple[int, int]] = {}
+    for builder in _documents(data.removeprefix(b"\xef\xbb\xbf"), 1, _PlacingBuilder):
+        if isinstance(builder, _PlacingBuilder) and builder.value is not None:
+            places = builder.places
+    return value, places

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -80,6 +80,8 @@ KNOWN_ELSEWHERE = frozenset(
 )
 """Plugins of the original; those that this build does not have yet are passed over with a warning."""
 ACTIONS_ELSEWHERE = frozenset("preempt reclaim shuffle gangpreempt gangreclaim".split())
+QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
+"""Each gives queues their shares, so only one of them can be used."""
 MOVED_KEYS = {
     "predicate.GPUSharingEnable": "deviceshare.GPUSharingEnable",
     "predicate.GPUNumberEnable": "deviceshare.GPUNumberEnable",
@@ -89,6 +91,9 @@ MOVED_KEYS = {
 """Arguments that live elsewhere now, with the new key."""
 
 
+Path = tuple[str | int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something about a configuration: where (`tiers[0].plugins[1]`), what, and whether it forbids its use."""
@@ -96,6 +101,12 @@ class Finding:
     where: str
     message: str
     error: bool = False
+    code: str = ""
+    """For programs: `unknown-plugin`, `wrong-type` and so on."""
+    path: Path = ()
+    """Keys and indices that lead to it in the document."""
+    hint: str = ""
+    """The name that was probably meant."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
@@ -117,6 +128,8 @@ class PluginConf:
     flags: Mapping[str, bool] = field(default_factory=dict)
     """Enable flags by `flag_of`."""
     arguments: Mapping[str, object] = field(default_factory=dict)
+    path: Path = field(default=(), compare=False)
+    """Where it stands in the document."""
 
     def is_enabled(self, *flags: str) -> bool:
         """Whether any of the flags is on; true without flags. A flag that is not set is on, but for a few."""
@@ -159,119 +172,161 @@ class _Reader:
     def __init__(self, plugins: Collection[str], actions: Collection[str]) -> None:
         self._plugins = plugins
         self._actions = actions
+        self._used_actions: tuple[str, ...] = ()
         self.findings: list[Finding] = []
 
-    def _error(self, where: str, message: str) -> None:
-        self.findings.append(Finding(where, message, error=True))
+    def _error(self, path: Path, message: str, code: str = "wrong-type", hint: str = "") -> None:
+        self.findings.append(Finding(where_of(path), message + _meant(hint), True, code, path, hint))
 
-    def _warn(self, where: str, message: str) -> None:
-        self.findings.append(Finding(where, message))
+    def _warn(self, path: Path, where: str, message: str, code: str = "wrong-type", hint: str = "") -> None:
+        self.findings.append(Finding(where, message + _meant(hint), False, code, path, hint))
+
+    def _unknown_keys(self, path: Path, where: str, keys: Iterable[object], known: Collection[str]) -> None:
+        for key in keys:
+            if key not in known:
+                name = str(key)
+                self._warn((*path, name), where, f"unknown key {name!r}", "unknown-key", nearest_name(name, known))
 
     def read(self, document: object) -> SchedulerConf:
-        if not isinstance(document, Mapping):
-            self._error("", f"a scheduler configuration is a map with actions and tiers, this is {_kind(document)}")
+        if isinstance(document, Mapping) and document.get("kind") == "ConfigMap":
+            message = "this is a ConfigMap: give the text that is under its data as a file of its own"
+            self._error((), message, "config-map")
             return SchedulerConf((), ())
-        for key in document:
-            if key not in ("actions", "tiers", "configurations", "metrics"):
-                self._warn("", f"unknown key {key!r}{nearest(str(key), ('actions', 'tiers', 'configurations'))}")
+        if not isinstance(document, Mapping):
+            self._error((), f"a scheduler configuration is a map with actions and tiers, this is {_kind(document)}")
+            return SchedulerConf((), ())
+        self._unknown_keys((), "", document, ("actions", "tiers", "configurations", "metrics"))
         actions = self._read_actions(document.get("actions"))
-        tiers = tuple(self._read_tier(i, t) for i, t in enumerate(self._list("tiers", document.get("tiers"))))
+        tiers = tuple(self._read_tier(i, t) for i, t in enumerate(self._list(("tiers",), document.get("tiers"))))
+        self._refuse_rivals(tiers)
         return SchedulerConf(actions, tiers, self._read_action_arguments(document), tuple(self.findings))
 
-    def _list(self, where: str, value: object) -> list[object]:
+    def _list(self, path: Path, value: object) -> list[object]:
         if value is None:
             return []
         if not isinstance(value, list):
-            self._error(where, f"expected a list, got {_kind(value)}")
+            self._error(path, f"expected a list, got {_kind(value)}")
             return []
         return value
 
     def _read_actions(self, text: object) -> tuple[str, ...]:
+        path: Path = ("actions",)
         if not isinstance(text, str):
-            self._error(
-                "actions", f'expected names separated by commas, such as "enqueue, allocate", got {_kind(text)}'
-            )
+            self._error(path, f'expected names separated by commas, such as "enqueue, allocate", got {_kind(text)}')
             return ()
         chosen = []
         for name in (part.strip() for part in text.split(",")):
             if name in self._actions:
                 chosen.append(name)
             elif name in ACTIONS_ELSEWHERE:
-                self._warn("actions", f"action {name} is not part of this version and is skipped")
+                message = f"action {name} is not part of this version and is skipped"
+                self._warn(path, "actions", message, "missing-action")
+            elif not name:
+                what = "there is a comma too many" if text.strip() else "no action is named, so nothing would be done"
+                self._error(path, what, "empty-action")
             else:
-                self._error("actions", f"unknown action {name!r}{nearest(name, self._actions)}")
+                known = {*self._actions, *ACTIONS_ELSEWHERE}
+                self._error(path, f"unknown action {name!r}", "unknown-action", nearest_name(name, known))
         return tuple(chosen)
 
     def _read_tier(self, number: int, tier: object) -> tuple[PluginConf, ...]:
-        where = f"tiers[{number}]"
+        path: Path = ("tiers", number)
         if not isinstance(tier, Mapping):
-            self._error(where, f"expected a map with plugins, got {_kind(tier)}")
+            self._error(path, f"expected a map with plugins, got {_kind(tier)}")
             return ()
+        self._unknown_keys(path, where_of(path), tier, ("plugins",))
         out = []
-        for i, entry in enumerate(self._list(f"{where}.plugins", tier.get("plugins"))):
-            plugin = self._read_plugin(f"{where}.plugins[{i}]", entry)
+        for i, entry in enumerate(self._list((*path, "plugins"), tier.get("plugins"))):
+            plugin = self._read_plugin((*path, "plugins", i), entry)
             if plugin is not None:
                 out.append(plugin)
         names = {p.name for p in out}
         if "proportion" in names and any(p.name == "drf" and p.is_enabled("hierarchy") for p in out):
-            self._error(where, "proportion and drf with hierarchy enabled conflicts")
+            self._error(path, "proportion and drf with hierarchy enabled conflicts", "rival-plugins")
         return tuple(out)
 
-    def _read_plugin(self, where: str, entry: object) -> PluginConf | None:
+    def _refuse_rivals(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+        used = [p for tier in tiers for p in tier if p.name in QUEUE_PLUGINS]
+        names = list(dict.fromkeys(p.name for p in used))
+        if len(names) > 1:
+            last = next(p for p in used if p.name == names[-1])
+            self._error(last.path, f"{' and '.join(names)} cannot be used together: keep one", "rival-plugins")
+
+    def _read_plugin(self, path: Path, entry: object) -> PluginConf | None:
+        where = where_of(path)
         name = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(entry, Mapping) or not isinstance(name, str):
-            self._error(where, "expected a map with a name")
+            self._error(path, "expected a map with a name")
             return None
         name = ALIASES.get(name, name)
         if name not in self._plugins:
             if name in KNOWN_ELSEWHERE:
-                self._warn(where, f"plugin {name} is not part of this version and is skipped")
+                message = f"plugin {name} is not part of this version and is skipped"
+                self._warn((*path, "name"), where, message, "missing-plugin")
             else:
-                known = {*self._plugins, *KNOWN_ELSEWHERE}
-                self._error(where, f"unknown plugin {name!r}{nearest(name, known)}")
+                hint = nearest_name(name, {*self._plugins, *KNOWN_ELSEWHERE})
+                self.findings.append(
+                    Finding(
+                        where, f"unknown plugin {name!r}{_meant(hint)}", True, "unknown-plugin", (*path, "name"), hint
+                    )
+                )
             return None
+        where = f"{where} ({name})"
         flags: dict[str, bool] = {}
         for key, value in entry.items():
             if key in ("name", "arguments"):
                 continue
             flag = flag_of(str(key))
             if flag not in FLAGS:
-                self._warn(f"{where} ({name})", f"unknown key {key!r}{nearest(str(key), FLAG_NAMES)}")
+                self._unknown_keys(path, where, [key], (*FLAG_NAMES, "name", "arguments"))
             elif not isinstance(value, bool):
-                self._warn(f"{where} ({name})", f"{key} takes true or false, not {value!r}; its default is kept")
+                message = f"{key} takes true or false, not {value!r}; its default is kept"
+                self._warn((*path, str(key)), where, message)
             else:
                 flags[flag] = value
+        return PluginConf(name, flags, self._arguments(path, where, entry), path)
+
+    def _arguments(self, path: Path, where: str, entry: Mapping[Any, Any]) -> dict[str, object]:
         arguments = entry.get("arguments") or {}
         if not isinstance(arguments, Mapping):
-            self._warn(f"{where} ({name})", f"arguments is a map, not {_kind(arguments)}; defaults are kept")
-            arguments = {}
-        return PluginConf(name, flags, {str(k): v for k, v in arguments.items()})
+            message = f"arguments is a map, not {_kind(arguments)}; defaults are kept"
+            self._warn((*path, "arguments"), where, message)
+            return {}
+        return {str(k): v for k, v in arguments.items()}
 
     def _read_action_arguments(self, document: Mapping[Any, Any]) -> dict[str, dict[str, object]]:
         out: dict[str, dict[str, object]] = {}
-        for i, entry in enumerate(self._list("configurations", document.get("configurations"))):
-            where = f"configurations[{i}]"
-            if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
-                self._error(where, "expected a map with the name of an action")
+        for i, entry in enumerate(self._list(("configurations",), document.get("configurations"))):
+            path: Path = ("configurations", i)
+            name = entry.get("name") if isinstance(entry, Mapping) else None
+            if not isinstance(entry, Mapping) or not isinstance(name, str):
+                self._error(path, "expected a map with the name of an action")
                 continue
-            arguments = entry.get("arguments") or {}
-            if not isinstance(arguments, Mapping):
-                self._warn(where, f"arguments is a map, not {_kind(arguments)}; defaults are kept")
-                arguments = {}
-            out[entry["name"]] = {str(k): v for k, v in arguments.items()}
+            known = {*self._actions, *ACTIONS_ELSEWHERE}
+            if name not in known:
+                message = f"unknown action {name!r}; its arguments are not used"
+                self._warn((*path, "name"), where_of(path), message, "unknown-action", nearest_name(name, known))
+            self._unknown_keys(path, where_of(path), entry, ("name", "arguments"))
+            out[name] = self._arguments(path, where_of(path), entry)
         return out
+
+
+def where_of(path: Path) -> str:
+    """A path as people write it: `tiers[0].plugins[1]`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
 
 
 # --- typed arguments
 
 
-def argument(key: str, default: T, doc: str, *, minimum: float | None = None) -> T:
+def argument(key: str, default: T, doc: str, *, minimum: float | None = None, choices: Sequence[str] = ()) -> T:
     """A field of an `Arguments` dataclass, read from `key`.
 
     A default of type dict stands for all keys that begin with `key`, by what follows it; its values are integers.
-    A value below `minimum` is refused with a warning.
+    A value below `minimum`, or that is none of the `choices`, is refused with a warning.
     """
-    metadata = {"key": key, "doc": doc, "minimum": minimum}
+    metadata = {"key": key, "doc": doc, "minimum": minimum, "choices": tuple(choices)}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # type: ignore[return-value]
     return field(default=default, metadata=metadata)
@@ -293,19 +348,24 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
             read = _typed(value, type(known.default))
             problem = _problem(key, value, read, known)
             if problem:
-                findings.append(Finding(where, problem))
+                code = "wrong-type" if read is None else "wrong-value"
+                findings.append(Finding(where, problem, False, code, (key,)))
             else:
                 values[known.name] = read
         elif family is not None:
             read = _typed(value, int)
             if read is None:
-                findings.append(Finding(where, f"{key} takes an integer, not {value!r}; its default is kept"))
+                message = f"{key} takes an integer, not {value!r}; its default is kept"
+                findings.append(Finding(where, message, False, "wrong-type", (key,)))
             else:
                 values.setdefault(families[family].name, {})[key[len(family) :]] = read
         elif key in MOVED_KEYS:
-            findings.append(Finding(where, f"{key} has moved to {MOVED_KEYS[key]}; it has no effect here"))
+            message = f"{key} has moved to {MOVED_KEYS[key]}; it has no effect here"
+            findings.append(Finding(where, message, False, "moved-argument", (key,), MOVED_KEYS[key].split()[0]))
         else:
-            findings.append(Finding(where, f"unknown argument {key!r}{nearest(key, fields)}"))
+            hint = nearest_name(key, fields)
+            message = f"unknown argument {key!r}{_meant(hint)}"
+            findings.append(Finding(where, message, False, "unknown-argument", (key,), hint))
     return of(**values), findings
 
 
@@ -313,6 +373,9 @@ def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any
     default, minimum = known.default, known.metadata["minimum"]
     if read is None:
         return f"{key} takes {_TYPE_NAMES[type(default)]}, not {value!r}; {default!r} is kept"
+    choices = known.metadata["choices"]
+    if choices and read not in choices:
+        return f"{key} takes {' or '.join(choices)}, not {value!r}{nearest(str(value), choices)}; {default!r} is kept"
     if minimum is not None and isinstance(read, (int, float)) and read < minimum:
         return f"{key} cannot be less than {minimum}, but is {value!r}; {default!r} is kept"
     return ""
@@ -334,9 +397,18 @@ def _typed(value: object, wanted: type) -> Any:
 
 def nearest(name: str, known: Collection[str]) -> str:
     """`; did you mean 'x'?` if there is a name like it, else nothing."""
+    return _meant(nearest_name(name, known))
+
+
+def nearest_name(name: str, known: Collection[str]) -> str:
+    """The known name that is most like it; nothing if none is."""
     by_fold = {k.lower(): k for k in sorted(known)}
     close = difflib.get_close_matches(name.lower(), list(by_fold), n=1, cutoff=0.6)
-    return f"; did you mean {by_fold[close[0]]!r}?" if close else ""
+    return by_fold[close[0]] if close else ""
+
+
+def _meant(hint: str) -> str:
+    return f"; did you mean {hint!r}?" if hint else ""
 
 
 def _kind(value: object) -> str:

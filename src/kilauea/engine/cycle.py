@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf, read_arguments
+from kilauea.engine.conf import DEFAULT_CONF, Finding, PluginConf, SchedulerConf, parse_conf, read_arguments
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.guard import UNWATCHED, ActionFault, Guard, Watchdog
 from kilauea.engine.outcome import conclude
@@ -77,24 +77,29 @@ def _run(
             of = plugins[entry.name]
             if of is not PLUGINS.get(entry.name):
                 session.post_guard(entry.name, Guard(entry.name, of.__module__, watchdog))
-            arguments, findings = read_arguments(of.Arguments, entry.arguments, f"plugin {entry.name}")
-            session.findings.extend(findings)
-            opened.append(
-                session.ask("construction", of.name, session.guarded("construction", of.name, of), entry, arguments)
-            )
+            opened.append(_make(session, of, entry))
     session.open_plugins(opened)
     for name in conf.actions:
-        given = conf.action_arguments.get(name, {})
-        arguments, findings = read_arguments(actions[name].Arguments, given, f"action {name}")
-        session.findings.extend(findings)
-        _execute(session, actions[name], arguments, watchdog)
+        _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
     session.close_plugins()
     return conclude(session)
 
 
-def _execute(session: Session, of: type[Action], arguments: object, watchdog: Watchdog) -> None:
+def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:
+    where = f"plugin {of.name}"
+    arguments, findings = session.ask("Arguments", of.name, read_arguments, of.Arguments, entry.arguments, where)
+    session.findings.extend(findings)
+    plugin: Plugin = session.ask(
+        "construction", of.name, session.guarded("construction", of.name, of), entry, arguments
+    )
+    return plugin
+
+
+def _execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog) -> None:
     own = of is not ACTIONS.get(of.name)
     guard = Guard(of.name, of.__module__, watchdog if own else UNWATCHED, "action")
+    arguments, findings = guard.call("Arguments", read_arguments, of.Arguments, given, f"action {of.name}")
+    session.findings.extend(findings)
     action = guard.call("construction", of, arguments)
     for step in (action.on_start, action.execute, action.on_end):
         guard.call(step.__name__, step, session)

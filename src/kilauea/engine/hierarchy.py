@@ -5,8 +5,8 @@ of everything below it: children that can still grow are scaled down to the smal
 so that one child does not starve for what its siblings hold of another resource (spec of the queue plugins, 5.2).
 
 Everything is computed for all nodes of a level in one stroke when a key is first asked for. Afterwards only the way
-from a changed job to the root is computed again, and only when somebody asks. What a node is taken to hold is rounded
-to whole units, so that sums do not depend on their order.
+from a changed job to the root is computed again, and only when somebody asks. What a child counts for is rounded to a
+tiny part of what the cluster offers, so that sums are exact and do not depend on their order.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
+GRAIN = 44
+"""A child's amounts are rounded to multiples of about 2**-44 of what the cluster offers."""
 NOTHING_HELD = [False, 0.0]
 """Part of a key for nodes without jobs."""
 
@@ -36,56 +38,59 @@ NOTHING_HELD = [False, 0.0]
 class Branch:
     """A node of the tree, before it has figures."""
 
-    __slots__ = ("alive", "children", "name", "number", "parent", "queues", "weight")
+    __slots__ = ("children", "number", "parent", "queues", "weight")
 
-    def __init__(self, name: str = "", weight: float = 1.0, parent: Branch | None = None) -> None:
-        self.name = name
+    def __init__(self, weight: float = 1.0, parent: Branch | None = None) -> None:
         self.weight = weight
         self.parent = parent
         self.children: dict[str, Branch] = {}
         self.queues = 0
-        """Queues here and below."""
-        self.alive = False
-        """Whether there are jobs here or below."""
+        """Queues with jobs, here and below."""
         self.number = -1
 
     def child(self, name: str, weight: float) -> Branch:
         """The child with this name; it gets this weight if it is new."""
         known = self.children.get(name)
         if known is None:
-            known = self.children[name] = Branch(name, weight, self)
+            known = self.children[name] = Branch(weight, self)
         return known
 
-    def way(self) -> list[Branch]:
-        """The nodes from below the root to this one."""
-        out: list[Branch] = []
-        at: Branch = self
-        while at.parent is not None:
-            out.append(at)
-            at = at.parent
-        return out[::-1]
 
-
-def grow(queues: Iterable[Queue]) -> tuple[Branch, dict[str, Branch]]:
-    """The tree, and the node of each queue by its name.
+def grow(queues: Iterable[Queue]) -> tuple[Branch, dict[str, list[Branch]]]:
+    """The tree, and for each queue by name the nodes from below the root to its own.
 
     Where queues give a node different weights, the first queue's counts. A queue without a path, or whose path ends
     where those of others go on, gets a node of its own there, with weight 1: so no queue stands above another.
     """
     root = Branch()
-    ends: dict[str, Branch] = {}
+    ways: dict[str, list[Branch]] = {}
     for queue in queues:
         at = root
+        way = ways[queue.name] = []
         for name, weight in zip(queue.hierarchy, queue.hierarchy_weights, strict=True):
             at = at.child(name, weight)
-        ends[queue.name] = at
-    for name, end in ends.items():
+            way.append(at)
+    for queue_name, way in ways.items():
+        end = way[-1] if way else root
         if end is root or end.children:
-            ends[name] = end.child(f"/{name}", 1.0)
-    for end in ends.values():
-        for branch in end.way():
-            branch.queues += 1
-    return root, ends
+            way.append(end.child(f"/{queue_name}", 1.0))
+    return root, ways
+
+
+class Offer:
+    """What the cluster offers: `amounts` (R,), and how finely parts of it are told apart."""
+
+    __slots__ = ("_whole", "amounts", "grain")
+
+    def __init__(self, amounts: NDArray[np.int64]) -> None:
+        self.amounts = amounts.astype(np.float64)
+        self._whole = np.where(self.amounts > 0, self.amounts, np.inf)[:, None]
+        self.grain = np.ldexp(1.0, GRAIN - np.frexp(self.amounts)[1])[:, None]
+
+    def shares(self, held: Floats) -> Floats:
+        """(n,) largest part that columns of amounts are of any resource."""
+        dominant: Floats = (held / self._whole).max(axis=0)
+        return dominant
 
 
 class Figures:
@@ -109,7 +114,7 @@ class Figures:
         self.share[at] = other.share
         self.saturated[at] = other.saturated
 
-    def parents(self, rows: slice, starts: Rows, total: Floats) -> Figures:
+    def parents(self, rows: slice, starts: Rows, offer: Offer) -> Figures:
         """Figures of the nodes whose children are in these rows, those of each from its start to the next."""
         held, share, saturated = self.held[:, rows], self.share[rows], self.saturated[rows]
         some = share > 0
@@ -118,14 +123,8 @@ class Figures:
         if len(starts) > 1:
             least = np.repeat(least, np.diff(starts, append=len(share)))
         factor = np.where(saturated, some, least / np.where(some, share, np.inf))
-        sums = np.add.reduceat(np.rint(held * factor), starts, axis=1)
-        return Figures(sums, shares(sums, total), np.logical_and.reduceat(saturated, starts))
-
-
-def shares(held: Floats, total: Floats) -> Floats:
-    """(n,) dominant shares; resources of which there is nothing have an infinite total."""
-    dominant: Floats = (held / total[:, None]).max(axis=0)
-    return dominant
+        sums = np.add.reduceat(np.rint(held * factor * offer.grain), starts, axis=1) / offer.grain
+        return Figures(sums, offer.shares(sums), np.logical_and.reduceat(saturated, starts))
 
 
 class Hierarchy:
@@ -212,9 +211,7 @@ class Hierarchy:
         held, waiting = table.allocated[:, :size], table.pending[:, :size]
         alive = table.waiting[:size] | (table.phase[:size] == PHASES.index(INQUEUE)) | (held + waiting).any(axis=0)
         rows = np.flatnonzero(alive & (table.queue[:size] >= 0))
-        total = session.axis.vector(session.total).astype(np.float64)
-        self._offered = total
-        self._total = np.where(total > 0, total, np.inf)
+        self._offer = Offer(session.axis.vector(session.total))
         self._in_use = held[:, rows].sum(axis=1).astype(np.float64)
         end_of_job = self._lay_out(table.queue[rows])
         order = np.argsort(end_of_job, kind="stable")
@@ -223,7 +220,7 @@ class Hierarchy:
         self._place_of = np.full(size, -1, dtype=np.intp)
         self._place_of[rows] = np.arange(len(rows))
         self._request = (held[:, rows] + waiting[:, rows]).astype(np.float64)
-        self._jobs = Figures.empty(len(total), len(rows))
+        self._jobs = Figures.empty(len(held), len(rows))
         self._jobs.held[:] = held[:, rows]
         self._ends, firsts = np.unique(self._end_of_job, return_index=True)
         self._first[self._ends] = firsts
@@ -233,24 +230,24 @@ class Hierarchy:
     def _lay_out(self, queue_rows: NDArray[np.int32]) -> Rows:
         """Number the nodes that have jobs, level by level; for each queue row given, the number of its node."""
         queues = sorted(self._session.queues.values(), key=lambda q: (q.creation, q.name))
-        root, ends = grow(queues)
-        jobs = np.bincount(queue_rows, minlength=len(queues))
+        root, ways = grow(queues)
+        jobs = np.bincount(queue_rows, minlength=len(queues)).tolist()
         for queue in queues:
             if jobs[queue.row]:
-                root.alive = True
-                for branch in ends[queue.name].way():
-                    branch.alive = True
+                root.queues += 1
+                for branch in ways[queue.name]:
+                    branch.queues += 1
         levels = [[root]]
-        while level := [child for branch in levels[-1] for child in branch.children.values() if child.alive]:
+        while level := [child for branch in levels[-1] for child in branch.children.values() if child.queues]:
             levels.append(level)
         nodes = [branch for level in levels for branch in level]
         for number, branch in enumerate(nodes):
             branch.number = number
         self._number_nodes(nodes, [len(level) for level in levels])
-        self._keys = self._make_keys(ends)
+        self._keys = self._make_keys(ways)
         end_of_queue = np.zeros(len(queues), dtype=np.intp)
         for queue in queues:
-            end_of_queue[queue.row] = ends[queue.name].number
+            end_of_queue[queue.row] = ways[queue.name][-1].number
         return end_of_queue[queue_rows]
 
     def _number_nodes(self, nodes: list[Branch], sizes: list[int]) -> None:
@@ -259,26 +256,25 @@ class Hierarchy:
         self._levels = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
         self._parent = [branch.parent.number if branch.parent is not None else -1 for branch in nodes]
         self._weight = [branch.weight for branch in nodes]
-        self._shared = [branch.queues > 1 for branch in nodes]
+        self._decides = [1 < branch.queues < nodes[0].queues for branch in nodes]
+        """Whether a node's share can put some queues before others that have no part in it."""
         self._inner = np.array([bool(branch.children) for branch in nodes])
         self._first, self._last = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes), dtype=np.intp)
-        counts = [sum(child.alive for child in branch.children.values()) for branch in nodes]
+        counts = [sum(child.queues > 0 for child in branch.children.values()) for branch in nodes]
         ends = 1 + np.cumsum(counts)
         self._first[:], self._last[:] = ends - counts, ends
-        self._nodes = Figures.empty(len(self._offered), len(nodes))
+        self._nodes = Figures.empty(len(self._offer.amounts), len(nodes))
         self._parts: list[list[Any]] = [[False, 0.0] for _ in nodes]
         self._below: list[list[Any]] = [[False, 0.0] for _ in nodes]
         """Parts of keys that stand for the single children below an end."""
 
-    def _make_keys(self, ends: dict[str, Branch]) -> dict[str, tuple[Any, ...]]:
-        out = {}
-        ways = {name: [branch.number for branch in end.way()] for name, end in ends.items()}
+    def _make_keys(self, ways: dict[str, list[Branch]]) -> dict[str, tuple[Any, ...]]:
         depth = max(map(len, ways.values()), default=0)
-        for name, way in ways.items():
-            parts = [self._parts[n] if n >= 0 else NOTHING_HELD for n in way]
-            below = self._below[way[-1]] if way[-1] >= 0 else NOTHING_HELD
-            out[name] = (*parts, *[below] * (depth - len(parts)))
-        return out
+        parts, below = [*self._parts, NOTHING_HELD], [*self._below, NOTHING_HELD]
+        return {
+            name: (*(parts[branch.number] for branch in way), *[below[way[-1].number]] * (depth - len(way)))
+            for name, way in ways.items()
+        }
 
     # --- computing
 
@@ -307,38 +303,39 @@ class Hierarchy:
 
     def _refresh(self, places: list[int]) -> None:
         """Compute the ways from changed jobs to the root; everything, if a resource ran out or is there again."""
-        if not np.array_equal(self._demanding, self._in_use < self._offered):
+        if not np.array_equal(self._demanding, self._in_use < self._offer.amounts):
             self._compute_all()
             return
-        self._compute_jobs(np.array(places))
+        for place in places:
+            self._compute_jobs(slice(place, place + 1))
         nodes = {int(self._end_of_job[place]) for place in places}
         while nodes:
             for node in sorted(nodes):
                 below = self._nodes if self._inner[node] else self._jobs
                 rows = slice(int(self._first[node]), int(self._last[node]))
-                self._nodes.put(slice(node, node + 1), below.parents(rows, FROM_FIRST, self._total))
+                self._nodes.put(slice(node, node + 1), below.parents(rows, FROM_FIRST, self._offer))
                 self._publish(node)
             nodes = {parent for node in nodes if (parent := self._parent[node]) > 0}
 
-    def _compute_jobs(self, at: Rows | slice) -> None:
+    def _compute_jobs(self, at: slice) -> None:
         jobs = self._jobs
         held, request = jobs.held[:, at], self._request[:, at]
         enough = (held >= request) | ~self._demanding[:, None]
-        jobs.share[at] = shares(held, self._total)
+        jobs.share[at] = self._offer.shares(held)
         jobs.saturated[at] = ((held > 0) & (request > 0) & enough).any(axis=0)
 
     def _compute_all(self) -> None:
-        self._demanding = self._in_use < self._offered
+        self._demanding = self._in_use < self._offer.amounts
         if not len(self._end_of_job):
             return
         self._compute_jobs(slice(None))
         everything = slice(0, len(self._end_of_job))
-        self._nodes.put(self._ends, self._jobs.parents(everything, self._first[self._ends], self._total))
+        self._nodes.put(self._ends, self._jobs.parents(everything, self._first[self._ends], self._offer))
         for low, high in reversed(self._levels[1:-1]):
             inner = low + np.flatnonzero(self._inner[low:high])
             if len(inner):
                 rows = slice(int(self._first[inner[0]]), int(self._last[inner[-1]]))
-                self._nodes.put(inner, self._nodes.parents(rows, self._first[inner] - rows.start, self._total))
+                self._nodes.put(inner, self._nodes.parents(rows, self._first[inner] - rows.start, self._offer))
         for node in range(1, len(self._parts)):
             self._publish(node)
 
@@ -349,7 +346,7 @@ class Hierarchy:
         if part[0] != saturated or below[1] != share:
             part[0] = below[0] = saturated
             part[1], below[1] = share / self._weight[node], share
-            if self._shared[node] or self._left:
+            if self._decides[node] or self._left:
                 self._version += 1
 
 

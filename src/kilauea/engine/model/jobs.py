@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from kilauea.api import wellknown
-from kilauea.api.quantity import amount, is_countable, resource_amounts
+from kilauea.api import quantity, wellknown
+from kilauea.api.quantity import is_countable, resource_amounts
 from kilauea.api.scheduling import NetworkTopology, PodGroup
 from kilauea.api.times import parse_duration, parse_time
 from kilauea.engine.model import status
@@ -108,9 +108,8 @@ class Job(TaskCounts):
         )
         self.creation = parse_time(obj.metadata.creation_timestamp) if obj.metadata.creation_timestamp else 0
         self.min_resources = minimum
-        self.uncounted_minimum = {
-            name: amount(name, q) for name, q in (spec.min_resources or NOTHING).items() if not is_countable(name)
-        } or NOTHING
+        named = (spec.min_resources or {}).items()
+        self.uncounted_minimum = {n: quantity.amount(n, q) for n, q in named if not is_countable(n)} or NOTHING
         self.waiting_time = waiting_time(obj.annotations)
         self.group = True
         self.queue = spec.queue or default_queue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.binpack import Binpack
+from kilauea.engine.plugins.capacity import Capacity
 from kilauea.engine.plugins.conformance import Conformance
 from kilauea.engine.plugins.drf import Drf
 from kilauea.engine.plugins.gang import Gang
@@ -25,6 +26,7 @@ PLUGINS: dict[str, type[Plugin]] = {
         Conformance,
         Drf,
         Proportion,
+        Capacity,
         Predicates,
         NodeOrder,
         Binpack,

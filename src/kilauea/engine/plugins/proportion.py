@@ -31,19 +31,18 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import (
     ALWAYS,
-    EPSILON,
     Amounts,
     add,
     cap,
     dominant_share,
     exceeded,
-    insufficient,
     is_empty,
     largest,
     less_equal,
 )
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.quota import beyond, closed, no_room_for_minimum
 from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}
@@ -143,15 +142,8 @@ class Proportion(Plugin):
 
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
         """Why the queue may not have this in addition; None if it may."""
-        if not queue.open:
-            return Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
-        deserved, allocated = queue.figures.deserved or NOTHING, queue.allocated
-        for name, amount in wanted.items():
-            if amount >= EPSILON and allocated.get(name, 0) + amount > deserved.get(name, 0) and name != "pods":
-                left = max(deserved.get(name, 0) - allocated.get(name, 0), 0)
-                message = f"queue {queue.name} deserves no more {name}"
-                return Refusal("QueueQuotaExceeded", message, queue.name, name, amount, left)
-        return None
+        deserved = queue.figures.deserved or NOTHING
+        return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} deserves no more {resource}")
 
     def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         left: dict[str, dict[str, float]] = {}
@@ -169,22 +161,10 @@ class Proportion(Plugin):
 
     def _enqueueable(self, job: Job) -> tuple[int, Refusal | None]:
         queue = self._session.queues[job.queue]
-        if not queue.open:
-            return REJECT, Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
-        if job.min_resources is None or queue.figures.real_capability is None:
-            return PERMIT, None
-        minimum, limit = job.min_resources, queue.figures.real_capability
-        wanted: dict[str, float] = dict(minimum)
-        add(wanted, queue.allocated)
-        add(wanted, queue.inqueue)
-        add(wanted, queue.elastic, -1)
-        short = insufficient(wanted, limit, minimum)
-        if not short:
-            return PERMIT, None
-        message = "queue resource quota insufficient: " + ", ".join(f"insufficient {name}" for name in short)
-        name = short[0]
-        left = max(limit.get(name, 0) - (wanted[name] - minimum[name]), 0)
-        return REJECT, Refusal("QueueQuotaInsufficient", message, queue.name, name, minimum[name], left)
+        refusal = closed(queue)
+        if refusal is None and job.min_resources is not None and queue.figures.real_capability is not None:
+            refusal = no_room_for_minimum(queue, queue.figures.real_capability, job)
+        return (PERMIT, None) if refusal is None else (REJECT, refusal)
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:

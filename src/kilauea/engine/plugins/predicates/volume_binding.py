@@ -82,8 +82,9 @@ class VolumeBindingFilter:
 
     def register(self, plugin: str) -> None:
         """Take part in the session."""
+        wanted = {claim.volume for claim in self._storage.claims.values() if claim.volume}
         for volume in self._storage.volumes.values():
-            if volume.free:
+            if volume.free and volume.name not in wanted:
                 self._free.setdefault(volume.class_name, []).append(volume)
             elif volume.claim is not None and volume.claim.key in self._unbound:
                 self._kept.setdefault(volume.claim.key, []).append(volume)

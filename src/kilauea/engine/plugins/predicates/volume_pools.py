@@ -124,7 +124,8 @@ class Pools:
     def _first(self, pool: int, wish: Wish, chosen: set[str]) -> Iterator[tuple[Order, Volume]]:
         """The first volume of a pool that fulfils a wish, if there is one."""
         free = self._free[pool]
-        for at in range(bisect_left(free, (wish.size, ()), key=_order), len(free)):
+        start: Order = (wish.size, ())
+        for at in range(bisect_left(free, start, key=_order), len(free)):
             if free[at][1].name not in chosen and wish.accepts(free[at][1]):
                 yield free[at]
                 return

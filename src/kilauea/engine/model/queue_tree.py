@@ -1,0 +1,82 @@
+"""The tree of queues by `spec.parent`, under the queue `root`.
+
+A queue whose way to the root does not end there is left out with everything below it, and named as a fault: a parent
+that does not exist, or a queue inside itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.engine.model.queues import Queue
+
+
+@dataclass
+class QueueTree:
+    """Who is whose child.
+
+    Attributes:
+        ancestors: by queue, its ancestors from the root to the parent; only queues that hang on the root.
+        children: by queue, the names of its children, in order.
+        faults: by queue, why it is left out.
+    """
+
+    ancestors: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def is_leaf(self, name: str) -> bool:
+        """Whether a queue has no children."""
+        return not self.children.get(name)
+
+    def way_up(self, queue: Queue) -> Iterator[Queue]:
+        """The queue, its parent, and so on up to the root."""
+        yield queue
+        yield from reversed(self.ancestors.get(queue.name, ()))
+
+    def common_level(self, a: str, b: str) -> int:
+        """Index of the last equal entry of both lists of ancestors; 0 when only the root is shared, or nothing."""
+        level = 0
+        for index, (x, y) in enumerate(zip(self.ancestors.get(a, ()), self.ancestors.get(b, ()), strict=False)):
+            if x is not y:
+                break
+            level = index
+        return level
+
+    def from_root(self) -> Iterator[str]:
+        """All queues of the tree, every parent before its children."""
+        waiting = [ROOT_QUEUE] if ROOT_QUEUE in self.ancestors else []
+        for name in waiting:
+            yield name
+            waiting.extend(self.children.get(name, ()))
+
+
+def build_queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
+    """The tree of these queues; an empty parent means the root."""
+    tree = QueueTree()
+    for name in sorted(queues):
+        way, fault = _way_to_root(name, queues)
+        if fault:
+            tree.faults[name] = fault
+            continue
+        tree.ancestors[name] = tuple(queues[n] for n in way)
+        if way:
+            tree.children.setdefault(way[-1], []).append(name)
+    return tree
+
+
+def _way_to_root(name: str, queues: Mapping[str, Queue]) -> tuple[list[str], str]:
+    """Ancestors from the root to the parent, or why there is no way."""
+    way: list[str] = []
+    at = name
+    while at != ROOT_QUEUE:
+        parent = queues[at].parent or ROOT_QUEUE
+        if parent not in queues:
+            return [], f"the queue {at} has invalid parent queue {parent}"
+        if parent in way or parent == name:
+            return [], f"cycle detected in queue hierarchy for queue {parent}"
+        way.append(parent)
+        at = parent
+    return way[::-1], ""

@@ -1,0 +1,389 @@
+"""Queues have what they deserve in numbers, and lend what they do not use; flat, or as a tree.
+
+What:
+    Each queue names what it deserves. It may use more, up to its `capability` and to what the guarantees of the others
+    leave, as long as nobody else claims it; a queue below what it deserves takes back from those above. With
+    `enableHierarchy: true` queues form a tree by `spec.parent`: a parent's limits bind its children, and the use of
+    children adds up in their parents. Jobs go to leaves.
+
+Why:
+    Teams are promised amounts, not weights, and idle amounts should not lie idle.
+
+Arguments:
+    ancestorReclaimLevel (integer, 0): how many ancestors take part in deciding who may take back from whom (tree only).
+    rootQuota (text, total): `total` gives the root queue what the cluster has; `open` leaves it unlimited, as Volcano
+    does. ancestorShares (text, live): `live` follows every placement in the shares of ancestors; `opening` keeps those
+    of the beginning of the cycle, as Volcano does.
+
+Example:
+    tiers:
+    - plugins:
+      - name: capacity
+        enableHierarchy: true
+
+Difference from the original:
+    A faulty queue, or a job in a queue with children, is held back by itself; in the original nothing is scheduled
+    then. The root queue has the cluster's total, and ancestors' shares are live; both as Volcano's documents say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.engine.conf import Finding, argument
+from kilauea.engine.extension import PERMIT, REJECT
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import (
+    ALWAYS,
+    EPSILON,
+    PODS,
+    Amounts,
+    add,
+    cap,
+    dominant_share,
+    exceeded,
+    insufficient,
+    is_empty,
+    largest,
+    less_equal,
+    names,
+)
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Refusal
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.quota import beyond, closed, no_room_for_minimum
+from kilauea.engine.session import Session
+
+NOTHING: dict[str, float] = {}
+FULL = "queue {queue} may use no more {resource}"
+
+
+@dataclass(frozen=True)
+class CapacityArguments:
+    """Arguments of capacity."""
+
+    ancestor_level: int = argument("ancestorReclaimLevel", 0, "Ancestors that take part in reclaim.", minimum=0)
+    root_quota: str = argument("rootQuota", "total", "`total` or `open`.", choices=("total", "open"))
+    ancestor_shares: str = argument("ancestorShares", "live", "`live` or `opening`.", choices=("live", "opening"))
+    dra: bool = argument("capacity.DynamicResourceAllocationEnable", False, "Accepted; no device quotas yet.")
+    dra_capacity: bool = argument("capacity.DRAConsumableCapacityEnable", False, "Accepted, as above.")
+
+
+class Capacity(Plugin):
+    """See the module."""
+
+    name = "capacity"
+    Arguments = CapacityArguments
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        self._hierarchy = self.conf.is_enabled("hierarchy")
+        self._moves = 0
+        self._places: dict[str, list[Any]] = {}
+        """By queue: the part of sort keys that is about it; changed in place."""
+        self._tree = build_queue_tree(session.queues) if self._hierarchy else QueueTree()
+        if self._hierarchy:
+            for name, fault in sorted(self._tree.faults.items()):
+                session.findings.append(Finding(f"queue {name}", f"{fault}; it and its jobs wait", error=True))
+            self._settle_tree()
+            session.add_event_handler(self.name, self._placed, self._gone)
+            session.add_victim_queue_order(self.name, self._victim_order)
+        else:
+            self._settle_flat()
+        for queue in session.queues.values():
+            self._settle_share(queue)
+        session.add_queue_order(self.name, self._order, moves=lambda: self._moves)
+        session.add_allocatable(self.name, self._allocatable)
+        session.add_preemptive(self.name, self._preemptive)
+        session.add_reclaimable(self.name, self._reclaimable)
+        session.add_job_enqueueable(self.name, self._enqueueable)
+        session.add_job_enqueued(self.name, self._enqueued)
+
+    def on_session_close(self, session: Session) -> None:
+        for queue in session.queues.values():
+            queue.figures.share = self._share(queue)
+
+    # --- figures
+
+    def _settle_flat(self) -> None:
+        """Spec of the queue plugins, 2.3."""
+        queues = self._session.queues.values()
+        guaranteed: dict[str, float] = {}
+        for queue in queues:
+            add(guaranteed, queue.guarantee)
+        for queue in queues:
+            limit = self._limit(self._session.total, guaranteed, queue)
+            if queue.capability:
+                unlimited = {name: queue.capability.get(name, 0) or math.inf for name in ALWAYS}
+                limit = cap(limit, {**queue.capability, **unlimited})
+            queue.figures.real_capability = limit
+            queue.figures.deserved = largest(cap(queue.deserved or NOTHING, limit), queue.guarantee)
+
+    def _limit(self, whole: Amounts, guaranteed: Amounts, queue: Queue) -> dict[str, float]:
+        """What the guarantees of the others leave of the whole."""
+        limit = exceeded(whole, guaranteed)
+        add(limit, queue.guarantee)
+        return limit
+
+    def _settle_tree(self) -> None:
+        """Spec of the queue plugins, 2.4, from the root down; then sums of what the leaves hold, up."""
+        queues, tree = self._session.queues, self._tree
+        root = queues.get(ROOT_QUEUE)
+        if root is None:
+            self._session.findings.append(Finding("queue root", "it does not exist; all jobs wait", error=True))
+            return
+        capabilities = {ROOT_QUEUE: self._settle_root(root)}
+        for name in tree.from_root():
+            children = [queues[child] for child in tree.children.get(name, ())]
+            guaranteed: dict[str, float] = {}
+            for child in children:
+                add(guaranteed, child.guarantee)
+            for child in children:
+                capability = inherited(child.capability or NOTHING, capabilities[name])
+                capabilities[child.name] = capability
+                limit = self._limit(queues[name].figures.real_capability or NOTHING, guaranteed, child)
+                child.figures.real_capability = cap(limit, capability)
+                child.figures.deserved = largest(child.deserved or NOTHING, child.guarantee)
+        if self.arguments.root_quota == "open":
+            self._open_root(root)
+        self._sum_up()
+
+    def _settle_root(self, root: Queue) -> dict[str, float]:
+        """Figures of the root, and its capability."""
+        total = self._session.total
+        if self.arguments.root_quota == "total":
+            root.figures.deserved = dict(total)
+            root.figures.real_capability = dict(total)
+            return dict(total)
+        capability: dict[str, float] = {**dict.fromkeys((*ALWAYS, *total), math.inf), **(root.capability or NOTHING)}
+        root.figures.real_capability = dict(capability)
+        return capability
+
+    def _open_root(self, root: Queue) -> None:
+        """An open root deserves what its children deserve together."""
+        deserved: dict[str, float] = {}
+        for child in self._tree.children.get(ROOT_QUEUE, ()):
+            add(deserved, self._session.queues[child].figures.deserved or NOTHING)
+        root.figures.deserved = deserved
+
+    def _sum_up(self) -> None:
+        """Add what leaves hold, ask and have admitted to all their ancestors."""
+        for name, ancestors in self._tree.ancestors.items():
+            queue = self._session.queues[name]
+            if not self._tree.is_leaf(name):
+                continue
+            for ancestor in ancestors:
+                add(ancestor.allocated, queue.allocated)
+                add(ancestor.request, queue.request)
+                add(ancestor.elastic, queue.elastic)
+                add(ancestor.inqueue, queue.inqueue)
+
+    def _share(self, queue: Queue) -> float:
+        """The largest part of what it deserves that the queue holds; 1 if it deserves nothing."""
+        deserved = queue.figures.deserved or NOTHING
+        return 1.0 if is_empty(deserved) else dominant_share(queue.allocated, deserved)
+
+    # --- order
+
+    def _settle_share(self, queue: Queue) -> None:
+        queue.figures.share = self._share(queue)
+        nothing = is_empty(queue.figures.deserved or NOTHING)
+        self._places[queue.name] = [queue.figures.share, nothing, queue.creation, queue.name]
+
+    def _order(self, queue: Queue) -> tuple[object, ...]:
+        """Priority, then share; in a tree the shares of the ancestors, from the root, before that of the queue.
+
+        Two queues are told apart by the first ancestors that differ, whose share, creation and name decide.
+        """
+        place = self._places[queue.name]
+        if not self._hierarchy:
+            place[0] = self._share(queue)
+            return (-queue.priority, place[0], place[1])
+        way = self._tree.ancestors.get(queue.name, ())
+        if not way or self.arguments.ancestor_shares == "opening":
+            place[0] = self._share(queue)
+        return (-queue.priority, *(self._places[ancestor.name] for ancestor in way[1:]), place)
+
+    def _placed(self, task: Task, _: int) -> None:
+        self._change(task, 1)
+
+    def _gone(self, task: Task, _: int) -> None:
+        self._change(task, -1)
+
+    def _change(self, task: Task, by: int) -> None:
+        """A task came or went: its queue's ancestors follow."""
+        queue = self._session.queues[self._session.state.jobs[task.group].queue]
+        live = self.arguments.ancestor_shares == "live"
+        for ancestor in self._tree.ancestors.get(queue.name, ()):
+            add(ancestor.allocated, task.spec.requests, by)
+            if live:
+                self._places[ancestor.name][0] = self._share(ancestor)
+                self._moves += ancestor.name != ROOT_QUEUE
+        self._places[queue.name][0] = self._share(queue)
+
+    def _victim_order(self, queue: Queue, claimer: Queue) -> int:
+        """Queues nearer to the claimer lose first."""
+        return -self._tree.common_level(queue.name, claimer.name)
+
+    # --- who may have what
+
+    def _out_of_place(self, queue: Queue) -> Refusal | None:
+        """Why no job of this queue is scheduled, because of where the queue stands."""
+        if not self._hierarchy:
+            return None
+        fault = self._tree.faults.get(queue.name)
+        if fault is not None or ROOT_QUEUE not in self._session.queues:
+            return Refusal("QueueFault", fault or "the queue root does not exist", queue.name)
+        if not self._tree.is_leaf(queue.name):
+            return Refusal("QueueNotLeaf", f"queue {queue.name} has children; jobs go to its leaves", queue.name)
+        return None
+
+    def _way_up(self, queue: Queue) -> Sequence[Queue]:
+        return tuple(self._tree.way_up(queue)) if self._hierarchy else (queue,)
+
+    def _allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        return self._first_beyond(queue, task.spec.requests)
+
+    def _first_beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
+        """The first queue on the way up that has no room for this."""
+        refusal = closed(queue) or self._out_of_place(queue)
+        for at in self._way_up(queue) if refusal is None else ():
+            refusal = beyond(at, at.figures.real_capability or NOTHING, wanted, FULL)
+            if refusal is not None:
+                break
+        return refusal
+
+    def _enqueueable(self, job: Job) -> tuple[int, Refusal | None]:
+        queue = self._session.queues[job.queue]
+        refusal = self._out_of_place(queue) or closed(queue)
+        if refusal is None and job.min_resources is not None:
+            checks: list[Callable[[], Refusal | None]] = [
+                lambda at=at: no_room_for_minimum(at, at.figures.real_capability or NOTHING, job)  # type: ignore[misc]
+                for at in self._way_up(queue)
+            ]
+            refusal = next((r for check in checks if (r := check()) is not None), None)
+        return (PERMIT, None) if refusal is None else (REJECT, refusal)
+
+    def _enqueued(self, job: Job) -> None:
+        if job.min_resources is not None:
+            for at in self._way_up(self._session.queues[job.queue]):
+                add(at.inqueue, job.ungate(job.min_resources))
+
+    # --- who may take back from whom
+
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Whether a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
+        wanted: dict[str, float] = {}
+        for task in tasks:
+            add(wanted, task.spec.requests)
+        if closed(queue) or self._out_of_place(queue):
+            return False
+        future = dict(queue.allocated)
+        add(future, wanted)
+        if insufficient(future, queue.figures.real_capability or NOTHING, wanted):
+            return False
+        if within_partly(future, queue.figures.deserved or NOTHING, wanted):
+            return True
+        for ancestor in self._near_ancestors(queue):
+            future = dict(ancestor.allocated)
+            add(future, wanted)
+            if within_partly(future, ancestor.figures.deserved or NOTHING, wanted):
+                return True
+        return False
+
+    def _near_ancestors(self, queue: Queue) -> Sequence[Queue]:
+        """Ancestors below the root that take part in reclaim, the parent first."""
+        ancestors = self._tree.ancestors.get(queue.name, ())[1:]
+        return ancestors[::-1][: self.arguments.ancestor_level]
+
+    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        """Candidates whose queues hold more than they deserve, never below a guarantee (spec 2.8)."""
+        jobs, queues = self._session.state.jobs, self._session.queues
+        own = jobs.get(reclaimer.group)
+        claimer = queues.get(own.queue) if own else None
+        if claimer is None or self._out_of_place(claimer):
+            return [], REJECT
+        left: dict[str, dict[str, float]] = {}
+        victims = []
+        for task in candidates:
+            job = jobs.get(task.group)
+            queue = queues.get(job.queue) if job else None
+            if queue is None or not (useful(task.spec.requests) & useful(reclaimer.spec.requests)):
+                continue
+            chain = [queue, *self._near_ancestors(queue)]
+            for at in chain:
+                left.setdefault(at.name, dict(at.allocated))
+            if self._may_lose(queue, task, left, claimer, reclaimer):
+                for at in chain:
+                    add(left[at.name], task.spec.requests, -1)
+                victims.append(task)
+        return victims, PERMIT
+
+    def _may_lose(
+        self, queue: Queue, task: Task, left: dict[str, dict[str, float]], claimer: Queue, reclaimer: Task
+    ) -> bool:
+        allocated, requests = left[queue.name], task.spec.requests
+        after = dict(allocated)
+        add(after, requests, -1)
+        if not less_equal(queue.guarantee, after):
+            return False
+        deserved = queue.figures.deserved or NOTHING
+        if not set(names(requests)) & set(names(deserved)):
+            if self._shares_ancestor(queue, claimer) and not (
+                useful(reclaimer.spec.requests) & set(names(claimer.figures.deserved or NOTHING))
+            ):
+                return False
+        elif not over_in_any(allocated, deserved, requests):
+            return False
+        return all(
+            not set(names(requests)) & set(names(at.figures.deserved or NOTHING))
+            or over_in_any(left[at.name], at.figures.deserved or NOTHING, requests)
+            for at in self._ancestors_in_contention(queue, claimer)
+        )
+
+    def _shares_ancestor(self, queue: Queue, claimer: Queue) -> bool:
+        mine = {ancestor.name for ancestor in self._near_ancestors(queue)}
+        return any(ancestor.name in mine for ancestor in self._near_ancestors(claimer))
+
+    def _ancestors_in_contention(self, queue: Queue, claimer: Queue) -> list[Queue]:
+        """Ancestors of the victim's queue that are not the claimer's at the same distance."""
+        theirs = list(self._near_ancestors(claimer))
+        return [at for k, at in enumerate(self._near_ancestors(queue)) if k >= len(theirs) or theirs[k].name != at.name]
+
+
+def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
+    """A capability with what it leaves open taken from the parent's."""
+    out: dict[str, float] = {**parent, **capability}
+    for name in ALWAYS:
+        if capability.get(name, 0) <= 0:
+            out[name] = parent.get(name, 0)
+    return out
+
+
+def useful(requests: Amounts) -> set[str]:
+    """Resources that are asked for, pod slots aside."""
+    return {name for name, amount in requests.items() if amount >= EPSILON and name != PODS}
+
+
+def within_partly(held: Amounts, limit: Amounts, asked: Amounts) -> bool:
+    """At least one resource that is asked for is within the limit (spec 1.1 `lePartlyDims`)."""
+    return any(
+        held.get(n, 0) - limit.get(n, 0) < EPSILON
+        for n in useful(asked)
+        if held.get(n, 0) >= EPSILON or limit.get(n, 0) >= EPSILON
+    )
+
+
+def over_in_any(held: Amounts, deserved: Amounts, asked: Amounts) -> bool:
+    """More is held than deserved of a resource that is asked for and deserved (spec 1.1 `gtPartlyRelevant`)."""
+    for name in useful(asked):
+        relevant = deserved.get(name, 0) >= EPSILON if name in ALWAYS else name in deserved
+        if relevant and held.get(name, 0) > deserved.get(name, 0):
+            return True
+    return False

@@ -1,0 +1,48 @@
+"""What a queue may still take: the comparisons that the queue plugins share.
+
+Only resources that are asked for are compared, pod slots aside, and exactly (spec of the queue plugins, 1.1 `leDims`).
+"""
+
+from __future__ import annotations
+
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import EPSILON, PODS, Amounts, add, insufficient
+from kilauea.engine.plan import Refusal
+
+
+def closed(queue: Queue) -> Refusal | None:
+    """Why a queue takes no work; None while it is open."""
+    return None if queue.open else Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
+
+
+def beyond(queue: Queue, limit: Amounts, wanted: Amounts, message: str) -> Refusal | None:
+    """Why a queue may not have this beside what it holds; None if that stays within the limit.
+
+    `message` is formatted with `queue` and `resource`.
+    """
+    allocated = queue.allocated
+    for name, amount in wanted.items():
+        if amount < EPSILON or name == PODS:
+            continue
+        held, most = allocated.get(name, 0), limit.get(name, 0)
+        if held + amount > most:
+            text = message.format(queue=queue.name, resource=name)
+            return Refusal("QueueQuotaExceeded", text, queue.name, name, amount, max(most - held, 0))
+    return None
+
+
+def no_room_for_minimum(queue: Queue, limit: Amounts, job: Job) -> Refusal | None:
+    """Why a job is not admitted: with what is held and admitted, its minimum is more than the queue may use."""
+    minimum = job.min_resources or {}
+    wanted: dict[str, float] = dict(minimum)
+    add(wanted, queue.allocated)
+    add(wanted, queue.inqueue)
+    add(wanted, queue.elastic, -1)
+    short = insufficient(wanted, limit, minimum)
+    if not short:
+        return None
+    message = "queue resource quota insufficient: " + ", ".join(f"insufficient {name}" for name in short)
+    name = short[0]
+    left = max(limit.get(name, 0) - (wanted[name] - minimum[name]), 0)
+    return Refusal("QueueQuotaInsufficient", message, queue.name, name, minimum[name], left)

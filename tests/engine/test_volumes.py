@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from builders import (
     HOSTNAME,
@@ -30,18 +24,28 @@ from builders import (
     state_of,
 )
 from engine.probes import inside
-from kilauea.api.decode import KINDS
+from engine.volume_objects import (
+    ZONE,
+    attached,
+    claim,
+    csi_node,
+    ephemeral,
+    held,
+    local,
+    mounts,
+    on,
+    room,
+    storage_class,
+    topologies,
+    tracking,
+    user,
+    volume,
+)
 from kilauea.api.meta import Object
-from kilauea.api.selectors import matches, node_term_matches
 from kilauea.engine.events import Changed, Gone, Relisted
-from kilauea.engine.model import status
-from kilauea.engine.model.volumes import Claim, Volume
-from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
-from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter
 from kilauea.engine.session import Session
 
 FILTERS = conf("allocate", ["gang"], ["predicates"])
-ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 
@@ -54,122 +58,7 @@ IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWr
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 
-# --- builders
-
-
-def build(data: Data) -> Object:
-    obj: Object = msgspec.convert(data, KINDS[data["kind"]])
-    return obj
-
-
-def some(**fields: Any) -> Data:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def on(key: str, *values: str) -> Data:
-    """Node affinity of a volume: a label with one of the values."""
-    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [need(key, "In", *values)]}]}}
-
-
-def local(name: str) -> Data:
-    return on(HOSTNAME, name)
-
-
-def volume(
-    name: str,
-    size: str | None = "1Gi",
-    of: str = "slow",
-    modes: Sequence[str] = ("ReadWriteOnce",),
-    phase: str | None = "Available",
-    labels: Mapping[str, str] | None = None,
-    deleting: bool = False,
-    keep: str | Data | None = None,
-    driver: str = "",
-    **spec: Any,
-) -> Object:
-    """A volume; `keep` is the claim that it is kept for, `driver` its CSI driver."""
-    metadata = {"name": name} | some(labels=labels, deletionTimestamp="2026-01-01T00:00:00Z" if deleting else None)
-    ref = {"namespace": NAMESPACE, "name": keep} if isinstance(keep, str) else keep
-    csi = {"driver": driver, "volumeHandle": f"handle-{name}"} if driver else None
-    body = {"capacity": some(storage=size), "accessModes": list(modes), "storageClassName": of}
-    body |= some(claimRef=ref, csi=csi) | spec
-    return build({"kind": "PersistentVolume", "metadata": metadata, "spec": body, "status": some(phase=phase)})
-
-
-def claim(
-    name: str = "data",
-    size: str | None = "1Gi",
-    of: str | None = "slow",
-    modes: Sequence[str] = ("ReadWriteOnce",),
-    bound: str = "",
-    phase: str | None = None,
-    annotations: Mapping[str, str] | None = None,
-    deleting: bool = False,
-    owner: str = "",
-    uid: str | None = None,
-    **spec: Any,
-) -> Object:
-    """A claim; `bound` is the volume that it is bound to."""
-    marks = ({"pv.kubernetes.io/bind-completed": "yes"} if bound else {}) | dict(annotations or {})
-    metadata = {"name": name, "namespace": NAMESPACE, "annotations": marks} | some(
-        uid=uid,
-        deletionTimestamp="2026-01-01T00:00:00Z" if deleting else None,
-        ownerReferences=[{"kind": "Pod", "name": owner, "uid": owner, "controller": True}] if owner else None,
-    )
-    body = {"accessModes": list(modes), "resources": {"requests": some(storage=size)}}
-    body |= some(storageClassName=of, volumeName=bound or None) | spec
-    stands = some(phase=phase or ("Bound" if bound else "Pending"))
-    return build({"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": body, "status": stands})
-
-
-def storage_class(
-    name: str = "slow",
-    provisioner: str = "kubernetes.io/no-provisioner",
-    mode: str = "WaitForFirstConsumer",
-    **more: Any,
-) -> Object:
-    body = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
-    return build({"kind": "StorageClass"} | body | more)
-
-
-def topologies(*terms: Mapping[str, Sequence[str]]) -> list[Data]:
-    """Topologies of a class: terms of labels, each with its values."""
-    return [{"matchLabelExpressions": [{"key": k, "values": list(v)} for k, v in term.items()]} for term in terms]
-
-
-def csi_node(name: str, **limits: int | None) -> Object:
-    """How many volumes of each driver a node takes."""
-    drivers = [{"name": driver} | some(allocatable=some(count=count)) for driver, count in limits.items()]
-    return build({"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}})
-
-
-def room(name: str, of: str, capacity: str | None, nodes: Data | None = None, most: str | None = None) -> Object:
-    body = some(capacity=capacity, maximumVolumeSize=most, nodeTopology=nodes)
-    metadata = {"name": name, "namespace": "drivers"}
-    return build({"kind": "CSIStorageCapacity", "metadata": metadata, "storageClassName": of} | body)
-
-
-def tracking(driver: str) -> Object:
-    return build({"kind": "CSIDriver", "metadata": {"name": driver}, "spec": {"storageCapacity": True}})
-
-
-def attached(volume: str, node: str, driver: str) -> Object:
-    spec = {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": volume}}
-    return build({"kind": "VolumeAttachment", "metadata": {"name": f"{volume}-{node}"}, "spec": spec})
-
-
-def mounts(*claims: str) -> list[Data]:
-    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
-
-
-def user(name: str, *claims: str, **more: Any) -> Object:
-    """A pod that mounts claims."""
-    return pod(name, volumes=mounts(*claims), **more)
-
-
-def ephemeral(name: str, volume: str = "scratch", **more: Any) -> Object:
-    """A pod with a generic ephemeral volume."""
-    return pod(name, uid=name, volumes=[{"name": volume, "ephemeral": {"volumeClaimTemplate": {}}}], **more)
+# --- what is found
 
 
 def verdict(*objects: Objects, conf: Data = FILTERS) -> str:
@@ -178,21 +67,6 @@ def verdict(*objects: Objects, conf: Data = FILTERS) -> str:
     if "p" in binds(plan):
         return binds(plan)["p"]
     return pending(plan)["p"].message.removeprefix("0/1 nodes are unavailable: 1 ").removesuffix(".")
-
-
-def filter_of(session: Session, type_: type[Any]) -> Any:
-    """The filter of a session, found by what it listens to."""
-    handlers = (getattr(handler, "__self__", None) for _, handler in session._on_allocate)
-    return next(one for one in handlers if isinstance(one, type_))
-
-
-def held(session: Session) -> dict[str, str]:
-    """By claim, the volume that is held for it; for one that is to be made, the node in brackets."""
-    holds = filter_of(session, VolumeBindingFilter).holds
-    return {
-        key.partition("/")[2]: hold.volume.name if hold.volume else f"({session.nodes.names[hold.row]})"
-        for key, hold in sorted(holds.items())
-    }
 
 
 def holds_after(*objects: Objects, conf: Data = FILTERS) -> dict[str, str]:
@@ -774,167 +648,3 @@ def test_objects_that_are_gone_are_forgotten_and_broken_ones_are_named() -> None
     assert (list(state.problems), binds(plan_in(state, FILTERS))) == ([], {"p": "n1"})
     state.apply(Relisted("PersistentVolumeClaim", []))
     assert codes(plan_in(state, FILTERS)) == {"p": "VolumesNotReady"}
-
-
-# --- any cluster
-
-
-SIZES = ("1Gi", "2Gi", "3Gi")
-LABELS = ("a", "b")
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> list[Object]:
-    """A few nodes in two zones, volumes of three sorts of affinity, claims of two classes, pods with one to three."""
-    few = st.integers(1, 4)
-    nodes = [node(f"n{i}", cpu=99, labels={ZONE: draw(st.sampled_from(LABELS))}) for i in range(draw(few))]
-    names = [n.name for n in nodes]
-    affinity = st.one_of(
-        st.none(), st.sampled_from(names).map(local), st.sampled_from(LABELS).map(lambda zone: on(ZONE, zone))
-    )
-    kept = st.sampled_from([None, None, None, "c0", "c1"])
-    of = st.sampled_from(["slow", "fast"])
-    modes = st.sampled_from([["ReadWriteOnce"], ["ReadWriteOnce", "ReadWriteMany"], ["ReadWriteOncePod"]])
-    volumes = [
-        volume(
-            f"v{i}", draw(st.sampled_from(SIZES)), draw(of), draw(modes), keep=draw(kept), driver="csi",
-            **some(nodeAffinity=draw(affinity)),
-        )
-        for i in range(draw(st.integers(0, 8)))
-    ]  # fmt: skip
-    selected = st.sampled_from([None, None, None, *names])
-    claims = []
-    for i in range(5):
-        chosen = draw(selected)
-        marks = {"volume.kubernetes.io/selected-node": chosen} if chosen else None
-        wanted = draw(st.sampled_from([["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteOncePod"]]))
-        claims.append(claim(f"c{i}", draw(st.sampled_from(SIZES)), draw(of), wanted, annotations=marks))
-    uses = st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True)
-    pods = [user(f"p{i}", *(f"c{n}" for n in draw(uses))) for i in range(4)]
-    pods += [user("r0", *(f"c{n}" for n in draw(uses)), node=names[0])]
-    slow = storage_class(allowedTopologies=topologies({ZONE: ["a"]}), provisioner=draw(st.sampled_from(["csi", ""])))
-    limits = [csi_node(name, csi=draw(st.integers(1, 5))) for name in names]
-    return [*nodes, *volumes, *claims, *pods, *limits, slow, storage_class("fast"), group()]
-
-
-def fingerprint(session: Session) -> dict[str, Any]:
-    """Everything that the filters remember of who is where."""
-    binding: VolumeBindingFilter = filter_of(session, VolumeBindingFilter)
-    limits: VolumeLimitsFilter = filter_of(session, VolumeLimitsFilter)
-    return {
-        "held": held(session),
-        "tasks": {key: sorted(hold.tasks) for key, hold in binding.holds.items()},
-        "free": {name: [[v.name for _, v in p] for p in pools._free] for name, pools in sorted(binding._pools.items())},
-        "users": {key: count for key, count in binding._users.items() if count},
-        "count": {driver: count.tolist() for driver, count in limits._count.items()},
-        "uses": {handle: dict(rows) for handle, rows in limits._uses.items() if rows},
-    }
-
-
-def verdicts(session: Session) -> dict[str, list[int]]:
-    """What the filter says of every pod and node."""
-    binding: VolumeBindingFilter = filter_of(session, VolumeBindingFilter)
-    tasks = session.state.tasks.values()
-    return {task.key: binding._judge(binding._unbound_claims(task.spec.claims)).tolist() for task in tasks}
-
-
-def one_by_one(session: Session, claims: Sequence[Claim], row: int) -> int:
-    """The verdict on one node, by looking at every volume for every claim, as Kubernetes does."""
-    binding: VolumeBindingFilter = filter_of(session, VolumeBindingFilter)
-    storage, facts = session.state.storage, session.nodes.facts[row]
-
-    def reaches(one: Volume) -> bool:
-        return one.terms is None or any(node_term_matches(term, facts.labels, "") for term in one.terms)
-
-    gone = {hold.volume.name for hold in binding.holds.values() if hold.volume}
-    to_make = []
-    for asked in claims:
-        hold = binding.holds.get(asked.key)
-        if hold is not None:
-            if not (reaches(hold.volume) if hold.volume else hold.row == row):
-                return 1
-        elif asked.selected_node and asked.selected_node != facts.name:
-            return 1
-        elif asked.selected_node:
-            to_make.append(asked)
-    for asked in claims:
-        if asked.key in binding.holds or asked.selected_node:
-            continue
-        wish = asked.wish
-        able = [v for v in storage.volumes.values() if v.class_name == asked.class_name]
-        able = [v for v in able if v.size >= wish.size and v.mode == wish.mode]
-        kept = [v for v in able if v.claim and asked.refers(v.claim)]
-        if kept:
-            mine = min(kept, key=lambda v: (v.size, v.name))
-            if not reaches(mine):
-                to_make.append(asked)
-            continue
-        able = [v for v in able if not v.claim and v.name not in gone and reaches(v) and v.modes >= set(wish.modes)]
-        able = [v for v in able if wish.selector is None or matches(wish.selector, v.labels)]
-        if able:
-            gone.add(min(able, key=lambda v: (v.size, v.name)).name)
-        else:
-            to_make.append(asked)
-    for asked in to_make:
-        of = storage.classes[asked.class_name]
-        allowed = of.topologies is None or any(node_term_matches(t, facts.labels, "") for t in of.topologies)
-        if not of.provisions or not allowed:
-            return 1
-    return 0
-
-
-@given(
-    clusters(), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=8), st.integers(0, 8)
-)
-def test_a_discarded_statement_leaves_everything_as_it_was(
-    objects: list[Object], steps: list[tuple[int, int, bool]], keep: int
-) -> None:
-    """Whatever is placed, promised and evicted, also where it does not fit: rolled back, all is as before."""
-
-    def act(session: Session) -> None:
-        tasks = sorted(session.state.tasks.values(), key=lambda t: t.key)
-        statement = session.statement()
-        verdicts(session)
-        before = []
-        for number, row, promised in steps:
-            before.append((statement.checkpoint(), fingerprint(session), verdicts(session)))
-            task, row = tasks[number], row % len(session.nodes)
-            if task.status == status.PENDING:
-                (statement.pipeline if promised else statement.allocate)(task, row)
-            elif task.status != status.RELEASING:
-                statement.evict(task, "probe")
-        for checkpoint, print_, verdict_ in reversed(before):
-            statement.roll_back(checkpoint)
-            assert fingerprint(session) == print_
-            assert verdicts(session) == verdict_
-
-    inside(*objects, do=act, conf=conf("", ["gang"], ["predicates"]))
-
-
-@given(clusters(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6))
-def test_verdicts_are_those_of_looking_at_every_volume(objects: list[Object], steps: list[tuple[int, int]]) -> None:
-    """Also after pods were placed, when only what changed is looked at again."""
-
-    def act(session: Session) -> None:
-        tasks = sorted((t for t in session.state.tasks.values() if not t.node), key=lambda t: t.key)
-        binding: VolumeBindingFilter = filter_of(session, VolumeBindingFilter)
-        statement = session.statement()
-        for number, row in (*steps, (0, 0)):
-            found = verdicts(session)
-            for task in tasks:
-                claims = binding._unbound_claims(task.spec.claims)
-                expected = [one_by_one(session, claims, r) for r in range(len(session.nodes))]
-                assert found[task.key] == expected
-            task, row = tasks[number], row % len(session.nodes)
-            if task.status == status.PENDING:
-                statement.allocate(task, row)
-            elif row % 2:
-                statement.roll_back()
-
-    inside(*objects, do=act, conf=conf("", ["gang"], ["predicates"]))
-
-
-@given(clusters())
-def test_no_volume_goes_to_two_claims(objects: list[Object]) -> None:
-    found = [name for name in holds_after(*objects).values() if not name.startswith("(")]
-    assert len(found) == len(set(found))

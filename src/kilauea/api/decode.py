@@ -183,7 +183,7 @@ def _identity(tree: object, kind: str) -> str:
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         return ""
     namespace = metadata.get("namespace")
-    return name if kind in CLUSTER_KINDS else f"{namespace if isinstance(namespace, str) else 'default'}/{name}"
+    return name if kind in CLUSTER_KINDS else f"{namespace if namespace and isinstance(namespace, str) else 'default'}/{name}"
 
 
 class _Metadata(msgspec.Struct):
@@ -313,6 +313,8 @@ class _Reader:
             tree = form.tree(part)
         except _FAILURES:
             tree = _outline(form, part)
+        if not kind and isinstance(tree, dict) and isinstance(tree.get("kind"), str):
+            kind = tree["kind"]  # what is wrong is the apiVersion
         path, message = explain(error, tree)
         self.complain(place, kind, _identity(tree, kind), path, message)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kilauea import __version__
+from kilauea.cli.config import config
 from kilauea.cli.plan import plan
 
 
@@ -14,4 +15,5 @@ def main() -> None:
     """A batch scheduling system for Kubernetes, compatible with Volcano."""
 
 
+main.add_command(config)
 main.add_command(plan)

@@ -30,6 +30,13 @@ OUTPUTS = ("table", "wide", "json", "yaml")
     help="File or folder with objects (YAML or JSON, gzipped or not); - is standard input. Repeatable.",
 )
 @click.option("--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds.")
+@click.option(
+    "--plugins-dir",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="Folder with plugins and actions of your own, one a file. Repeatable.",
+)
 @click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Show the last of this many.")
 @click.option("--now", "at", metavar="TIME", help="Time of the cycle, RFC 3339. [default: the newest in the input]")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
@@ -45,6 +52,7 @@ OUTPUTS = ("table", "wide", "json", "yaml")
 def plan(
     paths: tuple[str, ...],
     scheduler_conf: str | None,
+    folders: tuple[str, ...],
     cycles: int,
     at: str | None,
     seed: int | None,
@@ -60,6 +68,7 @@ def plan(
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.plan_output import render
     from kilauea.engine.conf import ConfError, nearest
+    from kilauea.runtime.extensions import ExtensionError, load_extensions
     from kilauea.runtime.files import SourceError
     from kilauea.runtime.planning import explain_group, plan_cycles, read_cluster, read_conf
 
@@ -69,11 +78,14 @@ def plan(
     except ValueError as error:
         raise Usage(f"--now: {error}") from error
     try:
-        conf = read_conf(scheduler_conf)
+        # The built-in configuration names none of the plugins that are installed.
+        extensions = load_extensions(folders, installed=scheduler_conf is not None)
+        conf = read_conf(scheduler_conf, extensions)
     except ConfError as error:
         lines = [f"  {finding}" for finding in error.findings if finding.error]
-        raise Usage("\n".join([f"{scheduler_conf}: this configuration cannot be used:", *lines])) from error
-    except SourceError as error:
+        more = f"`kilauea config check {scheduler_conf}` says more."
+        raise Usage("\n".join([f"{scheduler_conf}: this configuration cannot be used:", *lines, more])) from error
+    except (ExtensionError, SourceError) as error:
         raise Usage(str(error)) from error
     try:
         # What is read stays until the command ends, so looking for garbage in it would only take time.
@@ -85,14 +97,15 @@ def plan(
         raise Usage(str(error)) from error
     read = time.perf_counter()
     now = cluster.newest if now is None else now
-    result = plan_cycles(cluster, conf, now, seed, cycles)
+    result = plan_cycles(cluster, conf, now, seed, cycles, extensions)
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
-    for warning in (*cluster.warnings, *map(str, conf.findings), *map(str, result.plan.findings)):
+    found = (*map(str, conf.findings), *map(str, result.plan.findings))
+    for warning in (*extensions.warnings, *cluster.warnings, *found):
         click.echo(f"warning: {warning}", err=True)
     if group is None:
         sys.stdout.write(render(result, output, load))
         return
-    explanation, seconds = explain_group(result, conf, now, seed, group)
+    explanation, seconds = explain_group(result, conf, now, seed, group, extensions)
     if explanation.verdict == "unknown":
         raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
     sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))

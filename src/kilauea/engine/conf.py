@@ -144,7 +144,7 @@ class SchedulerConf:
     tiers: tuple[tuple[PluginConf, ...], ...]
     action_arguments: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
-    """Warnings."""
+    """Warnings, and errors in a configuration that is only inspected."""
 
     def without(self, *, plugin: str = "", action: str = "") -> SchedulerConf:
         """The same without a plugin or an action."""
@@ -161,22 +161,28 @@ def parse_conf(document: object, plugins: Collection[str], actions: Collection[s
     Raises:
         ConfError: it is not usable; all errors are in it.
     """
-    reader = _Reader(plugins, actions)
-    conf = reader.read(document)
-    if any(f.error for f in reader.findings):
-        raise ConfError(reader.findings)
+    conf = inspect_conf(document, plugins, actions)
+    if any(f.error for f in conf.findings):
+        raise ConfError(conf.findings)
     return conf
+
+
+def inspect_conf(document: object, plugins: Collection[str], actions: Collection[str]) -> SchedulerConf:
+    """As `parse_conf`, but errors are among the findings; what is wrong is left out."""
+    return _Reader(plugins, actions).read(document)
 
 
 class _Reader:
     def __init__(self, plugins: Collection[str], actions: Collection[str]) -> None:
         self._plugins = plugins
         self._actions = actions
-        self._used_actions: tuple[str, ...] = ()
         self.findings: list[Finding] = []
 
-    def _error(self, path: Path, message: str, code: str = "wrong-type", hint: str = "") -> None:
-        self.findings.append(Finding(where_of(path), message + _meant(hint), True, code, path, hint))
+    def _error(
+        self, path: Path, message: str, code: str = "wrong-type", hint: str = "", where: str | None = None
+    ) -> None:
+        place = where_of(path) if where is None else where
+        self.findings.append(Finding(place, message + _meant(hint), True, code, path, hint))
 
     def _warn(self, path: Path, where: str, message: str, code: str = "wrong-type", hint: str = "") -> None:
         self.findings.append(Finding(where, message + _meant(hint), False, code, path, hint))
@@ -191,15 +197,16 @@ class _Reader:
         if isinstance(document, Mapping) and document.get("kind") == "ConfigMap":
             message = "this is a ConfigMap: give the text that is under its data as a file of its own"
             self._error((), message, "config-map")
-            return SchedulerConf((), ())
+            return SchedulerConf((), (), findings=tuple(self.findings))
         if not isinstance(document, Mapping):
             self._error((), f"a scheduler configuration is a map with actions and tiers, this is {_kind(document)}")
-            return SchedulerConf((), ())
+            return SchedulerConf((), (), findings=tuple(self.findings))
         self._unknown_keys((), "", document, ("actions", "tiers", "configurations", "metrics"))
         actions = self._read_actions(document.get("actions"))
         tiers = tuple(self._read_tier(i, t) for i, t in enumerate(self._list(("tiers",), document.get("tiers"))))
         self._refuse_rivals(tiers)
-        return SchedulerConf(actions, tiers, self._read_action_arguments(document), tuple(self.findings))
+        arguments = self._read_action_arguments(document)
+        return SchedulerConf(actions, tiers, arguments, tuple(self.findings))
 
     def _list(self, path: Path, value: object) -> list[object]:
         if value is None:
@@ -265,11 +272,7 @@ class _Reader:
                 self._warn((*path, "name"), where, message, "missing-plugin")
             else:
                 hint = nearest_name(name, {*self._plugins, *KNOWN_ELSEWHERE})
-                self.findings.append(
-                    Finding(
-                        where, f"unknown plugin {name!r}{_meant(hint)}", True, "unknown-plugin", (*path, "name"), hint
-                    )
-                )
+                self._error((*path, "name"), f"unknown plugin {name!r}", "unknown-plugin", hint, where)
             return None
         where = f"{where} ({name})"
         flags: dict[str, bool] = {}

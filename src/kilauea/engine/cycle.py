@@ -71,6 +71,21 @@ def _run(
     actions: Mapping[str, type[Action]],
     watchdog: Watchdog,
 ) -> Plan:
+    open_plugins(session, conf, plugins, watchdog)
+    for name in conf.actions:
+        _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
+    session.close_plugins()
+    return conclude(session)
+
+
+def open_plugins(
+    session: Session, conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog = UNWATCHED
+) -> None:
+    """Make the plugins of a configuration and let them register.
+
+    Raises:
+        PluginFault: one of them cannot.
+    """
     opened = []
     for tier in conf.tiers:
         for entry in tier:
@@ -79,10 +94,6 @@ def _run(
                 session.post_guard(entry.name, Guard(entry.name, of.__module__, watchdog))
             opened.append(_make(session, of, entry))
     session.open_plugins(opened)
-    for name in conf.actions:
-        _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
-    session.close_plugins()
-    return conclude(session)
 
 
 def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:

@@ -119,6 +119,20 @@ class Evaluation:
             scores = scores + self._scores(batch, candidates)
         return int(rows[self._session.pick(self._shape, candidates, scores)])
 
+    def hopeful(self) -> NDArray[np.bool_]:
+        """(N,) nodes that nothing rules out that evictions could not mend."""
+        out = np.ones(len(self._nodes), dtype=bool)
+        for predicate in (*self._static, *self._local, *self._cluster):
+            codes = self._codes(predicate, self._nodes.all())
+            if codes is None:
+                continue
+            if codes.dtype == np.bool_:
+                codes = (~codes).astype(np.int64)
+            for number, rejection in enumerate(predicate.rejections, start=1):
+                if rejection.hopeless:
+                    out &= codes != number
+        return out
+
     # --- keeping up with the nodes
 
     def _refresh(self) -> None:

@@ -28,6 +28,7 @@ RULES = {
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
     "QueueQuotaExceeded": "what a queue holds stays within what it deserves",
     "QueueOverused": "a queue that has all it deserves waits for the others",
+    "VolumesNotReady": "the volume claims of a pod exist and are bound, or may be bound where the pod goes",
     "Unschedulable": "a pod needs one node that has room for it and that nothing rules out",
     "GangWaiting": "a gang starts whole or not at all",
     "Nominated": "a pod starts when the room that is being freed for it is free",

@@ -259,20 +259,23 @@ class Hierarchy:
         self._decides = [1 < branch.queues < nodes[0].queues for branch in nodes]
         """Whether a node's share can put some queues before others that have no part in it."""
         self._inner = np.array([bool(branch.children) for branch in nodes])
-        self._first, self._last = np.zeros(len(nodes), dtype=np.intp), np.zeros(len(nodes), dtype=np.intp)
-        counts = [sum(child.queues > 0 for child in branch.children.values()) for branch in nodes]
-        ends = 1 + np.cumsum(counts)
-        self._first[:], self._last[:] = ends - counts, ends
+        children = np.array([sum(c.queues > 0 for c in branch.children.values()) for branch in nodes], dtype=np.intp)
+        self._last: Rows = 1 + np.cumsum(children)
+        self._first: Rows = self._last - children
         self._nodes = Figures.empty(len(self._offer.amounts), len(nodes))
         self._parts: list[list[Any]] = [[False, 0.0] for _ in nodes]
-        self._below: list[list[Any]] = [[False, 0.0] for _ in nodes]
-        """Parts of keys that stand for the single children below an end."""
+        self._below: dict[int, list[Any]] = {}
+        """By number of an end: the part of keys that stands for single children below it."""
 
     def _make_keys(self, ways: dict[str, list[Branch]]) -> dict[str, tuple[Any, ...]]:
         depth = max(map(len, ways.values()), default=0)
-        parts, below = [*self._parts, NOTHING_HELD], [*self._below, NOTHING_HELD]
+        parts = [*self._parts, NOTHING_HELD]
+        self._below = {way[-1].number: [False, 0.0] for way in ways.values() if len(way) < depth}
         return {
-            name: (*(parts[branch.number] for branch in way), *[below[way[-1].number]] * (depth - len(way)))
+            name: (
+                *[parts[branch.number] for branch in way],
+                *[self._below[way[-1].number] for _ in range(depth - len(way))],
+            )
             for name, way in ways.items()
         }
 
@@ -342,10 +345,11 @@ class Hierarchy:
     def _publish(self, node: int) -> None:
         """Bring the parts of keys up to date."""
         saturated, share = bool(self._nodes.saturated[node]), float(self._nodes.share[node])
-        part, below = self._parts[node], self._below[node]
-        if part[0] != saturated or below[1] != share:
-            part[0] = below[0] = saturated
-            part[1], below[1] = share / self._weight[node], share
+        part, weighted = self._parts[node], share / self._weight[node]
+        if part[0] != saturated or part[1] != weighted:
+            part[:] = saturated, weighted
+            if node in self._below:
+                self._below[node][:] = saturated, share
             if self._decides[node] or self._left:
                 self._version += 1
 

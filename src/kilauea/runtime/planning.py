@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -16,16 +17,16 @@ from kilauea.api.meta import Object, ObjectMeta
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import parse_time
 from kilauea.api.validate import check
-from kilauea.api.yamltext import load_yaml
-from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import SchedulerConf, parse_conf
+from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
 from kilauea.engine.explain import Explanation, explain
 from kilauea.engine.plan import Plan
-from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
+from kilauea.runtime.conf_file import ConfFile, read_conf_file
+from kilauea.runtime.extensions import BUILT_IN, Extensions
 from kilauea.runtime.files import SourceError, read_sources
+from kilauea.runtime.watchdog import watchdog
 from kilauea.simulator.instant import events_after
 from kilauea.simulator.what_if import WhatIf
 
@@ -51,8 +52,8 @@ class Result:
     """The objects that the state is made of."""
 
 
-def read_conf(path: str | None) -> SchedulerConf:
-    """The scheduler configuration in a file; the built-in one without a path.
+def read_conf(path: str | None, extensions: Extensions = BUILT_IN) -> SchedulerConf:
+    """The scheduler configuration in a file; the built-in one without a path. Findings begin with file and line.
 
     Raises:
         SourceError: the file cannot be read, or is no YAML.
@@ -60,14 +61,19 @@ def read_conf(path: str | None) -> SchedulerConf:
     """
     if path is None:
         return default_conf()
-    try:
-        with open(path, "rb") as file:
-            document = load_yaml(file.read())
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from error
-    except ValueError as error:
-        raise SourceError(f"{path}: {error}") from error
-    return parse_conf(document, PLUGINS, ACTIONS)
+    file = read_conf_file(path)
+    if file.fault is not None:
+        raise SourceError(f"{path}: {file.fault}")
+    conf = inspect_conf(file.document, extensions.plugins, extensions.actions)
+    findings = [_placed(finding, file) for finding in conf.findings]
+    if any(finding.error for finding in findings):
+        raise ConfError(findings)
+    return dataclasses.replace(conf, findings=tuple(findings))
+
+
+def _placed(finding: Finding, file: ConfFile) -> Finding:
+    where = file.at(finding.path)
+    return dataclasses.replace(finding, where=f"{where}: {finding.where}" if finding.where else where)
 
 
 def read_cluster(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Cluster:
@@ -127,7 +133,24 @@ def build_state(objects: Iterable[Object]) -> ClusterState:
     return state
 
 
-def plan_cycles(cluster: Cluster, conf: SchedulerConf, now: int, seed: int | None, cycles: int) -> Result:
+def decide(
+    state: ClusterState, conf: SchedulerConf, now: int, seed: int | None, extensions: Extensions = BUILT_IN
+) -> Plan:
+    """The plan of one cycle; plugins and actions of the user are under a watchdog."""
+    if not extensions.bring_any:
+        return cycle(state, conf, now, seed)
+    with watchdog() as dog:
+        return cycle(state, conf, now, seed, plugins=extensions.plugins, actions=extensions.actions, watchdog=dog)
+
+
+def plan_cycles(
+    cluster: Cluster,
+    conf: SchedulerConf,
+    now: int,
+    seed: int | None,
+    cycles: int,
+    extensions: Extensions = BUILT_IN,
+) -> Result:
     """The plan of the last of some cycles; between them pods that were bound run, and evicted ones are gone."""
     state = build_state(cluster.objects)
     cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
@@ -135,23 +158,29 @@ def plan_cycles(cluster: Cluster, conf: SchedulerConf, now: int, seed: int | Non
     pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)} if cycles > 1 else {}
     groups = {obj.key: obj for obj in objects if obj.kind == "PodGroup"} if cycles > 1 else {}
     for _ in range(cycles - 1):
-        for event in events_after(cycle(state, conf, now, seed), pods, groups):
+        for event in events_after(decide(state, conf, now, seed, extensions), pods, groups):
             state.apply(event)
     if cycles > 1:
         others = [obj for obj in objects if obj.kind not in ("Pod", "PodGroup")]
         objects = [*others, *groups.values(), *pods.values()]
     started = time.perf_counter()
-    plan = cycle(state, conf, now, seed)
+    plan = decide(state, conf, now, seed, extensions)
     return Result(plan, state, time.perf_counter() - started, objects)
 
 
 def explain_group(
-    result: Result, conf: SchedulerConf, now: int, seed: int | None, key: str
+    result: Result, conf: SchedulerConf, now: int, seed: int | None, key: str, extensions: Extensions = BUILT_IN
 ) -> tuple[Explanation, float]:
     """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took."""
     started = time.perf_counter()
     explanation = explain(result.plan, result.state, key)
     if explanation.verdict == "waits":
-        what_if = WhatIf(result.objects, result.state, lambda s: cycle(s, conf, now, seed), key, result.plan)
+        # What failed once would fail again at each trial, and may take its time.
+        for finding in result.plan.findings:
+            kind, _, name = finding.where.partition(" ")
+            if finding.error and kind in ("plugin", "action"):
+                conf = conf.without(**{kind: name})
+        trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions)
+        what_if = WhatIf(result.objects, result.state, trial, key, result.plan)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation, time.perf_counter() - started

@@ -6,5 +6,7 @@ from kilauea.engine.action import Action
 from kilauea.engine.actions.allocate import Allocate
 from kilauea.engine.actions.backfill import Backfill
 from kilauea.engine.actions.enqueue import Enqueue
+from kilauea.engine.actions.preempt import Preempt
+from kilauea.engine.actions.reclaim import Reclaim
 
-ACTIONS: dict[str, type[Action]] = {action.name: action for action in (Enqueue, Allocate, Backfill)}
+ACTIONS: dict[str, type[Action]] = {action.name: action for action in (Enqueue, Allocate, Backfill, Preempt, Reclaim)}

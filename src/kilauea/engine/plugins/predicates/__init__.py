@@ -3,7 +3,9 @@
 What:
     A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the
     pod does not tolerate, that is full of pods, whose ports are taken, or where pod affinity, anti-affinity or topology
-    spread forbid it.
+    spread forbid it; and one that does not reach the volumes of the pod's claims, that is full of volumes, or where an
+    unbound claim would find no volume. The volumes that unbound claims find are held for them. A pod waits, with code
+    VolumesNotReady, for claims that do not exist, that are going, or that somebody else has to bind.
 
 Why:
     Pods mean the same under this scheduler as under Kubernetes' own.
@@ -17,6 +19,8 @@ Arguments:
     predicate.NodeVolumeLimitsEnable (true): how many volumes of a CSI driver a node takes.
     predicate.VolumeZoneEnable (true): zones of volumes.
     predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
+    volumebinding.weight (1), volumebinding.bindTimeoutSeconds (600): accepted. Volcano scores volumes only behind a
+    feature gate that is off, and waits for them only when it starts the pod.
     predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
 
 Example:
@@ -32,6 +36,8 @@ Difference from the original:
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
     own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a
     task at first is asked again at each attempt.
+    A volume claim for one pod at a time (ReadWriteOncePod) is respected, and pods with the same unbound claim follow
+    each other. Volumes of a driver are counted by its limits alone, not also as a resource of nodes and pods.
 """
 
 from __future__ import annotations
@@ -76,6 +82,8 @@ class PredicatesArguments:
     volume_limits: bool = argument("predicate.NodeVolumeLimitsEnable", True, "Volumes of a CSI driver on a node.")
     volume_zone: bool = argument("predicate.VolumeZoneEnable", True, "Zones of volumes.")
     volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Volume claims, bound and unbound.")
+    volume_weight: int = argument("volumebinding.weight", 1, "Accepted; volumes are not scored.")
+    volume_timeout: int = argument("volumebinding.bindTimeoutSeconds", 600, "Accepted; a plan does not wait.")
     cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,14 @@ class Hold:
     """Placed tasks with the claim; when the last of them goes, so does the hold."""
 
 
+class Choice(NamedTuple):
+    """What a claim gets, as in `Hold`."""
+
+    claim: str
+    volume: Volume | None
+    row: int
+
+
 class VolumeBindingFilter:
     """Judges nodes by claims, and holds volumes for claims."""
 
@@ -73,7 +82,7 @@ class VolumeBindingFilter:
         """By storage class, of classes that were asked for."""
         self.holds: dict[str, Hold] = {}
         """By claim."""
-        self._evicted: dict[str, list[tuple[str, Volume | None]]] = {}
+        self._evicted: dict[str, list[Choice]] = {}
         """By evicted task: what its claims had, in case it is put back."""
         self._users: Counter[str] = Counter()
         """By private claim: pods in the view of any node."""
@@ -216,30 +225,29 @@ class VolumeBindingFilter:
         before = self._evicted.pop(task.key, None)
         if before is None:
             before = self._choose([c for c in self._unbound_claims(task.spec.claims) if not c.selected_node], row)
-        for key, volume in before:
-            self._hold(key, volume, row, task)
+        for choice in before:
+            self._hold(choice, task)
 
-    def _choose(self, claims: Sequence[Claim], row: int) -> list[tuple[str, Volume | None]]:
-        """What each claim gets on a node: a volume, or None for one that is to be made."""
-        out: list[tuple[str, Volume | None]] = [
-            (c.key, self.holds[c.key].volume) for c in claims if c.key in self.holds
-        ]
+    def _choose(self, claims: Sequence[Claim], row: int) -> list[Choice]:
+        """What each claim gets on a node."""
         loose = [claim for claim in claims if claim.key not in self.holds]
+        out = [Choice(c.key, self.holds[c.key].volume, self.holds[c.key].row) for c in claims if c.key in self.holds]
         for claim in loose:
             kept = self._kept_for(claim)
             if kept is not None:
                 mask = self._reach.mask(kept.terms)
-                out.append((claim.key, kept if mask is None or mask[row] else None))
+                out.append(Choice(claim.key, kept if mask is None or mask[row] else None, row))
         for class_name, several in self._by_class(loose).items():
             volumes = self._pools_of(class_name).assign(row, [claim.wish for claim in several])
-            out.extend((claim.key, volume) for claim, volume in zip(several, volumes, strict=True))
+            out.extend(Choice(claim.key, volume, row) for claim, volume in zip(several, volumes, strict=True))
         return out
 
-    def _hold(self, key: str, volume: Volume | None, row: int, task: Task) -> None:
-        hold = self.holds.get(key)
+    def _hold(self, choice: Choice, task: Task) -> None:
+        hold = self.holds.get(choice.claim)
         if hold is None:
-            taken = volume is not None and self._pools_of(volume.class_name).take(volume)
-            hold = self.holds[key] = Hold(volume, row, taken)
+            volume = choice.volume
+            taken = volume is not None and volume.free and self._pools_of(volume.class_name).take(volume)
+            hold = self.holds[choice.claim] = Hold(volume, choice.row, taken)
             self._judged.clear()
         hold.tasks.add(task.key)
 
@@ -252,7 +260,7 @@ class VolumeBindingFilter:
             hold = self.holds.get(use.key)
             if hold is None or task.key not in hold.tasks:
                 continue
-            had.append((use.key, hold.volume))
+            had.append(Choice(use.key, hold.volume, hold.row))
             hold.tasks.remove(task.key)
             if not hold.tasks:
                 del self.holds[use.key]

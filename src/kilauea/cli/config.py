@@ -1,0 +1,121 @@
+"""`kilauea config check`: what is wrong with a scheduler configuration, where, and why it matters."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilauea.cli.plan import Usage
+
+if TYPE_CHECKING:
+    from kilauea.engine.conf_check import Issue
+    from kilauea.runtime.conf_file import ConfFile
+    from kilauea.runtime.extensions import Extensions
+
+EXAMPLES = """\b
+Examples:
+  kilauea config check scheduler.conf
+  kilauea config check scheduler.conf --plugins-dir plugins -o json
+  kubectl get configmap -n volcano-system volcano-scheduler-configmap \\
+    -o jsonpath='{.data.volcano-scheduler\\.conf}' | kilauea config check -
+"""
+
+
+@click.group(short_help="Work with scheduler configurations.")
+def config() -> None:
+    """Work with scheduler configurations."""
+
+
+@config.command(short_help="Say what is wrong with a configuration.", epilog=EXAMPLES)
+@click.argument("file")
+@click.option(
+    "--plugins-dir",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="Folder with plugins and actions of your own, one a file. Repeatable.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="Form of the result.",
+)
+@click.pass_context
+def check(context: click.Context, file: str, folders: tuple[str, ...], output: str) -> None:
+    """Say what is wrong with the scheduler configuration in FILE (- is standard input), where, and why it matters.
+
+    An error keeps the configuration from being used. A warning says that it does not do what it seems to, a note what
+    is worth knowing. Exit code 0 if there is no error, 2 if there is one.
+    """
+    from kilauea.engine.conf_check import ERROR
+    from kilauea.runtime.conf_file import read_conf_file
+    from kilauea.runtime.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.files import SourceError
+
+    try:
+        extensions = load_extensions(folders)
+        conf_file = read_conf_file(file)
+    except (ExtensionError, SourceError) as error:
+        raise Usage(str(error)) from error
+    for warning in extensions.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    findings = _findings(conf_file, extensions)
+    ok = all(finding["severity"] != ERROR for finding in findings)
+    if output == "json":
+        data = {"file": conf_file.name, "ok": ok, "findings": findings}
+        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write("\n".join(_table(conf_file.name, findings)) + "\n")
+    if not ok:
+        context.exit(2)
+
+
+def _findings(conf_file: ConfFile, extensions: Extensions) -> list[dict[str, Any]]:
+    """What was found, as plain data in the order of the file."""
+    from kilauea.engine.conf_check import ERROR, WHY, Issue, check_conf
+    from kilauea.runtime.watchdog import watchdog
+
+    fault = conf_file.fault
+    if fault is not None:
+        issue = Issue(ERROR, "yaml", (), "", fault.message, "", WHY["yaml"])
+        return [_as_data(issue, fault.line, fault.column)]
+    with watchdog() as dog:
+        issues = check_conf(conf_file.document, extensions.plugins, extensions.actions, dog)
+    found = [_as_data(issue, *conf_file.place(issue.path)) for issue in issues]
+    return sorted(found, key=lambda finding: (finding["line"], finding["column"]))
+
+
+def _as_data(issue: Issue, line: int, column: int) -> dict[str, Any]:
+    return {
+        "line": line,
+        "column": column,
+        "severity": issue.severity,
+        "code": issue.code,
+        "where": issue.where,
+        "message": issue.message,
+        "hint": issue.hint,
+        "why": issue.why,
+    }
+
+
+def _table(name: str, findings: list[dict[str, Any]]) -> list[str]:
+    from kilauea.cli.table import table
+    from kilauea.engine.conf_check import SEVERITIES
+
+    if not findings:
+        return [f"{name}: can be used, and nothing was found."]
+    counts = {s: sum(1 for finding in findings if finding["severity"] == s) for s in SEVERITIES}
+    counted = ", ".join(f"{count} {s}{'s' if count > 1 else ''}" for s, count in counts.items() if count)
+    verdict = "cannot be used" if counts[SEVERITIES[0]] else "can be used"
+    rows = []
+    for finding in findings:
+        place = f"{finding['line']}:{finding['column']}" if finding["line"] else "-"
+        rows.append([place, finding["severity"], finding["where"] or "-", finding["message"]])
+        rows.append(["", "", "", f"  {finding['why']}"])
+    return [f"{name}: {verdict}; {counted}.", "", *table(["LINE", "SEVERITY", "WHERE", "FINDING"], rows)]

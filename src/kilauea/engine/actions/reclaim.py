@@ -1,0 +1,100 @@
+"""Take back for starving jobs what other queues hold beyond what they deserve.
+
+Whom the plugins let go decides; on top of that no queue is taken below what it deserves or is guaranteed. What it takes is
+planned whole (`kilauea.engine.claims`). Spec of the scheduler, 5.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.action import Action
+from kilauea.engine.actions.preempt import tasks_of
+from kilauea.engine.claims import Claim, Rule
+from kilauea.engine.conf import argument
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import EPSILON, PODS
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.session import Session
+from kilauea.engine.victims import VictimPool
+
+
+@dataclass(frozen=True)
+class ReclaimArguments:
+    """Arguments of reclaim."""
+
+    error_cache: bool = argument("predicateErrorCacheEnable", True, "Accepted; equal tasks are evaluated once anyway.")
+
+
+class BetweenQueues(Rule):
+    """Victims run, and are of other queues that are reclaimable."""
+
+    action = "reclaim"
+
+    def __init__(self, session: Session) -> None:
+        open_to_it = [session.queues[name].reclaimable for name in sorted(session.queues)]
+        self._reclaimable = np.array(open_to_it, dtype=bool)
+
+    def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
+        return pool.running & (pool.queue != pool.queue_of(job)) & self._reclaimable[pool.queue]
+
+    def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
+        return session.reclaimable(task, candidates)
+
+    def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
+        if session.preemptive(queue, [task]):
+            return None
+        return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
+
+    def floor_holds(self, session: Session, tasks: Sequence[Task]) -> bool:
+        """No queue goes below what it deserves in a resource of which it has more, nor below its guarantee."""
+        lost: dict[str, dict[str, float]] = {}
+        for task in tasks:
+            queue = session.state.jobs[task.group].queue
+            for name, amount in task.spec.requests.items():
+                held = lost.setdefault(queue, {})
+                held[name] = held.get(name, 0) + amount
+        return all(self._may_lose(session.queues[name], amounts) for name, amounts in lost.items())
+
+    def _may_lose(self, queue: Queue, amounts: dict[str, float]) -> bool:
+        deserved = queue.figures.deserved or {}
+        for name, amount in amounts.items():
+            if name == PODS:
+                continue
+            before, limit = queue.allocated.get(name, 0), deserved.get(name, 0)
+            after = before - amount
+            if after < queue.guarantee.get(name, 0) - EPSILON:
+                return False
+            if before > limit + EPSILON > after + 2 * EPSILON and limit > EPSILON:
+                return False
+        return True
+
+
+class Reclaim(Action):
+    """Starving jobs get back what their queues deserve."""
+
+    name = "reclaim"
+    Arguments = ReclaimArguments
+
+    def execute(self, session: Session) -> None:
+        starving = [job for job in session.waiting_jobs() if self._concerns(session, job)]
+        if not starving:
+            return
+        pool, rule = VictimPool(session), BetweenQueues(session)
+        gangs = bool(session.tiers_of("job_ready"))
+        turns = QueueTurns(session, starving)
+        while (queue := turns.next_queue()) is not None:
+            if session.overused(queue) is not None:
+                continue
+            for job in turns.drain(queue):
+                Claim(session, pool, rule, queue, job, gangs=gangs).make(tasks_of(session, job))
+
+    def _concerns(self, session: Session, job: Job) -> bool:
+        return not job.is_pending and session.job_valid(job) is None and session.job_starving(job)

@@ -1,0 +1,229 @@
+"""Making room for a gang by evictions, planned whole.
+
+All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only then
+are the evictions kept. For each task the nodes are found where room could be made, the most promising are tried, and the
+one that costs the fewest pods is taken. In the end whatever turned out not to be needed is put back: taking any one unit
+off the plan makes it fail. Spec of the scheduler, 5.5 and 5.6, with the guarantees of the product's own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.shapes import NOT_ASKED
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.session import Session
+from kilauea.engine.statement import EVICT, Statement
+from kilauea.engine.victims import Unit, VictimPool, in_victim_order, unit_of
+
+NODES_TRIED = 8
+"""Nodes on which a plan is worked out for one task, the most promising first."""
+
+
+class Rule(ABC):
+    """What tells preempt and reclaim apart."""
+
+    action: str
+
+    @abstractmethod
+    def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
+        """(T,) tasks of the pool that may be thought of."""
+
+    @abstractmethod
+    def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that the plugins let go."""
+
+    @abstractmethod
+    def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
+        """Why no room may be made for the task; None if it may."""
+
+    def floor_holds(self, session: Session, tasks: Sequence[Task]) -> bool:
+        """Whether these tasks may go together, after what went already."""
+        return True
+
+
+@dataclass
+class Option:
+    """A node with the evictions that make room on it for a task."""
+
+    row: int
+    units: list[Unit] = field(default_factory=list)
+
+    @property
+    def cost(self) -> int:
+        """Number of pods."""
+        return sum(len(unit) for unit in self.units)
+
+
+class Claim:
+    """A job's attempt to make room, in one statement."""
+
+    def __init__(self, session: Session, pool: VictimPool, rule: Rule, queue: Queue, job: Job, *, gangs: bool) -> None:
+        self._session = session
+        self._pool = pool
+        self._rule = rule
+        self._queue = queue
+        self._job = job
+        self._gangs = gangs
+        self.statement: Statement = session.statement()
+        self._units: list[Unit] = []
+
+    def make(self, tasks: Sequence[Task]) -> bool:
+        """Nominate tasks until the job lacks none, with as few evictions as it takes; undone if that fails."""
+        for task in tasks:
+            if not self._session.job_starving(self._job):
+                break
+            self._nominate(task)
+        if self.statement.operations and self._session.job_pipelined(self._job):
+            self._put_back_what_is_not_needed()
+            self.statement.commit()
+            return True
+        self._discard(0)
+        return False
+
+    def _discard(self, checkpoint: int) -> None:
+        evicted = [op.task for op in self.statement.operations[checkpoint:] if op.kind == EVICT]
+        self.statement.roll_back(checkpoint)
+        self._pool.evicted(evicted, gone=False)
+
+    # --- one task
+
+    def _nominate(self, task: Task) -> bool:
+        """Promise a task room, free or made; remembers why if there is none."""
+        session = self._session
+        if task.gated or task.no_preemption:
+            return False
+        refusal = self._rule.refusal(session, self._queue, task) or session.pre_predicate(task)
+        if refusal is not None:
+            session.task_refusals.setdefault(task.key, refusal)
+            return False
+        evaluation = session.evaluation(task)
+        choice = evaluation.choose()
+        if choice is not None:
+            self.statement.pipeline(task, choice.row)
+            return True
+        option = self._best_option(task)
+        if option is None:
+            return False
+        self._evict(option.units)
+        self.statement.pipeline(task, option.row)
+        self._units.extend(option.units)
+        return True
+
+    def _evict(self, units: Sequence[Unit]) -> None:
+        for unit in units:
+            for victim in unit:
+                victim.evicted_for = self._job.key
+                self.statement.evict(victim, self._rule.action)
+            self._pool.evicted(unit, gone=True)
+
+    def _best_option(self, task: Task) -> Option | None:
+        """The node where room for the task costs the fewest pods."""
+        wanted = self._rule.candidates(self._pool, task, self._job) & self._pool.there
+        best: Option | None = None
+        for row in self._promising(task, wanted):
+            option = self._work_out(task, int(row), wanted)
+            if option is not None and (best is None or option.cost < best.cost):
+                best = option
+                if best.cost == 1:
+                    break
+        return best
+
+    def _promising(self, task: Task, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Rows of nodes where room could be made, those first that lack the least of what their candidates hold."""
+        session = self._session
+        nodes, need = session.nodes, session.shape_of(task).need
+        free = nodes.all().future_idle
+        room = self._pool.room(wanted, len(nodes))
+        fits = (free + room >= need).all(axis=0) & room.any(axis=0)
+        rows = np.flatnonzero(fits & session.evaluation(task).hopeful())
+        lacking = np.where(need == NOT_ASKED, 0, np.maximum(need - free, 0))[:, rows]
+        held = room[:, rows]
+        part = np.divide(lacking, held, out=np.zeros(lacking.shape), where=held > 0).max(axis=0, initial=0.0)
+        counts = np.bincount(self._pool.node[wanted], minlength=len(nodes))[rows]
+        order = np.lexsort((rows, np.ceil(part * counts)))
+        return rows[order][:NODES_TRIED]
+
+    def _work_out(self, task: Task, row: int, wanted: NDArray[np.bool_]) -> Option | None:
+        """The evictions that make room on a node, tried out and taken back; None if they do not."""
+        session = self._session
+        candidates = self._rule.votes(session, task, self._pool.on_node(row, wanted))
+        checkpoint = self.statement.checkpoint()
+        taken: list[Unit] = []
+        here = np.array([row], dtype=np.intp)
+        evaluation = session.evaluation(task)
+        fits = False
+        for victim in in_victim_order(session, candidates, task):
+            if victim.key not in self._pool.index or not self._pool.there[self._pool.index[victim.key]]:
+                continue
+            unit = self._unit(task, victim, wanted)
+            if unit is None:
+                continue
+            self._evict([unit])
+            taken.append(unit)
+            if evaluation.choose(here) is not None:
+                fits = True
+                break
+        option = None
+        if fits:
+            option = Option(row, self._needed(task, here, taken, checkpoint))
+        self._discard(checkpoint)
+        return option
+
+    def _unit(self, task: Task, victim: Task, wanted: NDArray[np.bool_]) -> Unit | None:
+        """What goes with a victim, if all of it may go."""
+        session = self._session
+        unit = unit_of(session, victim, self._pool, gangs=self._gangs)
+        if unit is None or any(mate.group == self._job.key and mate is not victim for mate in unit):
+            return None
+        if len(unit) > 1:
+            if not all(wanted[self._pool.index[mate.key]] for mate in unit):
+                return None
+            if len(self._rule.votes(session, task, unit)) < len(unit):
+                return None
+        return unit if self._rule.floor_holds(session, unit) else None
+
+    def _needed(self, task: Task, here: NDArray[np.intp], taken: list[Unit], checkpoint: int) -> list[Unit]:
+        """The units without which the task would not fit, the others put back, the most important first."""
+        needed = list(taken)
+        evaluation = self._session.evaluation(task)
+        for unit in reversed(taken):
+            without = [u for u in needed if u is not unit]
+            self._discard(checkpoint)
+            self._evict(without)
+            if evaluation.choose(here) is not None:
+                needed = without
+        return needed
+
+    # --- the whole plan
+
+    def _put_back_what_is_not_needed(self) -> None:
+        """Take units off the plan as long as all nominations still fit."""
+        if len(self._units) < 2:
+            return
+        promised = [(op.task, op.row) for op in self.statement.operations if op.kind != EVICT]
+        for unit in list(reversed(self._units)):
+            rest = [u for u in self._units if u is not unit]
+            self._discard(0)
+            self._evict(rest)
+            if self._promise_again(promised):
+                self._units = rest
+            else:
+                self._discard(0)
+                self._evict(self._units)
+                self._promise_again(promised)
+
+    def _promise_again(self, promised: Sequence[tuple[Task, int]]) -> bool:
+        for task, row in promised:
+            if self._session.evaluation(task).choose(np.array([row], dtype=np.intp)) is None:
+                return False
+            self.statement.pipeline(task, row)
+        return True

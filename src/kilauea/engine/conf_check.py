@@ -1,0 +1,301 @@
+"""A second look at a configuration: what can be read and used, and yet will not do what it seems to.
+
+`kilauea.engine.conf` reads the document and knows names and types. Here the plugins are opened over an empty cluster,
+so that it is known where each has its say; then it can be told whose say is never heard, and which part of the
+configuration needs another that is not there. Nothing here decides anything; `kilauea config check` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kilauea.engine.action import Action
+from kilauea.engine.actions import ACTIONS
+from kilauea.engine.conf import (
+    FLAGS,
+    Finding,
+    Path,
+    PluginConf,
+    SchedulerConf,
+    flag_of,
+    inspect_conf,
+    read_arguments,
+    where_of,
+)
+from kilauea.engine.cycle import open_plugins
+from kilauea.engine.extension import FLAGS as POINTS
+from kilauea.engine.extension import PluginFault
+from kilauea.engine.guard import UNWATCHED, Watchdog
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+
+ERROR, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
+"""It cannot be used; it does not do what it seems to; it is worth knowing."""
+
+DECIDERS = {
+    "job_enqueueable": frozenset("overcommit proportion capacity capacity-card resourcequota".split()),
+    "job_pipelined": frozenset({"gang"}),
+    "sub_job_pipelined": frozenset({"gang"}),
+}
+"""By point at which plugins vote: those that permit or reject and never abstain, so that no later tier is asked."""
+
+EVICTING = {
+    "preemptable": frozenset({"preempt"}),
+    "reclaimable": frozenset({"reclaim"}),
+    "unified_evictable": frozenset({"gangpreempt", "gangreclaim"}),
+}
+"""By point at which victims are chosen: the actions that ask."""
+
+SUBJECTS = {
+    "job_enqueueable": "the admission of jobs",
+    "job_pipelined": "holding room for a gang",
+    "sub_job_pipelined": "holding room for a sub-gang",
+}
+
+WHY = {
+    "yaml": "What is no YAML cannot be read at all.",
+    "config-map": "The scheduler reads the text that the ConfigMap holds, not the ConfigMap.",
+    "wrong-type": "A value of the wrong type is not used; its default holds.",
+    "wrong-value": "A value out of range is not used; its default holds.",
+    "unknown-plugin": "A typing error must not change what the scheduler does, so the file is not used.",
+    "unknown-action": "Without the step that was meant the cycle does something else, so the file is not used.",
+    "unknown-key": "Unknown keys are ignored, so what was meant does not happen.",
+    "unknown-argument": "Unknown arguments are ignored, so the default holds.",
+    "moved-argument": "It is another plugin's argument now; here it does nothing.",
+    "missing-plugin": "Volcano has it; here its votes, limits and scores are missing.",
+    "missing-action": "Volcano has it; here this step of the cycle does not happen.",
+    "empty-action": "A cycle is the list of its actions, so each has to have a name.",
+    "rival-plugins": "Both decide what queues get, and one would overwrite the other.",
+    "duplicate-plugin": "The entries share one set of functions: the last one's arguments hold, at the places of both.",
+    "duplicate-action": "It runs as often as it is named.",
+    "no-plugins": "Plugins filter and score nodes, hold gangs together and share out the cluster; nobody does it here.",
+    "no-allocate": "Enqueue admits and backfill places pods without requests; nothing places the others.",
+    "action-order": "What a cycle admits after it has placed pods waits a whole cycle for nothing.",
+    "enqueue-without-votes": "Without a vote enqueue admits every job at once, so it does nothing but take time.",
+    "unused-plugin": "It only votes on the admission of jobs, and enqueue alone asks.",
+    "hidden-voter": "As soon as a tier permits or rejects, later tiers are not asked.",
+    "powerless-voter": "In one tier a rejection wins over a permit; in an earlier tier the permit would.",
+    "hidden-starving": "Of the tiers only the first with a plugin that knows starving jobs is asked.",
+    "hidden-victims": "The first tier that names victims decides; later tiers are asked only when it names none.",
+    "flag-spelling": "Any spelling works here, but Volcano knows only the one.",
+    "plugin-fault": "A plugin that fails is left out of the cycle.",
+    "plugin-warning": "The plugin itself says so.",
+}
+"""By code: why it matters."""
+
+FORM = "A document of the wrong form cannot be read, so the file is not used."
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Something about a configuration that its owner should know."""
+
+    severity: str
+    code: str
+    path: Path
+    where: str
+    message: str
+    hint: str = ""
+    """The name that was probably meant."""
+    why: str = ""
+
+
+def check_conf(
+    document: object,
+    plugins: Mapping[str, type[Plugin]],
+    actions: Mapping[str, type[Action]],
+    watchdog: Watchdog = UNWATCHED,
+) -> list[Issue]:
+    """Everything there is to say about a configuration document, in its order."""
+    conf = inspect_conf(document, plugins, actions)
+    issues = [_of_finding(finding) for finding in conf.findings]
+    if isinstance(document, Mapping):
+        issues += _spellings(conf, document)
+        issues += _arguments(conf, document, plugins, actions)
+        issues += _duplicates(conf)
+    if not any(issue.severity == ERROR for issue in issues):
+        issues += _workings(conf, plugins, watchdog)
+    return issues
+
+
+def _of_finding(finding: Finding, path: Path = ()) -> Issue:
+    severity = ERROR if finding.error else WARNING
+    why = FORM if finding.error and finding.code == "wrong-type" else WHY[finding.code]
+    return Issue(severity, finding.code, (*path, *finding.path), finding.where, finding.message, finding.hint, why)
+
+
+def _issue(severity: str, code: str, path: Path, message: str, hint: str = "") -> Issue:
+    return Issue(severity, code, path, where_of(path), message, hint, WHY[code])
+
+
+def _entries(conf: SchedulerConf) -> Iterator[PluginConf]:
+    return (entry for tier in conf.tiers for entry in tier)
+
+
+# --- what the document says
+
+
+def _spellings(conf: SchedulerConf, document: Mapping[object, object]) -> Iterator[Issue]:
+    """Enable flags that only this scheduler understands."""
+    for entry in _entries(conf):
+        for key in _at(document, entry.path):
+            right = FLAGS.get(flag_of(str(key)), key)
+            if key != right:
+                message = f"{key} is {right} in Volcano"
+                yield _issue(NOTE, "flag-spelling", (*entry.path, str(key)), message, str(right))
+
+
+def _at(document: object, path: Path) -> Mapping[object, object]:
+    for step in path:
+        document = document[step]  # type: ignore[index]  # the path was made while reading the document
+    return document if isinstance(document, Mapping) else {}
+
+
+def _arguments(
+    conf: SchedulerConf,
+    document: Mapping[object, object],
+    plugins: Mapping[str, type[Plugin]],
+    actions: Mapping[str, type[Action]],
+) -> Iterator[Issue]:
+    for entry in _entries(conf):
+        _, findings = read_arguments(plugins[entry.name].Arguments, entry.arguments, _where(entry))
+        for finding in findings:
+            yield _of_finding(finding, (*entry.path, "arguments"))
+    entries = document.get("configurations")
+    for i, configured in enumerate(entries if isinstance(entries, list) else ()):
+        name = configured.get("name") if isinstance(configured, Mapping) else None
+        if isinstance(name, str) and name in actions:
+            path: Path = ("configurations", i)
+            where = f"{where_of(path)} ({name})"
+            _, findings = read_arguments(actions[name].Arguments, conf.action_arguments[name], where)
+            for finding in findings:
+                yield _of_finding(finding, (*path, "arguments"))
+
+
+def _where(entry: PluginConf) -> str:
+    return f"{where_of(entry.path)} ({entry.name})"
+
+
+def _duplicates(conf: SchedulerConf) -> Iterator[Issue]:
+    first: dict[str, PluginConf] = {}
+    for entry in _entries(conf):
+        if entry.name in first:
+            message = f"plugin {entry.name} is also at {where_of(first[entry.name].path)}: keep one of them"
+            yield _issue(WARNING, "duplicate-plugin", entry.path, message)
+        first.setdefault(entry.name, entry)
+    for name in dict.fromkeys(conf.actions):
+        if conf.actions.count(name) > 1:
+            yield _issue(
+                NOTE, "duplicate-action", ("actions",), f"action {name} is named {conf.actions.count(name)} times"
+            )
+
+
+# --- what it does
+
+
+def _workings(conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog) -> list[Issue]:
+    """What shows only when the plugins have registered."""
+    issues: list[Issue] = []
+    paths = {entry.name: entry.path for entry in reversed(list(_entries(conf)))}
+    while True:
+        session = Session(ClusterState(), conf, 0, None)
+        try:
+            open_plugins(session, conf, plugins, watchdog)
+            reported = [f for f in session.findings if f.code == ""]
+            issues += [_said(paths.get(f.where.removeprefix("plugin "), ()), f) for f in reported]
+            issues += _check_actions(conf, session, paths)
+            issues += _check_tiers(conf, session, paths)
+            return issues
+        except PluginFault as fault:
+            message = f"plugin {fault.plugin} cannot be opened over an empty cluster: it {fault.what}"
+            issues.append(_issue(WARNING, "plugin-fault", paths.get(fault.plugin, ()), message))
+            conf = conf.without(plugin=fault.plugin)
+        finally:
+            session.close()
+
+
+def _said(path: Path, finding: Finding) -> Issue:
+    return Issue(WARNING, "plugin-warning", path, where_of(path), finding.message, "", WHY["plugin-warning"])
+
+
+def _check_actions(conf: SchedulerConf, session: Session, paths: Mapping[str, Path]) -> Iterator[Issue]:
+    names, at = conf.actions, ("actions",)
+    if not any(conf.tiers):
+        yield _issue(WARNING, "no-plugins", ("tiers",), "there is no plugin in any tier")
+    if "allocate" not in names and all(name in ACTIONS for name in names):
+        yield _issue(WARNING, "no-allocate", at, "allocate is not among the actions", "allocate")
+    if "enqueue" in names:
+        if not session.tiers_of("job_enqueueable"):
+            message = "enqueue is among the actions, but no plugin votes on the admission of jobs"
+            yield _issue(WARNING, "enqueue-without-votes", at, message)
+        first = next((name for name in names if name in ("enqueue", "allocate", "backfill")), "")
+        if first != "enqueue":
+            yield _issue(WARNING, "action-order", at, f"enqueue comes after {first}: put it first")
+        return
+    points: dict[str, set[str]] = {}
+    for point in POINTS:
+        for plugin, _ in session.walk(point):
+            points.setdefault(plugin, set()).add(point)
+    for plugin in paths:
+        if points.get(plugin) and points[plugin] <= {"job_enqueueable", "job_enqueued"}:
+            message = f"{plugin} is configured, but enqueue is not among the actions"
+            yield _issue(WARNING, "unused-plugin", paths[plugin], message, "enqueue")
+
+
+def _check_tiers(conf: SchedulerConf, session: Session, paths: Mapping[str, Path]) -> Iterator[Issue]:
+    for point, deciders in DECIDERS.items():
+        if point != "job_enqueueable" or "enqueue" in conf.actions:
+            yield from _hidden_votes(point, deciders, _names(session, point), paths)
+    if {"preempt", "reclaim", "gangpreempt", "gangreclaim"} & set(conf.actions):
+        first, *later = _names(session, "job_starving") or [[]]
+        for plugin in _flat(later):
+            message = f"{plugin} is never asked which jobs starve: {_and(first)} in {_tier(paths[first[0]])} decides"
+            yield _issue(WARNING, "hidden-starving", paths[plugin], message)
+    for point, actions in EVICTING.items():
+        if actions & set(conf.actions):
+            first, *later = _names(session, point) or [[]]
+            for plugin in _flat(later):
+                asks = " and ".join(sorted(actions & set(conf.actions)))
+                message = (
+                    f"{plugin} limits the victims of {asks} only if {_and(first)} in {_tier(paths[first[0]])} "
+                    "leave none"
+                )
+                yield _issue(NOTE if plugin == "drf" else WARNING, "hidden-victims", paths[plugin], message)
+
+
+def _hidden_votes(
+    point: str, deciders: frozenset[str], tiers: list[list[str]], paths: Mapping[str, Path]
+) -> Iterator[Issue]:
+    for number, tier in enumerate(tiers):
+        deciding = [plugin for plugin in tier if plugin in deciders]
+        if not deciding:
+            continue
+        for plugin in _flat(tiers[number + 1 :]):
+            message = (
+                f"{plugin} is never asked about {SUBJECTS[point]}: {_and(deciding)} in {_tier(paths[deciding[0]])} "
+                "always decides"
+            )
+            yield _issue(WARNING, "hidden-voter", paths[plugin], message)
+        for plugin in tier:
+            if plugin == "sla":
+                message = f"sla cannot speed up {SUBJECTS[point]} against {_and(deciding)}: put it into an earlier tier"
+                yield _issue(NOTE, "powerless-voter", paths[plugin], message)
+        return
+
+
+def _names(session: Session, point: str) -> list[list[str]]:
+    return [[plugin for plugin, _ in tier] for tier in session.tiers_of(point)]
+
+
+def _flat(tiers: Iterable[list[str]]) -> Iterator[str]:
+    return (plugin for tier in tiers for plugin in tier)
+
+
+def _tier(path: Path) -> str:
+    return where_of(path[:2])
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else "".join(names)

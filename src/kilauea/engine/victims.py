@@ -1,0 +1,136 @@
+"""Tasks that might be evicted, as columns: who they are, where they run, what would be free without them.
+
+Victims go in units: a pod beyond the minimum of its gang goes alone; of a gang at its minimum all pods go, or none, so that
+no gang is left running below its minimum. Spec of the scheduler, 3.4.7, 5.5 and 5.6; the units are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.session import Session
+
+Unit = tuple[Task, ...]
+"""Tasks that are evicted together."""
+
+
+class VictimPool:
+    """All tasks that run or are bound, that may be evicted at all, and whose job is in the session.
+
+    Attributes:
+        tasks: the tasks, by node and key.
+        node: (T,) row of the node.
+        request: (R, T) what each takes.
+        queue: (T,) row of the queue.
+        job: (T,) row of the job.
+        priority: (T,) priority of the job.
+        running: (T,) it runs; a task that is only bound does not.
+        there: (T,) it was not evicted in this session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        row_of = session.nodes.row_of
+        self._queue_rows = {name: queue.row for name, queue in session.queues.items()}
+        found = [
+            (row_of[task.node], task.key, task, job)
+            for job in session.jobs_where(session.table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0)
+            for task in job.tasks.values()
+            if task.status in (status.BOUND, status.RUNNING) and task.node in row_of and may_be_evicted(task, job)
+        ]
+        found.sort(key=lambda entry: entry[:2])
+        jobs = [job for *_, job in found]
+        self.tasks: list[Task] = [task for _, _, task, _ in found]
+        self.index = {task.key: i for i, task in enumerate(self.tasks)}
+        self.node: NDArray[np.intp] = np.array([row for row, *_ in found], dtype=np.intp)
+        self.request = np.zeros((len(session.axis), len(found)), dtype=np.int64)
+        for name, row in session.axis.rows.items():
+            self.request[row] = [task.spec.requests.get(name, 0) for task in self.tasks]
+        self.queue: NDArray[np.intp] = np.array([session.queues[job.queue].row for job in jobs], dtype=np.intp)
+        self.job: NDArray[np.intp] = np.array([job.row for job in jobs], dtype=np.intp)
+        self.priority: NDArray[np.int64] = np.array([job.priority for job in jobs], dtype=np.int64)
+        self.running = np.array([task.status == status.RUNNING for task in self.tasks], dtype=bool)
+        self.best_effort = np.array([task.spec.best_effort for task in self.tasks], dtype=bool)
+        self.there = np.ones(len(found), dtype=bool)
+        nodes = len(session.nodes)
+        self._starts = np.searchsorted(self.node, np.arange(nodes + 1))
+
+    def queue_of(self, job: Job) -> int:
+        """Row of a job's queue."""
+        return self._queue_rows[job.queue]
+
+    def on_node(self, row: int, wanted: NDArray[np.bool_]) -> list[Task]:
+        """Tasks on a node that a mask over all tasks wants."""
+        return [self.tasks[i] for i in range(self._starts[row], self._starts[row + 1]) if wanted[i]]
+
+    def room(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
+        """(R, N) what would be free on each node without the wanted tasks."""
+        rows = self.node[wanted]
+        out = np.zeros((len(self.request), nodes), dtype=np.int64)
+        for r, amounts in enumerate(self.request[:, wanted]):
+            if amounts.any():
+                out[r] = np.bincount(rows, weights=amounts, minlength=nodes).astype(np.int64)
+        return out
+
+    def evicted(self, tasks: Iterable[Task], gone: bool) -> None:
+        """These tasks are gone, or are there again."""
+        for task in tasks:
+            index = self.index.get(task.key)
+            if index is not None:
+                self.there[index] = not gone
+
+
+def may_be_evicted(task: Task, job: Job) -> bool:
+    """What the pod says itself; else what its group says; else yes."""
+    if task.preemptable is not None:
+        return task.preemptable
+    return job.preemptable is not False
+
+
+def unit_of(session: Session, task: Task, pool: VictimPool, *, gangs: bool) -> Unit | None:
+    """What goes with a task: itself alone, or its whole gang; None if the gang cannot go.
+
+    With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone.
+    """
+    job = session.state.jobs[task.group]
+    if not gangs or surplus(job, task) > 0:
+        return (task,)
+    mates = [t for t in job.tasks.values() if t.status in (status.BOUND, status.RUNNING)]
+    if any(mate.key not in pool.index for mate in mates):
+        return None
+    return tuple(sorted(mates, key=lambda t: t.order))
+
+
+def surplus(job: Job, task: Task) -> int:
+    """How many tasks beyond its minimum the job has, in total and in the role of the task."""
+    spare = job.ready_count - job.min_available
+    minimum = job.role_minimum.get(task.role, 0)
+    if minimum and job.min_available >= job.role_minimum_total:
+        spare = min(spare, job.role_count(task.role, status.READY, True) - minimum)
+    return spare
+
+
+def in_victim_order(session: Session, candidates: Sequence[Task], claimer: Task) -> list[Task]:
+    """Who goes first: by queue as plugins say, then who would be served last."""
+    jobs, queues = session.state.jobs, session.queues
+    own = jobs[claimer.group]
+    keys: dict[str, tuple[Any, ...]] = {}
+
+    def key(task: Task) -> tuple[Any, ...]:
+        job = jobs[task.group]
+        known = keys.get(job.key)
+        if known is None:
+            queue = () if job.queue == own.queue else session.queue_key(queues[job.queue])
+            known = keys[job.key] = (queue, session.job_key(job))
+        return (*known, session.task_key(task))
+
+    ordered = sorted(candidates, key=key, reverse=True)
+    if any(jobs[task.group].queue != own.queue for task in candidates):
+        ordered.sort(key=lambda t: session.victim_queue_key(queues[jobs[t.group].queue], queues[own.queue]))
+    return ordered

@@ -1,0 +1,358 @@
+"""Hierarchical drf: the worked examples, the tree, and shares that stay true while tasks come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import Data, Objects, binds, conf, group, node, plan_of, plugin, pod, queue
+from engine.probes import inside
+from kilauea.api.meta import Object
+from kilauea.engine.hierarchy import Hierarchy
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue, path_of
+from kilauea.engine.session import Session
+
+TREE = plugin("drf", enableHierarchy=True)
+HDRF = conf("allocate", [TREE])
+PATH, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
+
+
+def at(name: str, path: str | None, weights: str | None = None, created: int | None = None) -> Object:
+    """A queue at this place of the tree."""
+    made = queue(name, created=created)
+    marks = {PATH: path, WEIGHTS: weights}
+    made.metadata.annotations = {key: text for key, text in marks.items() if text is not None}
+    return made
+
+
+def job(name: str, count: int = 10, cpu: Any = None, memory: Any = None, running: int = 0, **more: Any) -> Objects:
+    """Tasks of a group in the queue of that name, some of them running on `n1`."""
+    pods = [
+        pod(f"{name}-{i}", name, cpu=cpu, memory=memory, node="n1" if i < running else None, **more)
+        for i in range(count)
+    ]
+    return [group(name, name), pods]
+
+
+def placed(*objects: Objects, document: Data = HDRF) -> dict[str, int]:
+    """Number of tasks that each job gets."""
+    return dict(Counter(name.rsplit("-", 1)[0] for name in binds(plan_of(*objects, conf=document))))
+
+
+# --- the worked examples of the specification
+
+
+def test_a_branch_is_not_starved_for_what_its_sibling_holds_of_another_resource() -> None:
+    objects = [
+        node("n1", cpu=10, memory="10G", pods=50),
+        [at("pg1", "root/sci", "100/50"), job("pg1", cpu=1, memory="1G")],
+        [at("pg21", "root/eng/dev", "100/50/50"), job("pg21", cpu=1)],
+        [at("pg22", "root/eng/prod", "100/50/50"), job("pg22", memory="1G")],
+    ]
+    assert placed(objects) == {"pg1": 5, "pg21": 5, "pg22": 5}
+
+
+def test_children_that_cannot_grow_do_not_hold_back_their_siblings() -> None:
+    objects = [
+        node("n1", cpu=30, memory="30G", pods=500),
+        [at("pg1", "root/pg1", "100/25"), job("pg1", 30, cpu=1)],
+        [at("pg2", "root/pg2", "100/25"), job("pg2", 30, cpu=1)],
+        [at("pg31", "root/pg3/pg31", "100/25/50"), job("pg31", 30, cpu=1)],
+        [at("pg32", "root/pg3/pg32", "100/25/50"), job("pg32", 30, memory="1G")],
+        [at("pg4", "root/pg4", "100/25"), job("pg4", 30, memory="1G")],
+    ]
+    assert placed(objects) == {"pg1": 10, "pg2": 10, "pg31": 10, "pg32": 15, "pg4": 15}
+
+
+def test_branches_get_room_by_their_weights() -> None:
+    objects = [
+        node("n1", cpu=40, memory="40G", pods=500),
+        [at("a", "root/a", "1/1"), job("a", 40, cpu=1)],
+        [at("b", "root/b", "1/3"), job("b", 40, cpu=1)],
+    ]
+    assert placed(objects) == {"a": 10, "b": 30}
+
+
+# --- the tree
+
+
+@pytest.mark.parametrize(
+    ("path", "weights", "expected"),
+    [
+        pytest.param("root/eng/prod", "1/2/8", (("eng", "prod"), (2, 8)), id="the weight of the root means nothing"),
+        pytest.param("root/eng/prod", "9/2", (("eng", "prod"), (2, 1)), id="a weight that is missing is one"),
+        pytest.param("root/eng/prod", None, (("eng", "prod"), (1, 1)), id="also if none is given"),
+        pytest.param("root/eng", "1/2/8", (("eng",), (2,)), id="weights too many are passed over"),
+        pytest.param("root/a/b/c/d", "1/x/0.5/nan/inf", (tuple("abcd"), (1,) * 4), id="a bad or small weight is one"),
+        pytest.param("root/a", "1/2.5", (("a",), (2.5,)), id="a weight need not be whole"),
+        pytest.param("eng/prod", "2/8", (("eng", "prod"), (2, 8)), id="the root may be left out"),
+        pytest.param("rootless/a", "2/8", (("rootless", "a"), (2, 8)), id="a name may begin like the root's"),
+        pytest.param("root", "1", ((), ()), id="the root alone is no path"),
+        pytest.param("", "", ((), ()), id="nor is nothing"),
+        pytest.param("root//a/", "1/2/3/4", (("a",), (3,)), id="empty names are passed over with their weights"),
+    ],
+)
+def test_paths(path: str, weights: str | None, expected: object) -> None:
+    assert path_of({PATH: path} | ({} if weights is None else {WEIGHTS: weights})) == expected
+
+
+def test_the_oldest_queue_fixes_the_weight_of_a_common_node() -> None:
+    new, old = at("a", "root/x/a", "1/1/1", created=9), at("b", "root/x/b", "1/3/1", created=1)
+    objects = [
+        node("n1", cpu=8),
+        [new, job("a", 8, cpu=1)],
+        [old, job("b", 8, cpu=1)],
+        [at("c", "root/y", "1/1"), job("c", 8, cpu=1)],
+    ]
+    found = placed(objects)
+    assert (found["a"] + found["b"], found["c"]) == (6, 2)
+
+
+def test_a_queue_without_a_path_stands_below_the_root_with_weight_one() -> None:
+    objects = [
+        node("n1", cpu=40, memory="40G", pods=500),
+        [at("a", None), job("a", 40, cpu=1)],
+        [at("b", "root/b", "1/3"), job("b", 40, cpu=1)],
+        [at("c", "root/c/c", "1/1/1"), job("c", 40, cpu=1)],
+    ]
+    assert placed(objects) == {"a": 8, "b": 24, "c": 8}
+
+
+def test_a_queue_whose_path_goes_on_for_others_stands_beside_them() -> None:
+    objects = [
+        node("n1", cpu=12),
+        [at("a", "root/x"), job("a", 12, cpu=1)],
+        [at("b", "root/x/b"), job("b", 12, cpu=1)],
+        [at("c", "root/c"), job("c", 12, cpu=1)],
+    ]
+    assert placed(objects) == {"a": 3, "b": 3, "c": 6}
+
+
+def test_equal_queues_go_by_age_however_deep_they_are() -> None:
+    deep, flat = at("a", "root/x/y/a", created=1), at("b", "root/b", created=2)
+    for first, objects in (("a", [deep, flat]), ("b", [at("a", "root/x/y/a", created=3), flat])):
+        assert list(placed(node("n1", cpu=1), objects, job("a", 1, cpu=1), job("b", 1, cpu=1))) == [first]
+
+
+def test_tasks_that_have_ended_do_not_keep_a_queue_from_being_saturated() -> None:
+    ended = [group("e", "a", phase="Completed"), pod("e-0", "e", cpu=1, node="n1", phase="Succeeded")]
+    half = [pod("a-w", "a", cpu=1, node="n1", phase="Succeeded")]
+    objects = [node("n1", cpu=20), at("a", "root/a"), job("a", 1, cpu=1, running=1), half, ended]
+    rest = [at("b", "root/b"), job("b", 3, cpu=2, running=1)]
+
+    def keys(session: Session) -> list[Any]:
+        return [saturated for name in "ab" for saturated, _ in session.queue_key(session.queues[name])[0]]
+
+    assert inside(objects, rest, do=keys, conf=conf("", [TREE])) == [True, False]
+
+
+# --- where it is registered
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        pytest.param({}, (0, 0), id="plain drf orders jobs alone"),
+        pytest.param({"enableHierarchy": True}, (1, 1), id="the hierarchical form orders queues and reclaims"),
+        pytest.param({"enableHierarchy": True, "enableQueueOrder": False}, (0, 1), id="without the order"),
+        pytest.param({"enableHierarchy": True, "enableReclaimable": False}, (1, 0), id="without reclaiming"),
+    ],
+)
+def test_points(flags: dict[str, bool], expected: tuple[int, int]) -> None:
+    def count(session: Session) -> tuple[int, int]:
+        return len(list(session.walk("queue_order"))), len(list(session.walk("reclaimable")))
+
+    assert inside(do=count, conf=conf("", [plugin("drf", **flags)])) == expected
+
+
+def test_a_cluster_without_nodes_or_jobs_has_an_order_too() -> None:
+    queues = [at("a", "root/a"), at("b", "root/x/b"), at("c", None)]
+
+    def order(session: Session) -> list[str]:
+        return [queue.name for queue in sorted(session.queues.values(), key=session.queue_key)]
+
+    assert inside(queues, do=order, conf=conf("", [TREE])) == ["a", "b", "c"]
+    assert inside(queues, job("b", 1, cpu=1), do=order, conf=conf("", [TREE])) == ["a", "b", "c"]
+
+
+# --- reclaiming
+
+
+def reclaimed(session: Session, claimer: str, of: list[str]) -> list[str]:
+    tasks = [session.state.tasks[f"ns/{name}"] for name in of]
+    before = [session.queue_key(q) for q in session.queues.values()]
+    found = [t.name for t in session.reclaimable(session.state.tasks[f"ns/{claimer}"], tasks)]
+    assert [session.queue_key(q) for q in session.queues.values()] == before
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "weights", "expected"),
+    [
+        pytest.param(1, 4, "1/1", ["b-0", "b-1", "b-2", "b-3"], id="each candidate is judged alone"),
+        pytest.param(1, 3, "1/1", [], id="not if both would be even afterwards"),
+        pytest.param(2, 3, "1/1", [], id="nor if the claimer would be ahead"),
+        pytest.param(1, 3, "1/2", ["b-0", "b-1", "b-2"], id="the weight counts"),
+    ],
+)
+def test_what_a_queue_reclaims(mine: int, theirs: int, weights: str, expected: list[str]) -> None:
+    objects = [
+        node("n1", cpu=10),
+        [at("a", "root/a", weights), job("a", mine + 1, cpu=1, running=mine)],
+        [at("b", "root/b", "1/1"), job("b", theirs + 1, cpu=1, running=theirs)],
+    ]
+    names = [f"b-{i}" for i in range(theirs)]
+    assert inside(objects, do=lambda s: reclaimed(s, f"a-{mine}", names), conf=conf("", [TREE])) == expected
+
+
+def test_departments_are_compared_before_teams() -> None:
+    objects = [
+        node("n1", cpu=12),
+        [at("a", "root/x/a"), job("a", 1, cpu=1)],
+        [at("b", "root/x/b"), job("b", 7, cpu=1, running=6)],
+        [at("c", "root/y/c"), job("c", 5, cpu=1, running=4)],
+    ]
+    found = inside(objects, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE]))
+    assert found == ["b-0", "c-0"]
+    full = [*objects[:2], objects[2], [at("c", "root/y/c"), job("c", 1, cpu=1, running=1)]]
+    assert inside(full, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE])) == ["b-0"]
+
+
+def test_a_claimer_without_a_group_gets_nothing() -> None:
+    objects = [node("n1"), at("b", "root/b"), job("b", 1, cpu=1, running=1), pod("lost", "nowhere")]
+    assert inside(objects, do=lambda s: reclaimed(s, "lost", ["b-0"]), conf=conf("", [TREE])) == []
+
+
+# --- shares that stay true
+
+
+def expected_keys(session: Session) -> dict[str, list[tuple[bool, float]]]:
+    """Keys of all queues as the specification has them, by plain recursion over all jobs."""
+    total = session.total
+    jobs = [j for j in session.state.jobs.values() if j.group and j.queue in session.queues]
+    in_use = {name: sum(j.allocated.get(name, 0) for j in jobs) for name in total}
+    tree: dict[str, Any] = {}
+    for queue in session.queues.values():
+        here = tree
+        for name in queue.hierarchy:
+            here = here.setdefault(name, {})
+    ways = {q.name: q.hierarchy if ends(tree, q) else (*q.hierarchy, f"/{q.name}") for q in session.queues.values()}
+
+    def leaf(job: Job) -> tuple[Mapping[str, float], float, bool]:
+        held, request = job.allocated, job.total_request()
+        full = [n for n, h in held.items() if h and (h >= request[n] or in_use[n] >= total.get(n, 0))]
+        return held, share(held), bool(full)
+
+    def share(held: Mapping[str, float]) -> float:
+        return max((held.get(name, 0) / amount for name, amount in total.items() if amount), default=0.0)
+
+    def inner(way: tuple[str, ...]) -> tuple[Mapping[str, float], float, bool]:
+        below = {w[: len(way) + 1] for w in ways.values() if w[: len(way)] == way and len(w) > len(way)}
+        parts = [inner(child) for child in sorted(below) if any(ways[j.queue][: len(child)] == child for j in jobs)]
+        parts += [leaf(j) for j in jobs if ways[j.queue] == way]
+        least = min([1.0, *(s for _, s, saturated in parts if s > 0 and not saturated)])
+        held: dict[str, float] = {}
+        for amounts, s, saturated in parts:
+            for name, amount in amounts.items() if s > 0 else ():
+                held[name] = held.get(name, 0) + (amount if saturated else amount * least / s)
+        return held, share(held), bool(parts) and all(saturated for _, _, saturated in parts)
+
+    depth = max(map(len, ways.values()))
+    keys = {}
+    for name, way in ways.items():
+        found = [inner(way[: i + 1]) for i in range(len(way))]
+        weights = [*session.queues[name].hierarchy_weights, 1.0]
+        key = [(saturated, s / w) for (_, s, saturated), w in zip(found, weights, strict=False)]
+        keys[name] = key + [(found[-1][2], found[-1][1])] * (depth - len(way))
+    return keys
+
+
+def ends(tree: Mapping[str, Any], queue: Queue) -> bool:
+    """Whether the tree ends where the queue stands."""
+    for name in queue.hierarchy:
+        tree = tree[name]
+    return bool(queue.hierarchy) and not tree
+
+
+PLACES = ["root/a", "root/b", "root/x/c", "root/x/d", "root/x/y/e", "root/z/f", None]
+SIZES = [(1, "1Gi"), (2, None), (None, "3Gi"), (1, "5Gi"), (3, "1Gi")]
+
+
+def check(session: Session, tree: Hierarchy) -> None:
+    """The tree's keys are those of the specification."""
+    expected = expected_keys(session)
+    for name, queue in session.queues.items():
+        found = [tuple(part) for part in tree.key(queue)]
+        assert [s for s, _ in found] == [s for s, _ in expected[name]], name
+        assert [x for _, x in found] == pytest.approx([x for _, x in expected[name]], rel=1e-9), name
+
+
+@given(st.data())
+def test_shares_follow_every_change_and_come_back(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 6))
+    queues = [
+        at(f"q{i}", data.draw(st.sampled_from(PLACES)), data.draw(st.sampled_from(["1/2/3/4", "1/1/1/1", "1/1/2"])))
+        for i in range(count)
+    ]
+    groups = []
+    for j in range(data.draw(st.integers(1, 8))):
+        cpu, memory = data.draw(st.sampled_from(SIZES))
+        groups.append(group(f"g{j}", f"q{data.draw(st.integers(0, count - 1))}"))
+        runs = data.draw(st.integers(0, 2))
+        groups += [pod(f"g{j}-{i}", f"g{j}", cpu, memory, node="n1" if i < runs else None) for i in range(4)]
+
+    def play(session: Session) -> None:
+        tree = next(iter(session.walk("queue_order")))[1].__self__
+        opening = {name: [list(part) for part in tree.key(q)] for name, q in session.queues.items()}
+        statement = session.statement()
+        for _ in range(data.draw(st.integers(1, 12))):
+            task = session.state.tasks[data.draw(st.sampled_from(sorted(session.state.tasks)))]
+            if task.status == status.PENDING:
+                statement.allocate(task, 0)
+            elif task.status == status.RUNNING:
+                statement.evict(task, "probe")
+            check(session, tree) if data.draw(st.booleans()) else None
+        check(session, tree)
+        statement.discard()
+        assert {name: [list(part) for part in tree.key(q)] for name, q in session.queues.items()} == opening
+
+    small = data.draw(st.sampled_from([8, 12, 40]))
+    inside(node("n1", cpu=small, memory="24Gi"), queues, groups, do=play, conf=conf("", [TREE]))
+
+
+def test_the_first_queue_is_the_first_at_every_turn() -> None:
+    places = ["root/x/a", "root/x/b", "root/y/c", "root/y/d", "root/y/e", "root/f"]
+    queues = [at(f"q{i}", place, "1/3/2") for i, place in enumerate(places)]
+    jobs = [
+        [group(f"j{i}", f"q{i % 6}"), [pod(f"j{i}-{k}", f"j{i}", *SIZES[i % 5]) for k in range(3)]] for i in range(18)
+    ]
+    order: list[tuple[str, str]] = []
+
+    def watch(session: Session) -> None:
+        asked = session.overused
+
+        def overused(queue: Queue) -> Any:
+            expected = expected_keys(session)
+            waiting = {j.queue for j in session.state.jobs.values() if j.counts[status.PENDING]}
+            best = min(waiting, key=lambda name: ([(s, round(x, 9)) for s, x in expected[name]], name), default="")
+            if queue.name in waiting:
+                order.append((queue.name, best))
+            return asked(queue)
+
+        session.overused = overused  # type: ignore[method-assign]
+
+    from engine.probes import plugin_called  # noqa: PLC0415
+
+    plan_of(
+        node("n1", cpu=60, memory="400Gi"), queues, jobs, conf=conf("allocate", [TREE, "watch"]),
+        plugins=[plugin_called("watch", watch)],
+    )  # fmt: skip
+    assert len(order) == 54
+    assert [taken for taken, _ in order] == [best for _, best in order]

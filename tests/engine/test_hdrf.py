@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import Data, Objects, binds, conf, group, node, plan_of, plugin, pod, queue
-from engine.probes import inside
+from engine.probes import inside, plugin_called
 from kilauea.api.meta import Object
-from kilauea.engine.hierarchy import Hierarchy
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue, path_of
@@ -33,12 +32,13 @@ def at(name: str, path: str | None, weights: str | None = None, created: int | N
 
 
 def job(name: str, count: int = 10, cpu: Any = None, memory: Any = None, running: int = 0, **more: Any) -> Objects:
-    """Tasks of a group in the queue of that name, some of them running on `n1`."""
-    pods = [
-        pod(f"{name}-{i}", name, cpu=cpu, memory=memory, node="n1" if i < running else None, **more)
-        for i in range(count)
-    ]
-    return [group(name, name), pods]
+    """A group in the queue of that name, and its tasks."""
+    return [group(name, name), tasks(name, count, cpu, memory, running, **more)]
+
+
+def tasks(name: str, count: int, cpu: Any = None, memory: Any = None, running: int = 0, **more: Any) -> Objects:
+    """Tasks of a group, the first so many running on `n1`."""
+    return [pod(f"{name}-{i}", name, cpu, memory, node="n1" if i < running else None, **more) for i in range(count)]
 
 
 def placed(*objects: Objects, document: Data = HDRF) -> dict[str, int]:
@@ -187,10 +187,15 @@ def test_a_cluster_without_nodes_or_jobs_has_an_order_too() -> None:
 
 def reclaimed(session: Session, claimer: str, of: list[str]) -> list[str]:
     tasks = [session.state.tasks[f"ns/{name}"] for name in of]
-    before = [session.queue_key(q) for q in session.queues.values()]
+    before = snapshot(session)
     found = [t.name for t in session.reclaimable(session.state.tasks[f"ns/{claimer}"], tasks)]
-    assert [session.queue_key(q) for q in session.queues.values()] == before
+    assert snapshot(session) == before
     return found
+
+
+def snapshot(session: Session) -> dict[str, list[list[Any]]]:
+    """The keys of all queues as they are now."""
+    return {name: [list(part) for part in session.queue_key(q)[0]] for name, q in session.queues.items()}
 
 
 @pytest.mark.parametrize(
@@ -202,9 +207,9 @@ def reclaimed(session: Session, claimer: str, of: list[str]) -> list[str]:
         pytest.param(1, 3, "1/2", ["b-0", "b-1", "b-2"], id="the weight counts"),
     ],
 )
-def test_what_a_queue_reclaims(mine: int, theirs: int, weights: str, expected: list[str]) -> None:
+def test_what_a_queue_reclaims_in_a_full_cluster(mine: int, theirs: int, weights: str, expected: list[str]) -> None:
     objects = [
-        node("n1", cpu=10),
+        node("n1", cpu=mine + theirs),
         [at("a", "root/a", weights), job("a", mine + 1, cpu=1, running=mine)],
         [at("b", "root/b", "1/1"), job("b", theirs + 1, cpu=1, running=theirs)],
     ]
@@ -212,17 +217,30 @@ def test_what_a_queue_reclaims(mine: int, theirs: int, weights: str, expected: l
     assert inside(objects, do=lambda s: reclaimed(s, f"a-{mine}", names), conf=conf("", [TREE])) == expected
 
 
-def test_departments_are_compared_before_teams() -> None:
+def test_a_claimer_that_needs_no_more_yields_to_who_could_still_grow() -> None:
     objects = [
-        node("n1", cpu=12),
-        [at("a", "root/x/a"), job("a", 1, cpu=1)],
-        [at("b", "root/x/b"), job("b", 7, cpu=1, running=6)],
-        [at("c", "root/y/c"), job("c", 5, cpu=1, running=4)],
+        node("n1", cpu=10),
+        [at("a", "root/a"), job("a", 1, cpu=1)],
+        [at("b", "root/b"), job("b", 5, cpu=1, running=4)],
     ]
-    found = inside(objects, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE]))
-    assert found == ["b-0", "c-0"]
-    full = [*objects[:2], objects[2], [at("c", "root/y/c"), job("c", 1, cpu=1, running=1)]]
-    assert inside(full, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE])) == ["b-0"]
+    assert inside(objects, do=lambda s: reclaimed(s, "a-0", ["b-0"]), conf=conf("", [TREE])) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        pytest.param(4, ["b-0"], id="only of its own department while that has more than the other"),
+        pytest.param(8, ["b-0", "c-0"], id="of both when the other has more"),
+    ],
+)
+def test_departments_are_compared_before_teams(others: int, expected: list[str]) -> None:
+    objects = [
+        node("n1", cpu=6 + others),
+        [at("a", "root/x/a"), job("a", 2, cpu=1)],
+        [at("b", "root/x/b"), job("b", 7, cpu=1, running=6)],
+        [at("c", "root/y/c"), job("c", 9, cpu=1, running=others)],
+    ]
+    assert inside(objects, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE])) == expected
 
 
 def test_a_claimer_without_a_group_gets_nothing() -> None:
@@ -233,20 +251,23 @@ def test_a_claimer_without_a_group_gets_nothing() -> None:
 # --- shares that stay true
 
 
-def expected_keys(session: Session) -> dict[str, list[tuple[bool, float]]]:
+def expected_keys(session: Session, requests: Mapping[str, Any] | None = None) -> dict[str, list[tuple[bool, float]]]:
     """Keys of all queues as the specification has them, by plain recursion over all jobs."""
+    requests = requests or requests_of(session)
     total = session.total
     jobs = [j for j in session.state.jobs.values() if j.group and j.queue in session.queues]
     in_use = {name: sum(j.allocated.get(name, 0) for j in jobs) for name in total}
     tree: dict[str, Any] = {}
-    for queue in session.queues.values():
+    weights: dict[tuple[str, ...], float] = {}
+    for q in sorted(session.queues.values(), key=lambda q: (q.creation, q.name)):
         here = tree
-        for name in queue.hierarchy:
+        for depth, name in enumerate(q.hierarchy):
             here = here.setdefault(name, {})
+            weights.setdefault(q.hierarchy[: depth + 1], q.hierarchy_weights[depth])
     ways = {q.name: q.hierarchy if ends(tree, q) else (*q.hierarchy, f"/{q.name}") for q in session.queues.values()}
 
     def leaf(job: Job) -> tuple[Mapping[str, float], float, bool]:
-        held, request = job.allocated, job.total_request()
+        held, request = job.allocated, requests[job.key]
         full = [n for n, h in held.items() if h and (h >= request[n] or in_use[n] >= total.get(n, 0))]
         return held, share(held), bool(full)
 
@@ -268,10 +289,14 @@ def expected_keys(session: Session) -> dict[str, list[tuple[bool, float]]]:
     keys = {}
     for name, way in ways.items():
         found = [inner(way[: i + 1]) for i in range(len(way))]
-        weights = [*session.queues[name].hierarchy_weights, 1.0]
-        key = [(saturated, s / w) for (_, s, saturated), w in zip(found, weights, strict=False)]
+        key = [(saturated, s / weights.get(way[: i + 1], 1.0)) for i, (_, s, saturated) in enumerate(found)]
         keys[name] = key + [(found[-1][2], found[-1][1])] * (depth - len(way))
     return keys
+
+
+def requests_of(session: Session) -> dict[str, dict[str, float]]:
+    """What the tasks of each job hold or wait for."""
+    return {key: job.total_request() for key, job in session.state.jobs.items()}
 
 
 def ends(tree: Mapping[str, Any], queue: Queue) -> bool:
@@ -285,11 +310,10 @@ PLACES = ["root/a", "root/b", "root/x/c", "root/x/d", "root/x/y/e", "root/z/f", 
 SIZES = [(1, "1Gi"), (2, None), (None, "3Gi"), (1, "5Gi"), (3, "1Gi")]
 
 
-def check(session: Session, tree: Hierarchy) -> None:
-    """The tree's keys are those of the specification."""
-    expected = expected_keys(session)
-    for name, queue in session.queues.items():
-        found = [tuple(part) for part in tree.key(queue)]
+def check(session: Session, requests: Mapping[str, Any]) -> None:
+    """The keys are those of the specification."""
+    expected = expected_keys(session, requests)
+    for name, found in snapshot(session).items():
         assert [s for s, _ in found] == [s for s, _ in expected[name]], name
         assert [x for _, x in found] == pytest.approx([x for _, x in expected[name]], rel=1e-9), name
 
@@ -309,8 +333,7 @@ def test_shares_follow_every_change_and_come_back(data: st.DataObject) -> None:
         groups += [pod(f"g{j}-{i}", f"g{j}", cpu, memory, node="n1" if i < runs else None) for i in range(4)]
 
     def play(session: Session) -> None:
-        tree = next(iter(session.walk("queue_order")))[1].__self__
-        opening = {name: [list(part) for part in tree.key(q)] for name, q in session.queues.items()}
+        opening, requests = snapshot(session), requests_of(session)
         statement = session.statement()
         for _ in range(data.draw(st.integers(1, 12))):
             task = session.state.tasks[data.draw(st.sampled_from(sorted(session.state.tasks)))]
@@ -318,10 +341,11 @@ def test_shares_follow_every_change_and_come_back(data: st.DataObject) -> None:
                 statement.allocate(task, 0)
             elif task.status == status.RUNNING:
                 statement.evict(task, "probe")
-            check(session, tree) if data.draw(st.booleans()) else None
-        check(session, tree)
+            if data.draw(st.booleans()):
+                check(session, requests)
+        check(session, requests)
         statement.discard()
-        assert {name: [list(part) for part in tree.key(q)] for name, q in session.queues.items()} == opening
+        assert snapshot(session) == opening
 
     small = data.draw(st.sampled_from([8, 12, 40]))
     inside(node("n1", cpu=small, memory="24Gi"), queues, groups, do=play, conf=conf("", [TREE]))
@@ -330,29 +354,21 @@ def test_shares_follow_every_change_and_come_back(data: st.DataObject) -> None:
 def test_the_first_queue_is_the_first_at_every_turn() -> None:
     places = ["root/x/a", "root/x/b", "root/y/c", "root/y/d", "root/y/e", "root/f"]
     queues = [at(f"q{i}", place, "1/3/2") for i, place in enumerate(places)]
-    jobs = [
-        [group(f"j{i}", f"q{i % 6}"), [pod(f"j{i}-{k}", f"j{i}", *SIZES[i % 5]) for k in range(3)]] for i in range(18)
-    ]
-    order: list[tuple[str, str]] = []
+    groups = [[group(f"j{i}", f"q{i % 6}"), tasks(f"j{i}", 3, *SIZES[i % 5])] for i in range(18)]
+    turns: list[tuple[str, str]] = []
 
     def watch(session: Session) -> None:
-        asked = session.overused
-
-        def overused(queue: Queue) -> Any:
-            expected = expected_keys(session)
-            waiting = {j.queue for j in session.state.jobs.values() if j.counts[status.PENDING]}
-            best = min(waiting, key=lambda name: ([(s, round(x, 9)) for s, x in expected[name]], name), default="")
+        def note(queue: Queue) -> None:
+            expected, jobs = expected_keys(session), session.state.jobs.values()
+            waiting = {j.queue for j in jobs if j.counts[status.PENDING]}
             if queue.name in waiting:
-                order.append((queue.name, best))
-            return asked(queue)
+                keys = {name: ([(s, round(x, 9)) for s, x in expected[name]], name) for name in waiting}
+                turns.append((queue.name, min(waiting, key=lambda name: keys[name])))
 
-        session.overused = overused  # type: ignore[method-assign]
+        session.add_overused("watch", note)
 
-    from engine.probes import plugin_called  # noqa: PLC0415
-
-    plan_of(
-        node("n1", cpu=60, memory="400Gi"), queues, jobs, conf=conf("allocate", [TREE, "watch"]),
-        plugins=[plugin_called("watch", watch)],
-    )  # fmt: skip
-    assert len(order) == 54
-    assert [taken for taken, _ in order] == [best for _, best in order]
+    watched = conf("allocate", [TREE, "watch"])
+    room = node("n1", cpu=200, memory="400Gi")
+    plan_of(room, queues, groups, conf=watched, plugins=[plugin_called("watch", watch)])
+    assert len(turns) == 54
+    assert [taken for taken, _ in turns] == [first for _, first in turns]

@@ -147,23 +147,21 @@ def lost(manifests: list[Any], run: Run) -> list[str]:
 
 
 def _is_known(manifest: Any, state: ClusterState, told: str) -> bool:
-    if not isinstance(manifest, dict):
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("kind"), str):
         return False
-    kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    if not isinstance(kind, str) or not isinstance(version, (str, type(None))):
-        return False
+    kind, version = manifest["kind"], manifest.get("apiVersion")
     if kind == "List":
         return not manifest.get("items")
-    group = (version or "").rpartition("/")[0]
-    if kind not in KINDS or (version and group != GROUPS[kind]):
+    group = version.rpartition("/")[0] if isinstance(version, str) else ""
+    if isinstance(version, str | None) and (kind not in KINDS or (version and group != GROUPS[kind])):
         return f" {group}/{kind}" in told if group else f" {kind}" in told
     metadata = manifest.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str):
         return False
-    namespace = metadata.get("namespace")
-    label = name if kind in CLUSTER_KINDS else f"{namespace if isinstance(namespace, str) and namespace else 'default'}/{name}"
-    return label in _keys(state, kind) or f"{kind} {label}" in told or _says_nothing(kind, manifest)
+    namespace = metadata.get("namespace") or "default"
+    label = name if kind in CLUSTER_KINDS else f"{namespace if isinstance(namespace, str) else 'default'}/{name}"
+    return f"{kind} {label}" in told or label in _keys(state, kind) or _says_nothing(kind, manifest)
 
 
 def _keys(state: ClusterState, kind: str) -> set[str]:

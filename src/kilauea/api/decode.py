@@ -182,8 +182,8 @@ def _identity(tree: object, kind: str) -> str:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
         return ""
-    namespace = metadata.get("namespace")
-    return name if kind in CLUSTER_KINDS else f"{namespace if namespace and isinstance(namespace, str) else 'default'}/{name}"
+    namespace = metadata.get("namespace") or "default"
+    return name if kind in CLUSTER_KINDS else f"{namespace if isinstance(namespace, str) else 'default'}/{name}"
 
 
 class _Metadata(msgspec.Struct):

@@ -1,9 +1,9 @@
 """Making room for a gang by evictions, planned whole.
 
-All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only then
-are the evictions kept. For each task the nodes are found where room could be made, the most promising are tried, and the
-one that costs the fewest pods is taken. In the end whatever turned out not to be needed is put back: taking any one unit
-off the plan makes it fail. Spec of the scheduler, 5.5 and 5.6, with the guarantees of the product's own.
+All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only
+then are the evictions kept. For each task the nodes are found where room could be made, the most promising are tried,
+and the one that costs the fewest pods is taken. In the end whatever turned out not to be needed is put back: taking any
+one unit off the plan makes it fail. Spec of the scheduler, 5.5 and 5.6, with the guarantees of the product's own.
 """
 
 from __future__ import annotations
@@ -146,23 +146,34 @@ class Claim:
         fits = (free + room >= need).all(axis=0) & room.any(axis=0)
         rows = np.flatnonzero(fits & session.evaluation(task).hopeful())
         lacking = np.where(need == NOT_ASKED, 0, np.maximum(need - free, 0))[:, rows]
-        held = room[:, rows]
-        part = np.divide(lacking, held, out=np.zeros(lacking.shape), where=held > 0).max(axis=0, initial=0.0)
-        counts = np.bincount(self._pool.node[wanted], minlength=len(nodes))[rows]
-        order = np.lexsort((rows, np.ceil(part * counts)))
-        return rows[order][:NODES_TRIED]
+        largest = self._pool.largest(wanted, len(nodes))[:, rows]
+        pods = np.ceil(np.divide(lacking, largest, out=np.zeros(lacking.shape), where=largest > 0)).max(
+            axis=0, initial=0
+        )
+        return rows[np.lexsort((rows, pods))][:NODES_TRIED]
 
     def _work_out(self, task: Task, row: int, wanted: NDArray[np.bool_]) -> Option | None:
         """The evictions that make room on a node, tried out and taken back; None if they do not."""
         session = self._session
-        candidates = self._rule.votes(session, task, self._pool.on_node(row, wanted))
-        checkpoint = self.statement.checkpoint()
-        taken: list[Unit] = []
+        votes = self._rule.votes(session, task, self._pool.on_node(row, wanted))
+        ordered = in_victim_order(session, votes, task)
         here = np.array([row], dtype=np.intp)
-        evaluation = session.evaluation(task)
-        fits = False
-        for victim in in_victim_order(session, candidates, task):
-            if victim.key not in self._pool.index or not self._pool.there[self._pool.index[victim.key]]:
+        several = self._several(task, ordered, here, wanted)
+        if several is not None and len(several) > 1:
+            single = self._single(task, ordered, here, wanted, fewer_than=sum(len(unit) for unit in several))
+            several = single or several
+        return None if several is None else Option(row, several)
+
+    def _several(
+        self, task: Task, ordered: Sequence[Task], here: NDArray[np.intp], wanted: NDArray[np.bool_]
+    ) -> list[Unit] | None:
+        """Units in victim order until the task fits, without those that turn out not to be needed."""
+        checkpoint = self.statement.checkpoint()
+        evaluation = self._session.evaluation(task)
+        taken: list[Unit] = []
+        needed: list[Unit] | None = None
+        for victim in ordered:
+            if not self._pool.has(victim):
                 continue
             unit = self._unit(task, victim, wanted)
             if unit is None:
@@ -170,13 +181,38 @@ class Claim:
             self._evict([unit])
             taken.append(unit)
             if evaluation.choose(here) is not None:
-                fits = True
+                needed = self._needed(task, here, taken, checkpoint)
                 break
-        option = None
-        if fits:
-            option = Option(row, self._needed(task, here, taken, checkpoint))
         self._discard(checkpoint)
-        return option
+        return needed
+
+    def _single(
+        self,
+        task: Task,
+        ordered: Sequence[Task],
+        here: NDArray[np.intp],
+        wanted: NDArray[np.bool_],
+        fewer_than: int,
+    ) -> list[Unit] | None:
+        """One unit of fewer pods that makes room alone, the smallest, the first in victim order among equals."""
+        session, checkpoint = self._session, self.statement.checkpoint()
+        need = session.shape_of(task).need[:, 0]
+        free = session.nodes.select(here).future_idle[:, 0]
+        best: Unit | None = None
+        for victim in ordered:
+            gain = session.shape_of(victim).request
+            if not self._pool.has(victim) or len(best or ()) == 1:
+                continue
+            unit = self._unit(task, victim, wanted)
+            if unit is None or len(unit) >= (len(best) if best else fewer_than):
+                continue
+            if len(unit) == 1 and (free + gain < need).any():
+                continue
+            self._evict([unit])
+            if session.evaluation(task).choose(here) is not None:
+                best = unit
+            self._discard(checkpoint)
+        return None if best is None else [best]
 
     def _unit(self, task: Task, victim: Task, wanted: NDArray[np.bool_]) -> Unit | None:
         """What goes with a victim, if all of it may go."""

@@ -118,7 +118,7 @@ class Figures:
         """Figures of the nodes whose children are in these rows, those of each from its start to the next."""
         held, share, saturated = self.held[:, rows], self.share[rows], self.saturated[rows]
         some = share > 0
-        open_share = np.where(some & ~saturated, share, 1.0)
+        open_share = np.where(some & ~saturated, np.minimum(share, 1.0), 1.0)
         least = np.minimum.reduceat(open_share, starts)
         if len(starts) > 1:
             least = np.repeat(least, np.diff(starts, append=len(share)))

@@ -34,10 +34,18 @@ EVALUATION_BYTES = 64 * 1024 * 1024
 
 
 class Session(ExtensionPoints):
-    """What plugins and actions work with.
+    """What plugins and actions work with: the cluster as it is in this cycle, the extension points, the methods below.
 
-    Public members: `now` (microseconds), `nodes`, `jobs` (those with a group and a queue), `queues`, `total`, `conf`,
-    `neighbours`, the extension points, and the methods below.
+    Attributes:
+        now: time of the cycle, in microseconds since 1970.
+        conf: the configuration.
+        nodes: the nodes as columns; `nodes.all()` for all of them, `nodes.names[row]` for the name of one.
+        queues: queues by name.
+        state: everything else that is known of the cluster: `state.jobs` and `state.tasks` by `namespace/name`.
+        total: what all nodes offer, by resource.
+        domains: network domains, and where gangs are in them.
+        neighbours: pods counted by topology domain, for affinity and spread.
+        findings: warnings for the plan; add your own.
     """
 
     def __init__(self, state: ClusterState, conf: SchedulerConf, now: int, seed: int | None) -> None:
@@ -250,7 +258,19 @@ class Session(ExtensionPoints):
         job.phase = INQUEUE
         self.touched[job.key] = job
 
+    def refuse(self, subject: Job | Task, refusal: Refusal) -> None:
+        """Say why a job or a task was passed over; the plan shows it while the task waits."""
+        if isinstance(subject, Job):
+            self.refusals[subject.key] = refusal
+        else:
+            self.task_refusals[subject.key] = refusal
+
     # --- nodes for tasks
+
+    def fits(self, task: Task, row: int) -> bool:
+        """Whether a node, by row, has room now for what a task asks; no plugin is asked."""
+        node = self.nodes.select(np.array([row], dtype=np.intp))
+        return bool(kernels.fits(node.used, self.shape_of(task).need, node.allocatable)[0])
 
     def evaluation(self, task: Task) -> Evaluation:
         """The nodes as they stand for tasks like this one."""

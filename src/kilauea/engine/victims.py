@@ -78,6 +78,20 @@ class VictimPool:
                 out[r] = np.bincount(rows, weights=amounts, minlength=nodes).astype(np.int64)
         return out
 
+    def largest(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
+        """(R, N) the most that any one wanted task holds on each node."""
+        rows = self.node[wanted]
+        out = np.zeros((len(self.request), nodes), dtype=np.int64)
+        for r, amounts in enumerate(self.request[:, wanted]):
+            if amounts.any():
+                np.maximum.at(out[r], rows, amounts)
+        return out
+
+    def has(self, task: Task) -> bool:
+        """Whether a task is in the pool and was not evicted."""
+        index = self.index.get(task.key)
+        return index is not None and bool(self.there[index])
+
     def evicted(self, tasks: Iterable[Task], gone: bool) -> None:
         """These tasks are gone, or are there again."""
         for task in tasks:

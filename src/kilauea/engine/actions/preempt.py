@@ -43,7 +43,8 @@ class BetweenJobs(Rule):
 
     def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
         own = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
-        return own & ~(task.spec.best_effort & ~pool.best_effort)
+        chosen: NDArray[np.bool_] = own & ~(task.spec.best_effort & ~pool.best_effort)
+        return chosen
 
     def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
         return session.preemptable(task, candidates)
@@ -56,7 +57,8 @@ class WithinJob(BetweenJobs):
     """Victims are of the same job."""
 
     def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
-        return (pool.job == job.row) & ~(task.spec.best_effort & ~pool.best_effort)
+        chosen: NDArray[np.bool_] = (pool.job == job.row) & ~(task.spec.best_effort & ~pool.best_effort)
+        return chosen
 
 
 class Preempt(Action):

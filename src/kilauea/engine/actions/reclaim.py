@@ -1,7 +1,7 @@
 """Take back for starving jobs what other queues hold beyond what they deserve.
 
-Whom the plugins let go decides; on top of that no queue is taken below what it deserves or is guaranteed. What it takes is
-planned whole (`kilauea.engine.claims`). Spec of the scheduler, 5.6.
+Whom the plugins let go decides; on top of that no queue is taken below what it deserves or is guaranteed. What it
+takes is planned whole (`kilauea.engine.claims`). Spec of the scheduler, 5.6.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class BetweenQueues(Rule):
         self._reclaimable = np.array(open_to_it, dtype=bool)
 
     def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
-        return pool.running & (pool.queue != pool.queue_of(job)) & self._reclaimable[pool.queue]
+        chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._reclaimable[pool.queue]
+        return chosen
 
     def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
         return session.reclaimable(task, candidates)

@@ -23,7 +23,10 @@ from kilauea.api import wellknown
 from kilauea.api.core import Node
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import TaintKey, taint_of
-from kilauea.engine.model.resources import CPU, MEMORY, ResourceAxis, order_of
+from kilauea.engine.model.resources import CPU, MEMORY, MOST, ResourceAxis, order_of
+
+LONGEST_NUMBER = 16
+"""Annotations with longer numbers are not read."""
 
 IntArray = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
@@ -53,10 +56,10 @@ def facts_of(node: Node) -> NodeFacts:
     allocatable = dict(resource_amounts(node_status.allocatable or node_status.capacity) if node_status else {})
     for annotation, name in ((wellknown.OVERSUBSCRIPTION_CPU, CPU), (wellknown.OVERSUBSCRIPTION_MEMORY, MEMORY)):
         text = node.annotations.get(annotation, "")
-        if text.isdigit():
+        if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER:
             allocatable[name] = allocatable.get(name, 0) + int(text)
     images = {
-        name: image.size_bytes or 0
+        name: min(max(image.size_bytes or 0, 0), MOST)
         for image in (node_status.images if node_status else None) or ()
         for name in image.names or ()
     }
@@ -64,10 +67,12 @@ def facts_of(node: Node) -> NodeFacts:
     return NodeFacts(node.name, allocatable, node.labels, taints, bool(spec and spec.unschedulable), images)
 
 
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that orders numbers inside names by value."""
-    parts = re.split(r"(\d+)", name)
-    return (*(((0, int(p)) if p.isdigit() else (1, p)) for p in parts if p), (-1, name))
+    parts = re.split(r"([0-9]+)", name)
+    numbers = {p: p.lstrip("0") for p in parts[1::2]}
+    keys = ((0, len(numbers[p]), numbers[p]) if p in numbers else (1, 0, p) for p in parts if p)
+    return (*keys, (-1, 0, name))
 
 
 @dataclass(frozen=True)
@@ -281,6 +286,12 @@ class NodeRows:
     def pod_count(self) -> IntArray:
         """(n,) number of pods in the view."""
         count: IntArray = self.viewed[2]
+        return count
+
+    @property
+    def task_count(self) -> IntArray:
+        """(n,) number of pods on the nodes, with those that are being removed and those that are promised room."""
+        count: IntArray = self.used[2] + self.pipelined[2]
         return count
 
     @property

@@ -25,6 +25,9 @@ PODS = "pods"
 ALWAYS = (CPU, MEMORY)
 """Resources that every amount map is taken to have, with 0 when they are not written."""
 
+MOST = 1 << 62
+"""Sums above this stand for it in arrays."""
+
 EPSILON = 0.1
 """Two amounts closer than this are equal (a tenth of a milli-core, of a byte, of a milli-unit)."""
 
@@ -52,7 +55,7 @@ class ResourceAxis:
         for name, amount in amounts.items():
             row = self.rows.get(name)
             if row is not None:
-                out[row] = int(amount)
+                out[row] = int(min(max(amount, -MOST), MOST))
         return out
 
     def amounts(self, vector: NDArray[np.int64]) -> dict[str, int]:

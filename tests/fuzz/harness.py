@@ -147,9 +147,11 @@ def lost(manifests: list[Any], run: Run) -> list[str]:
 
 
 def _is_known(manifest: Any, state: ClusterState, told: str) -> bool:
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("kind"), str):
+    if not isinstance(manifest, dict):
         return False
-    kind, version = manifest["kind"], manifest.get("apiVersion")
+    kind, version = manifest.get("kind"), manifest.get("apiVersion")
+    if not isinstance(kind, str):
+        kind, version = "", ()
     if kind == "List":
         return not manifest.get("items")
     group = version.rpartition("/")[0] if isinstance(version, str) else ""

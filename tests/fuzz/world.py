@@ -357,9 +357,15 @@ ODD: tuple[Any, ...] = (
     nested(400),
 )
 
+INTEGERS = st.sampled_from([n for n in NUMBERS if isinstance(n, int)]) | st.integers()
+QUANTITIES = st.builds(
+    "{}{}".format,
+    st.sampled_from(("0", "1", "3", "0.1", "1.5", "1000", "9007199254740", "9007199254740992", "-1", "1e3")),
+    st.sampled_from(("", "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")),
+)
 TEXT = st.sampled_from(TEXTS) | st.text(max_size=8)
 VALUES = st.sampled_from(ODD) | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
-HOW = st.sampled_from(("odd", "odd", "odd", "text", "number", "gone", "null", "twice", "moved", "key", "deeper"))
+HOW = st.sampled_from(("alike",) * 8 + ("odd", "odd", "gone", "null", "twice", "moved", "key", "deeper"))
 
 
 def paths(value: Any, at: tuple[Step, ...] = ()) -> list[tuple[Step, ...]]:
@@ -402,12 +408,19 @@ def spoil(draw: st.DrawFn, objects: list[Data], number: int) -> None:
         parent[draw(TEXT)] = parent.pop(last)
     elif how == "deeper":
         parent[last] = {"a": parent[last]} if draw(st.booleans()) else [parent[last]]
-    elif how == "number":
-        parent[last] = draw(st.sampled_from(NUMBERS))
-    elif how == "text":
-        parent[last] = draw(TEXT)
     else:
-        parent[last] = draw(VALUES)
+        parent[last] = draw(alike(parent[last]) if how == "alike" else VALUES)
+
+
+def alike(value: Any) -> st.SearchStrategy[Any]:
+    """Odd values of the type that a field has, so that the types let them pass."""
+    if isinstance(value, bool):
+        return st.booleans()
+    if isinstance(value, int):
+        return INTEGERS
+    if isinstance(value, str):
+        return TEXT | QUANTITIES if any(c.isdigit() for c in value) else TEXT
+    return st.sampled_from([[], [{}], nested(40)] if isinstance(value, list) else [{}, {"": ""}, {"a": "b"}])
 
 
 def spoil_alike(draw: st.DrawFn, objects: list[Data]) -> None:

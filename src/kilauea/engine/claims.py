@@ -155,14 +155,24 @@ class Claim:
     def _work_out(self, task: Task, row: int, wanted: NDArray[np.bool_]) -> Option | None:
         """The evictions that make room on a node, tried out and taken back; None if they do not."""
         session = self._session
-        votes = self._rule.votes(session, task, self._pool.on_node(row, wanted))
-        ordered = in_victim_order(session, votes, task)
         here = np.array([row], dtype=np.intp)
-        several = self._several(task, ordered, here, wanted)
-        if several is not None and len(several) > 1:
-            single = self._single(task, ordered, here, wanted, fewer_than=sum(len(unit) for unit in several))
-            several = single or several
+        candidates = self._pool.on_node(row, wanted)
+        let_go = self._rule.votes(session, task, candidates)
+        several = self._several(task, in_victim_order(session, let_go, task), here, wanted)
+        cost = sum(len(unit) for unit in several) if several is not None else len(self._pool.tasks) + 1
+        if cost > 1:
+            ordered = in_victim_order(session, self._let_go_alone(task, candidates, let_go), task)
+            several = self._single(task, ordered, here, wanted, fewer_than=cost) or several
         return None if several is None else Option(row, several)
+
+    def _let_go_alone(self, task: Task, candidates: Sequence[Task], let_go: Sequence[Task]) -> list[Task]:
+        """Those let go among all candidates, and those that would be if nobody else were there.
+
+        A gang at its minimum is spared as long as others have pods to spare; asked about by itself it is not.
+        """
+        known = {victim.key for victim in let_go}
+        rest = (victim for victim in candidates if victim.key not in known)
+        return [*let_go, *(v for v in rest if self._rule.votes(self._session, task, [v]))]
 
     def _several(
         self, task: Task, ordered: Sequence[Task], here: NDArray[np.intp], wanted: NDArray[np.bool_]

@@ -141,7 +141,7 @@ class ClusterState:
             return
         key = (obj.kind, object_label(obj))
         version = obj.metadata.resource_version or ""
-        if version.isdigit():
+        if version.isascii() and version.isdigit() and len(version) <= 20:  # 64 bits
             if int(version) < self._versions.get(key, -1):
                 return
             self._versions[key] = int(version)

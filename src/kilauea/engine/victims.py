@@ -1,7 +1,7 @@
 """Tasks that might be evicted, as columns: who they are, where they run, what would be free without them.
 
-Victims go in units: a pod beyond the minimum of its gang goes alone; of a gang at its minimum all pods go, or none, so that
-no gang is left running below its minimum. Spec of the scheduler, 3.4.7, 5.5 and 5.6; the units are ours.
+Victims go in units: a pod beyond the minimum of its gang goes alone; of a gang at its minimum all pods go, or none, so
+that no gang is left running below its minimum. Spec of the scheduler, 3.4.7, 5.5 and 5.6; the units are ours.
 """
 
 from __future__ import annotations

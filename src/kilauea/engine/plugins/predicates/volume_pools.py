@@ -17,7 +17,7 @@ from kilauea.engine.model.nodes import natural
 from kilauea.engine.model.volumes import Volume, Wish
 from kilauea.engine.plugins.predicates.volume_reach import FEW, Reach, Rows
 
-Order = tuple[int, tuple[tuple[int, int | str], ...]]
+Order = tuple[int, tuple[tuple[int, int, str], ...]]
 
 
 def order_of(volume: Volume) -> Order:

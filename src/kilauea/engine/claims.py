@@ -19,6 +19,7 @@ from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import NOT_ASKED
+from kilauea.engine.model.status import PIPELINED
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 from kilauea.engine.statement import EVICT, Statement
@@ -56,11 +57,13 @@ class Option:
 
     row: int
     units: list[Unit] = field(default_factory=list)
+    serves: int = 1
+    """Tasks of the same shape that would fit then, as far as the gang lacks them."""
 
     @property
-    def cost(self) -> int:
-        """Number of pods."""
-        return sum(len(unit) for unit in self.units)
+    def rank(self) -> tuple[int, int]:
+        """The fewest pods come first; among equals the room that serves the most tasks."""
+        return (sum(len(unit) for unit in self.units), -self.serves)
 
 
 class Claim:
@@ -131,11 +134,24 @@ class Claim:
         best: Option | None = None
         for row in self._promising(task, wanted):
             option = self._work_out(task, int(row), wanted)
-            if option is not None and (best is None or option.cost < best.cost):
+            if option is not None and (best is None or option.rank < best.rank):
                 best = option
-                if best.cost == 1:
+                if best.rank <= (1, -self._lacking()):
                     break
         return best
+
+    def _lacking(self) -> int:
+        """Tasks that the job still lacks, at least one."""
+        job = self._job
+        return max(job.min_available - job.ready_count - job.counts[PIPELINED], 1)
+
+    def _serves(self, task: Task, row: int) -> int:
+        """Tasks of a shape that fit on a node now, as far as the job lacks them."""
+        asked = self._session.shape_of(task).request
+        free = self._session.nodes.select(np.array([row], dtype=np.intp)).future_idle[:, 0]
+        some = asked > 0
+        fit = int((free[some] // asked[some]).min()) if some.any() else 1
+        return max(1, min(fit, self._lacking()))
 
     def _promising(self, task: Task, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Rows of nodes where room could be made, those first that lack the least of what their candidates hold."""
@@ -158,12 +174,11 @@ class Claim:
         here = np.array([row], dtype=np.intp)
         candidates = self._pool.on_node(row, wanted)
         let_go = self._rule.votes(session, task, candidates)
-        several = self._several(task, in_victim_order(session, let_go, task), here, wanted)
-        cost = sum(len(unit) for unit in several) if several is not None else len(self._pool.tasks) + 1
-        if cost > 1:
+        best = self._several(task, in_victim_order(session, let_go, task), here, wanted)
+        if best is None or best.rank > (1, -self._lacking()):
             ordered = in_victim_order(session, self._let_go_alone(task, candidates, let_go), task)
-            several = self._single(task, ordered, here, wanted, fewer_than=cost) or several
-        return None if several is None else Option(row, several)
+            best = self._single(task, ordered, here, wanted, best)
+        return best
 
     def _let_go_alone(self, task: Task, candidates: Sequence[Task], let_go: Sequence[Task]) -> list[Task]:
         """Those let go among all candidates, and those that would be if nobody else were there.
@@ -176,12 +191,12 @@ class Claim:
 
     def _several(
         self, task: Task, ordered: Sequence[Task], here: NDArray[np.intp], wanted: NDArray[np.bool_]
-    ) -> list[Unit] | None:
+    ) -> Option | None:
         """Units in victim order until the task fits, without those that turn out not to be needed."""
         checkpoint = self.statement.checkpoint()
         evaluation = self._session.evaluation(task)
         taken: list[Unit] = []
-        needed: list[Unit] | None = None
+        found: Option | None = None
         for victim in ordered:
             if not self._pool.has(victim):
                 continue
@@ -192,9 +207,10 @@ class Claim:
             taken.append(unit)
             if evaluation.choose(here) is not None:
                 needed = self._needed(task, here, taken, checkpoint)
+                found = Option(int(here[0]), needed, self._serves(task, int(here[0])))
                 break
         self._discard(checkpoint)
-        return needed
+        return found
 
     def _single(
         self,
@@ -202,27 +218,27 @@ class Claim:
         ordered: Sequence[Task],
         here: NDArray[np.intp],
         wanted: NDArray[np.bool_],
-        fewer_than: int,
-    ) -> list[Unit] | None:
-        """One unit of fewer pods that makes room alone, the smallest, the first in victim order among equals."""
+        best: Option | None,
+    ) -> Option | None:
+        """The best of `best` and of single units that make room alone; in victim order among equals."""
         session, checkpoint = self._session, self.statement.checkpoint()
         need = session.shape_of(task).need[:, 0]
         free = session.nodes.select(here).future_idle[:, 0]
-        best: Unit | None = None
         for victim in ordered:
             gain = session.shape_of(victim).request
-            if not self._pool.has(victim) or len(best or ()) == 1:
+            if not self._pool.has(victim) or (best is not None and best.rank <= (1, -self._lacking())):
                 continue
             unit = self._unit(task, victim, wanted)
-            if unit is None or len(unit) >= (len(best) if best else fewer_than):
+            if unit is None or (best is not None and len(unit) > best.rank[0]):
                 continue
             if len(unit) == 1 and (free + gain < need).any():
                 continue
             self._evict([unit])
             if session.evaluation(task).choose(here) is not None:
-                best = unit
+                option = Option(int(here[0]), [unit], self._serves(task, int(here[0])))
+                best = option if best is None or option.rank < best.rank else best
             self._discard(checkpoint)
-        return None if best is None else [best]
+        return best
 
     def _unit(self, task: Task, victim: Task, wanted: NDArray[np.bool_]) -> Unit | None:
         """What goes with a victim, if all of it may go."""

@@ -244,17 +244,17 @@ def jobs(draw: st.DrawFn, name: str, on: list[str], queues: list[str], plain: bo
     size = draw(DRAWN(1, 5))
     minimum = draw(DRAWN(0, size + 1))
     phase = draw(one_of("Inqueue", "Pending", "Running", None))
-    asked = draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(0, 8)})))
+    minimal = draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(0, 8)})))
     shapes = [draw(requests(empty=not plain)) for _ in range(draw(DRAWN(1, 2)))]
     kinds = [{} if plain else draw(specs()) for _ in shapes]
     roles = draw(one_of([""], ["a", "b"])) if not plain else [""]
     wants = {"a": draw(DRAWN(0, 2))} if roles != [""] else None
     of_class = draw(one_of(None, "low", "high"))
-    spec: Data = {"resources": asked, "roles": wants, "priority": of_class, "created": draw(DRAWN(0, 3))}
+    spec: Data = {"resources": minimal, "roles": wants, "priority": of_class, "created": draw(DRAWN(0, 3))}
     out = [group(name, draw(st.sampled_from(queues)), minimum, phase, **spec)]
     for i in range(size):
         stands: Data = {}
-        state = draw(one_of("waits", "waits", "waits", "runs", "leaves", "ended", "gated"))
+        state = draw(one_of("waits", "waits", "waits", "runs", "leaves", "leaves", "ended", "gated"))
         if state == "runs" or (plain and state in ("leaves", "ended")):
             stands = {"node": draw(st.sampled_from(on))}
         elif state in ("leaves", "ended"):
@@ -263,7 +263,8 @@ def jobs(draw: st.DrawFn, name: str, on: list[str], queues: list[str], plain: bo
         elif state == "gated" and not plain:
             stands = {"schedulingGates": [{"name": "example.com/wait"}]}
         which = i % len(shapes)
-        more = {"requests": shapes[which], "role": roles[i % len(roles)], "created": draw(DRAWN(0, 2))}
+        asked = {"cpu": "100m", "memory": "128Mi"} if plain and stands else shapes[which]
+        more = {"requests": asked, "role": roles[i % len(roles)], "created": draw(DRAWN(0, 2))}
         out.append(pod(f"{name}-w-{i}", name, **more, **kinds[which], **stands))
     return out
 
@@ -283,7 +284,7 @@ def clusters(draw: st.DrawFn, plain: bool = False) -> list[Object]:
     known = [q.name for q in queues]
     out = [*listed, *queues, priority_class("low", 1), priority_class("high", 9)]
     for number in range(draw(DRAWN(1, 4))):
-        out += draw(jobs(f"j{number}", names_of(listed), [*known, "none"] if not plain else known, plain))
+        out += draw(jobs(f"j{number}", names_of(listed), known if plain else [*known * 4, "none"], plain))
     if not plain and draw(st.booleans()):
         out += [namespace("ns", {"team": "red"}), service("s", {"app": "web"})]
     return out

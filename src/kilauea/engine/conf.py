@@ -204,7 +204,7 @@ class _Reader:
         self._unknown_keys((), "", document, ("actions", "tiers", "configurations", "metrics"))
         actions = self._read_actions(document.get("actions"))
         tiers = tuple(self._read_tier(i, t) for i, t in enumerate(self._list(("tiers",), document.get("tiers"))))
-        self._refuse_rivals(tiers)
+        self._warn_of_rivals(tiers)
         arguments = self._read_action_arguments(document)
         return SchedulerConf(actions, tiers, arguments, tuple(self.findings))
 
@@ -252,12 +252,13 @@ class _Reader:
             self._error(path, "proportion and drf with hierarchy enabled conflicts", "rival-plugins")
         return tuple(out)
 
-    def _refuse_rivals(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+    def _warn_of_rivals(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         used = [p for tier in tiers for p in tier if p.name in QUEUE_PLUGINS]
         names = list(dict.fromkeys(p.name for p in used))
         if len(names) > 1:
             last = next(p for p in used if p.name == names[-1])
-            self._error(last.path, f"{' and '.join(names)} cannot be used together: keep one", "rival-plugins")
+            message = f"{' and '.join(names)} both decide what queues get, and overwrite each other: keep one"
+            self._warn(last.path, where_of(last.path), message, "rival-plugins")
 
     def _read_plugin(self, path: Path, entry: object) -> PluginConf | None:
         where = where_of(path)

@@ -22,7 +22,6 @@ from kilauea.api import core, scheduling, topology, wellknown
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
-from kilauea.api.validate import problems
 from kilauea.engine.events import Changed, Event, Gone, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
@@ -146,15 +145,11 @@ class ClusterState:
                 return
             self._versions[key] = int(version)
         self.problems.pop(key, None)
-        wrong = [f"{path}: {message}" for path, message in problems(obj)]
         try:
-            if not wrong:
-                handler[0](obj)
+            handler[0](obj)
         except ValueError as error:
-            wrong = [str(error)]
-        if wrong:
             handler[1](key[1])
-            self.problems[key] = Problem(*key, "; ".join(wrong))
+            self.problems[key] = Problem(*key, str(error))
 
     def _remove(self, kind: str, key: str) -> None:
         handler = self._handlers.get(kind)

@@ -12,7 +12,7 @@ from kilauea.api.scheduling import NetworkTopology, PodGroup
 from kilauea.api.times import parse_duration, parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.counts import TaskCounts
-from kilauea.engine.model.resources import ALWAYS, add, exceeded
+from kilauea.engine.model.resources import ALWAYS, MOST_PODS, add, exceeded, within
 from kilauea.engine.model.status import CHARGED, HOLDING
 from kilauea.engine.model.subjobs import SubGroup, SubJob, sub_group_of, sub_job_of
 from kilauea.engine.model.tasks import Task
@@ -113,8 +113,8 @@ class Job(TaskCounts):
         self.waiting_time = waiting_time(obj.annotations)
         self.group = True
         self.queue = spec.queue or default_queue
-        self.min_available = spec.min_member
-        self.role_minimum = dict(spec.min_task_member or {})
+        self.min_available = within(spec.min_member, 0, MOST_PODS)
+        self.role_minimum = {r: within(m, 0, MOST_PODS) for r, m in (spec.min_task_member or {}).items()}
         self.role_minimum_total = sum(self.role_minimum.values())
         self.priority_class = spec.priority_class_name or ""
         text = obj.annotations.get(wellknown.PREEMPTABLE, obj.labels.get(wellknown.PREEMPTABLE))

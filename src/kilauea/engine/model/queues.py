@@ -10,6 +10,7 @@ from kilauea.api import wellknown
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.scheduling import Queue as QueueObject
 from kilauea.api.times import parse_time
+from kilauea.engine.model.resources import MOST_PODS, within
 
 
 class Queue:
@@ -45,7 +46,7 @@ class Queue:
         spec = obj.spec
         self.name = obj.metadata.name
         self.creation = parse_time(obj.metadata.creation_timestamp) if obj.metadata.creation_timestamp else 0
-        self.weight = (spec.weight if spec and spec.weight is not None else 1) or 1
+        self.weight = within((spec.weight if spec else None) or 1, 1, MOST_PODS)
         self.priority = (spec.priority if spec else None) or 0
         self.parent = (spec.parent if spec else None) or ""
         self.reclaimable = spec.reclaimable if spec and spec.reclaimable is not None else True

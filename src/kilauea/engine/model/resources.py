@@ -28,6 +28,9 @@ ALWAYS = (CPU, MEMORY)
 MOST = 1 << 62
 """Sums above this stand for it in arrays."""
 
+MOST_PODS = (1 << 31) - 1
+"""Counts of pods above this stand for it."""
+
 EPSILON = 0.1
 """Two amounts closer than this are equal (a tenth of a milli-core, of a byte, of a milli-unit)."""
 
@@ -61,6 +64,11 @@ class ResourceAxis:
     def amounts(self, vector: NDArray[np.int64]) -> dict[str, int]:
         """The array of shape (R,) as an amount map without zeros."""
         return {name: int(value) for name, value in zip(self.names, vector, strict=False) if value}
+
+
+def within(value: int, least: int, most: int) -> int:
+    """The value, or the nearest bound."""
+    return min(max(value, least), most)
 
 
 def names(a: Amounts) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kilauea.api.scheduling import NetworkTopology, SubGroupPolicy
 from kilauea.api.selectors import Selector, matches, selector_of
 from kilauea.engine.model.counts import TaskCounts
+from kilauea.engine.model.resources import MOST_PODS, within
 from kilauea.engine.model.tasks import Task
 
 LONGEST_VALUES = 128
@@ -38,8 +39,8 @@ def sub_group_of(policy: SubGroupPolicy) -> SubGroup:
     """Read a policy."""
     return SubGroup(
         policy.name,
-        1 if policy.sub_group_size is None else policy.sub_group_size,
-        policy.min_sub_groups or 0,
+        within(1 if policy.sub_group_size is None else policy.sub_group_size, 0, MOST_PODS),
+        within(policy.min_sub_groups or 0, 0, MOST_PODS),
         selector_of(policy.label_selector),
         tuple(policy.match_label_keys or ()),
         policy.network_topology,

@@ -35,13 +35,15 @@ from kilauea.api.selectors import (
 )
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
-from kilauea.engine.model.resources import CPU, MEMORY, PODS, is_empty
+from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
 if TYPE_CHECKING:
     from kilauea.engine.model.shapes import TaskShape
 
 UNSTATED_CPU = 100
 """Milli-cores that a container counts for in node scores when it asks for none."""
+MOST_WEIGHT = 100
+"""Preferences that weigh more count as this."""
 UNSTATED_MEMORY = 200 * 1024 * 1024
 """Bytes that a container counts for in node scores when it asks for none."""
 
@@ -367,7 +369,7 @@ def _preferred_nodes(affinity: Affinity) -> tuple[WeightedNodeTerm, ...]:
     out = []
     for preferred in node.preferred:
         if preferred.weight and preferred.preference:
-            out.append(WeightedNodeTerm(preferred.weight, node_term_of(preferred.preference)))
+            out.append(WeightedNodeTerm(within(preferred.weight, 0, MOST_WEIGHT), node_term_of(preferred.preference)))
     return tuple(out)
 
 
@@ -401,7 +403,8 @@ def _terms(pod: Pod, affinity: PodAffinity | None) -> tuple[PodTerm, ...]:
 def _weighted(pod: Pod, affinity: PodAffinity | None, sign: int) -> tuple[WeightedTerm, ...]:
     if not affinity or not affinity.preferred:
         return ()
-    return tuple(WeightedTerm(sign * w.weight, pod_term(pod, w.pod_affinity_term)) for w in affinity.preferred)
+    weigh = ((within(w.weight, 0, MOST_WEIGHT), w.pod_affinity_term) for w in affinity.preferred)
+    return tuple(WeightedTerm(sign * weight, pod_term(pod, term)) for weight, term in weigh)
 
 
 def pod_term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
@@ -419,7 +422,7 @@ def pod_term(pod: Pod, term: PodAffinityTerm) -> PodTerm:
 def _spread(pod: Pod, constraints: Iterable[TopologySpreadConstraint]) -> tuple[Spread, ...]:
     return tuple(
         Spread(
-            c.max_skew,
+            within(c.max_skew, 1, MOST_PODS),
             c.topology_key,
             c.when_unsatisfiable != "ScheduleAnyway",
             _with_keys(pod, selector_of(c.label_selector), c.match_label_keys),

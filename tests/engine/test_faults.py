@@ -8,10 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import Data, Objects, best_effort, binds, conf, gang, group, node, plan_in, plan_of, pod, queue, state_of
+from builders import (
+    Data,
+    Objects,
+    best_effort,
+    binds,
+    conf,
+    gang,
+    group,
+    node,
+    plan_in,
+    plan_of,
+    plugin,
+    pod,
+    queue,
+    state_of,
+)
 from engine.probes import action_called, fingerprint, inside, plugin_called
 from kilauea.engine.action import Action
-from kilauea.engine.extension import PERMIT, Rejection, Scope
+from kilauea.engine.extension import FLAGS, PERMIT, Rejection, Scope
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
@@ -70,26 +85,26 @@ def assert_left_out(plan: Plan, saying: str = "") -> None:
 # --- functions that raise
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "job_order",
-        "queue_order",
-        "task_order",
-        "job_ready",
-        "job_valid",
-        "allocatable",
-        "pre_predicate",
-        "overused",
-        "job_enqueueable",
-        "job_enqueued",
-        "job_pipelined",
-        "predicate",
-        "node_score",
-        "batch_node_score",
-        "best_node",
-    ],
-)
+ASKED_BY_THESE_ACTIONS = [
+    "job_order",
+    "queue_order",
+    "task_order",
+    "job_ready",
+    "job_valid",
+    "allocatable",
+    "pre_predicate",
+    "overused",
+    "job_enqueueable",
+    "job_enqueued",
+    "job_pipelined",
+    "predicate",
+    "node_score",
+    "batch_node_score",
+    "best_node",
+]
+
+
+@pytest.mark.parametrize("point", ASKED_BY_THESE_ACTIONS)
 def test_a_function_that_raises(point: str) -> None:
     assert_left_out(outcome(raising(point)), "RuntimeError: boom")
 
@@ -141,22 +156,73 @@ def test_a_plugin_that_cannot_be_made() -> None:
     assert_left_out(plan_of(cluster(), conf=WITH_BAD, plugins=[Bad]))
 
 
-@pytest.mark.parametrize("point", ["preemptable", "reclaimable", "victim_tasks", "job_starving", "preemptive"])
-def test_points_that_only_other_actions_ask(point: str) -> None:
-    def ask(session: Session) -> None:
-        tasks = list(session.state.tasks.values())
-        asked: dict[str, Callable[[], Any]] = {
-            "victim_tasks": lambda: session.victim_tasks(tasks),
-            "job_starving": lambda: session.job_starving(session.state.jobs["ns/a"]),
-            "preemptive": lambda: session.preemptive(session.queues["q"], tasks),
-        }
-        asked.get(point, lambda: getattr(session, point)(tasks[0], tasks))()
+def asking(point: str, session: Session) -> Any:
+    """Ask at a point that enqueue, allocate and backfill do not ask at."""
+    job, queue_of_job, part = session.state.jobs["ns/a"], session.queues["q"], object()
+    tasks = list(session.state.tasks.values())
+    arguments: dict[str, tuple[Any, ...]] = {
+        "sub_job_key": (part,),
+        "cluster_key": ("here",),
+        "victim_queue_key": (queue_of_job, queue_of_job),
+        "sub_job_ready": (job, part),
+        "sub_job_pipelined": (job, part),
+        "job_starving": (job,),
+        "preemptive": (queue_of_job, tasks),
+        "simulate_allocatable": (queue_of_job, tasks[0], part),
+        "victim_tasks": (tasks,),
+        "hyper_node_scores": (part, []),
+        "hyper_node_gradient": (point, job, 0, "Allocate"),
+        "target_job": ([job],),
+        "reserved_nodes": (),
+    }
+    names = {"hyper_node_order": "hyper_node_scores", "sub_job_order": "sub_job_key", "cluster_order": "cluster_key"}
+    names |= {"victim_queue_order": "victim_queue_key"}
+    name = "hyper_node_gradient" if "gradient" in point else names.get(point, point)
+    if point in ("preemptable", "reclaimable", "unified_evictable"):
+        return getattr(session, name)(tasks[0], tasks)
+    return getattr(session, name)(*arguments.get(name, (tasks[0], 0, part)))
 
+
+ASKED_BY_OTHERS = [
+    "sub_job_order",
+    "cluster_order",
+    "victim_queue_order",
+    "sub_job_ready",
+    "sub_job_pipelined",
+    "job_starving",
+    "preemptive",
+    "preemptable",
+    "reclaimable",
+    "unified_evictable",
+    "victim_tasks",
+    "simulate_allocatable",
+    "simulate_predicate",
+    "simulate_add_task",
+    "simulate_remove_task",
+    "hyper_node_order",
+    "hyper_node_gradient_for_job",
+    "hyper_node_gradient_for_sub_job",
+    "target_job",
+    "reserved_nodes",
+]
+
+
+@pytest.mark.parametrize("point", ASKED_BY_OTHERS)
+def test_a_function_that_raises_at_a_point_that_other_actions_ask(point: str) -> None:
     bad = plugin_called("bad", raising(point))
-    asking = action_called("asking", ask)
-    plan = plan_of(cluster(), conf=conf("allocate, asking", ["bad"]), plugins=[bad], actions=[asking])
+    ask = action_called("asking", lambda session: asking(point, session))
+    with_bad = conf("allocate, asking", [plugin("bad", enabledClusterOrder=True)])
+    plan = plan_of(cluster(), conf=with_bad, plugins=[bad], actions=[ask])
     assert [f.where for f in plan.findings] == ["plugin bad"]
-    assert len(plan.binds) > 0
+    assert plan.binds == plan_of(cluster(), conf=conf("allocate", [])).binds != ()
+
+
+def test_every_point_is_among_those_that_are_tried() -> None:
+    assert set(FLAGS) - {"node_map", "queue_moves"} == {*ASKED_BY_THESE_ACTIONS, *ASKED_BY_OTHERS}
+
+
+def test_the_second_function_of_a_queue_order_that_raises() -> None:
+    assert_left_out(outcome(lambda s: s.add_queue_order("bad", lambda _: 0, moves=boom)), "RuntimeError: boom")
 
 
 # --- answers that are nonsense

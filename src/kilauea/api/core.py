@@ -225,6 +225,7 @@ class PodCondition(Wire):
 
     type: str = ""
     status: str = ""
+    last_transition_time: str | None = None
     reason: str | None = None
     message: str | None = None
 

@@ -111,14 +111,18 @@ class Guard:
             block.flags.writeable = True
 
     def _place(self, trace: TracebackType | None) -> str:
-        """` (file.py, line 7)`: the last line of the plugin's own file in a traceback."""
-        place = ""
+        """` (file.py, line 7)`: the last line in a traceback of the plugin's own file, or of any file that is not ours."""
+        own = other = ""
         while trace is not None:
             frame = trace.tb_frame
-            if frame.f_globals.get("__name__") == self._module:
-                place = f" ({PurePath(frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+            module = str(frame.f_globals.get("__name__", ""))
+            here = f" ({PurePath(frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+            if module == self._module:
+                own = here
+            elif module.partition(".")[0] != "kilauea":
+                other = here
             trace = trace.tb_next
-        return place
+        return own or other
 
 
 def describe(error: BaseException) -> str:

@@ -131,16 +131,18 @@ class Session(ExtensionPoints):
                 np.add.at(out[r], rows, column[r])
         self.job_counts = np.bincount(rows, minlength=len(ordered))
         """Jobs in each queue, by the queue's row."""
+        held = [self._by_queue(sums[f]) for f in ("allocated", "elastic", "reserved")]
+        requests = self._by_queue(sums["allocated"] + sums["pending"])
         for row, name in enumerate(ordered):
             queue = self.queues[name]
             queue.figures = QueueFigures()
-            queue.allocated = self._amounts(sums["allocated"], row)
-            queue.request = self._amounts(sums["allocated"] + sums["pending"], row)
-            queue.elastic = self._amounts(sums["elastic"], row)
-            queue.inqueue = self._amounts(sums["reserved"], row)
+            queue.allocated, queue.elastic, queue.inqueue = (of[row] for of in held)
+            queue.request = requests[row]
 
-    def _amounts(self, sums: NDArray[np.int64], row: int) -> dict[str, float]:
-        return dict(self.axis.amounts(sums[:, row]))
+    def _by_queue(self, sums: NDArray[np.int64]) -> list[dict[str, float]]:
+        """Columns of an array (R, Q) as amount maps without zeros."""
+        names = self.axis.names
+        return [{n: v for n, v in zip(names, column, strict=True) if v} for column in sums.T.tolist()]
 
     def jobs_where(self, mask: NDArray[np.bool_]) -> list[Job]:
         """Jobs with a group and a queue for which a mask over the job table holds, in order of creation and name."""

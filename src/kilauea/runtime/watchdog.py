@@ -2,7 +2,8 @@
 
 A `Hang` is raised inside the call, so that the cycle can be done again without the plugin. It is raised only where the
 user's own code is at work, never in the middle of the engine: frames of this package between the call and the place
-where it stands postpone it. It comes again and again until the call ends, for code that catches everything.
+where it stands postpone it. It comes again until the call ends, and ever faster, so that code that catches everything
+is sooner or later met outside of its `try`.
 
 In the main thread a signal delivers it, which also wakes code that waits for the network or a lock. Elsewhere, and
 where there are no interval timers, a thread delivers it; that reaches Python code only, so a call that waits in the
@@ -30,6 +31,8 @@ ACTION_SECONDS = 60.0
 """How long an action may take; an action places thousands of pods, a call into a plugin answers one question."""
 AGAIN = 0.01
 """Seconds between attempts to stop a call."""
+PATIENT = 10
+"""After so many attempts they follow each other within microseconds."""
 
 _PACKAGE = "kilauea"
 
@@ -74,6 +77,8 @@ class _SignalWatchdog:
         self._limits = limits
         self._deadlines: list[tuple[float, float]] = []
         """Of the calls that are going on, the innermost last: when they have to end, and their limit."""
+        self._raised = 0
+        """How often the call at hand was told to end."""
 
     def start(self) -> None:
         """Take over the alarm signal and its timer."""
@@ -90,18 +95,27 @@ class _SignalWatchdog:
         """What the function answers."""
         limit = self._limits[kind]
         self._deadlines.append((time.monotonic() + limit, limit))
-        signal.setitimer(signal.ITIMER_REAL, limit, AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, limit)
         try:
             return _invoke(function, arguments)
         finally:
             # Nothing is raised from here on: this frame is of this package, see `_ring`.
             self._deadlines.pop()
+            self._raised = 0
             left = max(self._deadlines[-1][0] - time.monotonic(), AGAIN) if self._deadlines else 0
-            signal.setitimer(signal.ITIMER_REAL, left, AGAIN)
+            signal.setitimer(signal.ITIMER_REAL, left)
 
     def _ring(self, _: int, frame: FrameType | None) -> None:
-        if self._deadlines and time.monotonic() >= self._deadlines[-1][0] and _in_own_code(frame):
-            raise _hang(self._deadlines[-1][1])
+        if not self._deadlines:
+            return
+        deadline, limit = self._deadlines[-1]
+        if time.monotonic() < deadline or not _in_own_code(frame):
+            signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), AGAIN))
+            return
+        self._raised += 1
+        patience = AGAIN if self._raised < PATIENT else self._raised % 50 * 1e-6 + 1e-6
+        signal.setitimer(signal.ITIMER_REAL, patience)
+        raise _hang(limit)
 
 
 class _ThreadWatchdog:

@@ -1,0 +1,37 @@
+"""Counts of accelerator cards by model, as annotations of queues and pod groups give them: a JSON object of integers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+MOST_CARDS = 1 << 32
+"""No annotation may count more cards than this."""
+
+_LONGEST_TEXT = 64
+
+
+def parse_card_counts(text: str) -> dict[str, int]:
+    """Cards by model, from `{"NVIDIA-H200": 8}`; nothing from an empty text.
+
+    Raises:
+        ValueError: it is no JSON object, or a count is no integer from 0 to `MOST_CARDS`; the message says what is.
+    """
+    if not text:
+        return {}
+    try:
+        found: Any = json.loads(text)
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{_shown(found)} is no object: use one such as " + '{"NVIDIA-H200": 8}')
+    for name, count in found.items():
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_CARDS:
+            raise ValueError(f"{_shown(count)} is no number of cards for {_shown(name)}: use an integer such as 8")
+    return dict(found)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value) if not isinstance(value, (list, dict)) else "a list" if isinstance(value, list) else "{..}"
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."

@@ -111,7 +111,7 @@ class Guard:
             block.flags.writeable = True
 
     def _place(self, trace: TracebackType | None) -> str:
-        """` (file.py, line 7)`: the last line in a traceback of the plugin's own file, or of any file that is not ours."""
+        """` (file.py, line 7)`: the last line of the plugin's own file in a traceback, or of another that is not ours."""
         own = other = ""
         while trace is not None:
             frame = trace.tb_frame

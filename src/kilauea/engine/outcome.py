@@ -95,7 +95,7 @@ def queues(session: Session) -> dict[str, QueueOutcome]:
     return {
         name: QueueOutcome(
             queue.parent,
-            queue.capability,
+            queue.figures.capability if queue.figures.capability is not None else queue.capability,
             queue.figures.deserved if queue.figures.deserved is not None else queue.deserved,
             dict(queue.guarantee),
             queue.figures.real_capability,

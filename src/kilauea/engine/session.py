@@ -233,7 +233,9 @@ class Session(ExtensionPoints):
             self._journal.setdefault(task.key, (task, task.status, task.node))
             job = self.state.jobs.get(task.group)
             close = job is not None and self.domains.wishes(job)
-            shape = task.shape = self.shapes.shape_of(task, (task.sub_job or task.group) if close else "")
+            owner = (task.sub_job or task.group) if close else ""
+            queue = job.queue if job is not None and task.spec.cards is not None else ""
+            shape = task.shape = self.shapes.shape_of(task, owner, queue)
         return shape
 
     def bind(self, task: Task) -> None:

@@ -85,6 +85,8 @@ class ClusterState:
         """Tasks that take ports of their node."""
         self.with_claims: dict[str, Task] = {}
         """Tasks that mount volume claims."""
+        self.with_cards: dict[str, Task] = {}
+        """Tasks that name accelerator cards."""
         self.storage = Storage()
         self._facts: dict[str, NodeFacts] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
@@ -95,6 +97,10 @@ class ClusterState:
         self._versions: dict[tuple[str, str], int] = {}
         self._dirty: set[int] = set()
         self._queues_stale = True
+        self.queue_version = 0
+        """Grows with each change of a queue's object."""
+        self.kept: dict[str, tuple[Any, Any]] = {}
+        """What plugins keep from cycle to cycle, by plugin: what it was made of, and what it is. Never the truth."""
         self._handlers: dict[str, tuple[Callable[[Any], None], Callable[[str], None]]] = {
             "Pod": (self._set_pod, self._drop_pod),
             "Node": (self._set_node, self._drop_node),
@@ -196,6 +202,8 @@ class ClusterState:
             self.with_ports[task.key] = task
         if task.spec.claims:
             self.with_claims[task.key] = task
+        if task.spec.cards is not None:
+            self.with_cards[task.key] = task
         if held:
             self._on_node.setdefault(task.node, {})[task.key] = task
             if row >= 0:
@@ -215,6 +223,7 @@ class ClusterState:
                 del self.selecting_specs[task.spec]
         self.with_ports.pop(key, None)
         self.with_claims.pop(key, None)
+        self.with_cards.pop(key, None)
         self.unplaced.pop(key, None)
         on_node = self._on_node.get(task.node, {})
         if on_node.pop(key, None) is not None:
@@ -320,10 +329,12 @@ class ClusterState:
     def _set_queue(self, obj: scheduling.Queue) -> None:
         self.queues[obj.name] = Queue(obj)
         self._queues_stale = True
+        self.queue_version += 1
 
     def _drop_queue(self, name: str) -> None:
         self.queues.pop(name, None)
         self._queues_stale = True
+        self.queue_version += 1
 
     def _set_class(self, obj: scheduling.PriorityClass) -> None:
         self.priority_classes[obj.name] = obj

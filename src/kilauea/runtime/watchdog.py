@@ -29,8 +29,10 @@ PLUGIN_SECONDS = 5.0
 """How long one call into a plugin may take."""
 ACTION_SECONDS = 60.0
 """How long an action may take; an action places thousands of pods, a call into a plugin answers one question."""
-AGAIN = 0.01
+AGAIN = 0.001
 """Seconds between attempts to stop a call."""
+LOOK = 0.01
+"""Seconds between two looks of the thread."""
 PATIENT = 10
 """After so many attempts they follow each other within microseconds."""
 
@@ -162,7 +164,7 @@ class _ThreadWatchdog:
                     pass
 
     def _watch(self) -> None:
-        while not self._ended.wait(AGAIN):
+        while not self._ended.wait(LOOK):
             self._raising = True
             deadline = self._deadlines[-1][0] if self._deadlines else float("inf")
             if time.monotonic() >= deadline and _in_own_code(sys._current_frames().get(self._watched)):

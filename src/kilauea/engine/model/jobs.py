@@ -11,6 +11,7 @@ from kilauea.api.quantity import is_countable, resource_amounts
 from kilauea.api.scheduling import NetworkTopology, PodGroup
 from kilauea.api.times import parse_duration, parse_time
 from kilauea.engine.model import status
+from kilauea.engine.model.cards import NO_CARDS, card_counts
 from kilauea.engine.model.counts import TaskCounts
 from kilauea.engine.model.resources import ALWAYS, MOST_PODS, add, exceeded, within
 from kilauea.engine.model.status import CHARGED, HOLDING
@@ -28,6 +29,8 @@ class Job(TaskCounts):
 
     __slots__ = (
         "allocated",
+        "budget",
+        "cards",
         "creation",
         "group",
         "key",
@@ -44,6 +47,7 @@ class Job(TaskCounts):
         "role_minimum",
         "role_minimum_total",
         "row",
+        "service_type",
         "sub_group_minimum",
         "sub_groups",
         "sub_jobs",
@@ -77,6 +81,12 @@ class Job(TaskCounts):
         """What of minResources scheduling does not count but quotas may: `requests.cpu`, `count/pods` and so on."""
         self.waiting_time: int | None = None
         """How long the group may wait, in microseconds; None if it does not say."""
+        self.cards = NO_CARDS
+        """Accelerator cards by model that the group will want; its pods know better once they are there."""
+        self.service_type = ""
+        """What the group says about the kind of its work: `inference`, `training`, or anything."""
+        self.budget = ("", "")
+        """How many pods have to be available, or may be unavailable; numbers or percentages as they are written."""
         self.role_minimum: dict[str, int] = {}
         self.role_minimum_total = 0
         self.role_counts = None
@@ -111,6 +121,10 @@ class Job(TaskCounts):
         named = (spec.min_resources or {}).items()
         self.uncounted_minimum = {n: quantity.amount(n, q) for n, q in named if not is_countable(n)} or NOTHING
         self.waiting_time = waiting_time(obj.annotations)
+        self.cards = card_counts(obj.annotations, wellknown.CARD_REQUEST, f"job/{self.key}")
+        self.service_type = obj.annotations.get(wellknown.SERVICE_TYPE, "")
+        of_budget = (wellknown.MIN_AVAILABLE, wellknown.MAX_UNAVAILABLE)
+        self.budget = (obj.annotations.get(of_budget[0], ""), obj.annotations.get(of_budget[1], ""))
         self.group = True
         self.queue = spec.queue or default_queue
         self.min_available = within(spec.min_member, 0, MOST_PODS)

@@ -23,6 +23,7 @@ from kilauea.api import wellknown
 from kilauea.api.core import Node
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import TaintKey, taint_of
+from kilauea.engine.model.cards import WITHOUT_CARDS, NodeCards, cards_of_node
 from kilauea.engine.model.resources import CPU, MEMORY, MOST, ResourceAxis, order_of
 
 LONGEST_NUMBER = 16
@@ -44,6 +45,8 @@ class NodeFacts:
     unschedulable: bool
     images: dict[str, int] = field(default_factory=dict)
     """Image name to size in bytes."""
+    cards: NodeCards = WITHOUT_CARDS
+    """Accelerator cards by model."""
 
 
 def facts_of(node: Node) -> NodeFacts:
@@ -64,7 +67,9 @@ def facts_of(node: Node) -> NodeFacts:
         for name in image.names or ()
     }
     taints = tuple(taint_of(t) for t in (spec.taints if spec else None) or ())
-    return NodeFacts(node.name, allocatable, node.labels, taints, bool(spec and spec.unschedulable), images)
+    unschedulable = bool(spec and spec.unschedulable)
+    cards = cards_of_node(node.name, node.labels, allocatable)
+    return NodeFacts(node.name, allocatable, node.labels, taints, unschedulable, images, cards)
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

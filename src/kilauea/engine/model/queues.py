@@ -10,6 +10,7 @@ from kilauea.api import wellknown
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.scheduling import Queue as QueueObject
 from kilauea.api.times import parse_time
+from kilauea.engine.model.cards import card_counts
 from kilauea.engine.model.resources import MOST_PODS, within
 
 
@@ -19,6 +20,7 @@ class Queue:
     __slots__ = (
         "allocated",
         "capability",
+        "cards",
         "creation",
         "deserved",
         "elastic",
@@ -54,6 +56,8 @@ class Queue:
         self.capability = _amounts(spec.capability if spec else None)
         self.deserved = _amounts(spec.deserved if spec else None)
         self.guarantee = _amounts(spec.guarantee.resource if spec and spec.guarantee else None) or {}
+        self.cards = card_counts(obj.annotations, wellknown.CARD_QUOTA, f"queue/{self.name}")
+        """Accelerator cards by model that the queue may use."""
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
         """Names and weights on the way from the root to the queue, in the tree that annotations describe."""
         self.row = -1
@@ -72,9 +76,10 @@ class Queue:
 class QueueFigures:
     """What the queue plugin makes of a queue in this session; None where no plugin says anything."""
 
-    __slots__ = ("deserved", "real_capability", "share")
+    __slots__ = ("capability", "deserved", "real_capability", "share")
 
     def __init__(self) -> None:
+        self.capability: dict[str, float] | None = None
         self.deserved: dict[str, float] | None = None
         self.real_capability: dict[str, float] | None = None
         self.share: float | None = None

@@ -1,8 +1,8 @@
 """A shape: tasks that no predicate and no score can tell apart in this session.
 
 Two tasks with the same `TaskSpec` have the same shape unless somebody looks at what the spec leaves out: labels and
-namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), and the
-gang, if its tasks are to be close together in the network.
+namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
+gang, if its tasks are to be close together in the network, and the queue of tasks that name accelerator cards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 class TaskShape:
     """What predicates and scores see of a task."""
 
-    __slots__ = ("held", "images", "label_class", "need", "owner", "promised", "request", "spec")
+    __slots__ = ("held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
 
     def __init__(
         self,
@@ -29,9 +29,12 @@ class TaskShape:
         label_class: LabelClass,
         images: tuple[int, tuple[str, ...]],
         owner: str,
+        queue: str,
         axis: ResourceAxis,
     ):
         self.spec = spec
+        self.queue = queue
+        """The queue of tasks that name accelerator cards, whose quota decides where they go; empty for other tasks."""
         self.owner = owner
         """The gang or sub-gang whose tasks are to be close together in the network; empty for other tasks."""
         self.label_class = label_class
@@ -70,16 +73,16 @@ class ShapeTable:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def shape_of(self, task: Task, owner: str) -> TaskShape:
-        """The shape of a task; `owner` as in `TaskShape`."""
+    def shape_of(self, task: Task, owner: str, queue: str = "") -> TaskShape:
+        """The shape of a task; `owner` and `queue` as in `TaskShape`."""
         label_class = self._classes.get(task.label_class)
         images = task.images if self._images else (0, ())
-        key: tuple[object, ...] = (id(task.spec), images, owner)
+        key: tuple[object, ...] = (id(task.spec), images, owner, queue)
         if self._selected is not None:
             labels = label_class.labels
             chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))
             key = (*key, label_class.namespace, chosen)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = TaskShape(task.spec, label_class, images, owner, self._axis)
+            shape = self._shapes[key] = TaskShape(task.spec, label_class, images, owner, queue, self._axis)
         return shape

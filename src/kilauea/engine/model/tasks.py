@@ -35,6 +35,7 @@ from kilauea.api.selectors import (
 )
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
+from kilauea.engine.model.cards import CardWish, card_names
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class TaskSpec:
         "affinity",
         "anti_affinity",
         "best_effort",
+        "cards",
         "claims",
         "node_selector",
         "node_terms",
@@ -115,6 +117,7 @@ class TaskSpec:
         "preferred_nodes",
         "preferred_pods",
         "requests",
+        "revocable",
         "scored_cpu",
         "scored_memory",
         "spread",
@@ -140,6 +143,10 @@ class TaskSpec:
     spread: tuple[Spread, ...]
     claims: tuple[ClaimUse, ...]
     """Volume claims, each once, in the order of the volumes."""
+    cards: CardWish | None
+    """The accelerator cards that the pod names; None if it names none."""
+    revocable: bool
+    """May run on nodes that are lent for a time of the day."""
 
     @property
     def selects_pods(self) -> bool:
@@ -181,6 +188,8 @@ class SpecTable:
             _weighted(pod, affinity.pod_affinity, 1) + _weighted(pod, affinity.pod_anti_affinity, -1),
             _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
             _claims(pod, spec.volumes) if spec.volumes else (),
+            _card_wish(pod),
+            _revocable(pod.annotations),
         )
         known = self._known.get(key)
         if known is None:
@@ -225,6 +234,12 @@ class Task:
     shape: TaskShape | None = None
     """Set while a session looks at the task."""
     evicted_for: str = ""
+    owner_kind: str = ""
+    """Kind of the first of the pod's owners."""
+    cooldown: str = ""
+    """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
+    scheduled: int = 0
+    """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if nobody says."""
 
 
 def task_of(pod: Pod, specs: SpecTable) -> Task:
@@ -240,6 +255,8 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
     creation = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0
     uid = meta.uid or pod.key
     gates = [g.name for g in pod.spec.scheduling_gates or ()]
+    owners = meta.owner_references
+    cooldown = pod.labels.get(wellknown.COOLDOWN_TIME) or annotations.get(wellknown.COOLDOWN_TIME, "")
     pod_status = pod.status
     node = pod.spec.node_name or ""
     return Task(
@@ -262,6 +279,9 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         node=node,
         status=status.of_pod(pod_status.phase if pod_status else None, bool(meta.deletion_timestamp), node),
         order=(0 if index >= 0 else 1, max(index, 0), creation, uid),
+        owner_kind=owners[0].kind if owners else "",
+        cooldown=cooldown,
+        scheduled=_scheduled(pod) if cooldown else 0,
     )
 
 
@@ -297,6 +317,8 @@ _KEY_FIELDS = (
     "preferred_pods",
     "spread",
     "claims",
+    "cards",
+    "revocable",
 )
 
 
@@ -438,6 +460,41 @@ def _with_keys(pod: Pod, selector: Selector | None, keys: Iterable[str] | None) 
     if selector is None or not keys:
         return selector
     return tuple(sorted((*selector, *(Requirement(k, "In", (pod.labels[k],)) for k in keys if k in pod.labels))))
+
+
+def _card_wish(pod: Pod) -> CardWish | None:
+    names = card_names(pod.annotations.get(wellknown.CARD_NAME))
+    if not names:
+        return None
+    limits = _sum_containers(pod.spec.containers or (), pod.spec.init_containers or (), _limited)
+    if pod.spec.resources:
+        limits.update(resource_amounts(pod.spec.resources.limits))
+    return CardWish(names, tuple((n, limits[n]) for n in sorted(limits) if n not in (CPU, MEMORY)))
+
+
+def _limited(container: Container) -> Mapping[str, int]:
+    return resource_amounts(container.resources.limits) if container.resources else {}
+
+
+def _revocable(annotations: Mapping[str, str]) -> bool:
+    """Whether the pod may run on lent nodes: what it says about that, else whether it says that it is preemptable."""
+    zone = annotations.get(wellknown.REVOCABLE_ZONE)
+    if zone is not None:
+        return zone == "*"
+    return bool(wellknown.parse_bool(annotations.get(wellknown.PREEMPTABLE)))
+
+
+def _scheduled(pod: Pod) -> int:
+    """When a pod that runs was scheduled; 0 if its conditions do not say."""
+    if pod.status is None or pod.status.phase != "Running":
+        return 0
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "True":
+            try:
+                return parse_time(condition.last_transition_time or "")
+            except ValueError:
+                return 0
+    return 0
 
 
 def _images(spec: PodSpec) -> tuple[int, tuple[str, ...]]:

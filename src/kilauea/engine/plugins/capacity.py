@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kilauea.api.wellknown import ROOT_QUEUE
@@ -75,6 +75,33 @@ class CapacityArguments:
     dra_capacity: bool = argument("capacity.DRAConsumableCapacityEnable", False, "Accepted, as above.")
 
 
+@dataclass
+class Limits:
+    """What queues deserve and may use at most.
+
+    Attributes:
+        tree: who is whose child; empty in the flat form.
+        by_queue: by queue, what it deserves and what it may use.
+        deserve_nothing: queues that deserve nothing, whose share is 1.
+    """
+
+    tree: QueueTree
+    by_queue: dict[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
+    deserve_nothing: set[str] = field(default_factory=set)
+
+    def settle(self, name: str, deserved: dict[str, float], limit: dict[str, float]) -> None:
+        """Set the figures of a queue."""
+        self.by_queue[name] = (deserved, limit)
+        (self.deserve_nothing.add if is_empty(deserved) else self.deserve_nothing.discard)(name)
+
+
+def room_beside(whole: Amounts, guaranteed: Amounts, queue: Queue) -> dict[str, float]:
+    """What the guarantees of the others leave of the whole."""
+    limit = exceeded(whole, guaranteed)
+    add(limit, queue.guarantee)
+    return limit
+
+
 class Capacity(Plugin):
     """See the module."""
 
@@ -87,15 +114,19 @@ class Capacity(Plugin):
         self._moves = 0
         self._places: dict[str, list[Any]] = {}
         """By queue: the part of sort keys that is about it; changed in place."""
-        self._tree = build_queue_tree(session.queues) if self._hierarchy else QueueTree()
+        self._limits = self._settled()
+        self._tree = self._limits.tree
+        for name, (deserved, limit) in self._limits.by_queue.items():
+            figures = session.queues[name].figures
+            figures.deserved, figures.real_capability = deserved, limit
         if self._hierarchy:
             for name, fault in sorted(self._tree.faults.items()):
                 session.findings.append(Finding(f"queue {name}", f"{fault}; it and its jobs wait", error=True))
-            self._settle_tree()
+            if ROOT_QUEUE not in session.queues:
+                session.findings.append(Finding("queue root", "it does not exist; all jobs wait", error=True))
+            self._sum_up()
             session.add_event_handler(self.name, self._placed, self._gone)
             session.add_victim_queue_order(self.name, self._victim_order)
-        else:
-            self._settle_flat()
         for queue in session.queues.values():
             self._settle_share(queue)
         session.add_queue_order(self.name, self._order, moves=lambda: self._moves)
@@ -111,72 +142,68 @@ class Capacity(Plugin):
 
     # --- figures
 
-    def _settle_flat(self) -> None:
+    def _settled(self) -> Limits:
+        """The figures that depend on the queues' objects and on the cluster's total alone, kept from cycle to cycle."""
+        state, total = self._session.state, self._session.total
+        made_of = (state.queue_version, tuple(total.items()), self.arguments, self._hierarchy)
+        known = state.kept.get(self.name)
+        if known is None or known[0] != made_of:
+            known = (made_of, self._tree_limits() if self._hierarchy else self._flat_limits())
+            state.kept[self.name] = known
+        limits: Limits = known[1]
+        return limits
+
+    def _flat_limits(self) -> Limits:
         """Spec of the queue plugins, 2.3."""
-        queues = self._session.queues.values()
+        out = Limits(QueueTree())
         guaranteed: dict[str, float] = {}
-        for queue in queues:
+        for queue in self._session.queues.values():
             add(guaranteed, queue.guarantee)
-        for queue in queues:
-            limit = self._limit(self._session.total, guaranteed, queue)
+        for queue in self._session.queues.values():
+            limit = room_beside(self._session.total, guaranteed, queue)
             if queue.capability:
                 unlimited = {name: queue.capability.get(name, 0) or math.inf for name in ALWAYS}
                 limit = cap(limit, {**queue.capability, **unlimited})
-            queue.figures.real_capability = limit
-            queue.figures.deserved = largest(cap(queue.deserved or NOTHING, limit), queue.guarantee)
+            out.settle(queue.name, largest(cap(queue.deserved or NOTHING, limit), queue.guarantee), limit)
+        return out
 
-    def _limit(self, whole: Amounts, guaranteed: Amounts, queue: Queue) -> dict[str, float]:
-        """What the guarantees of the others leave of the whole."""
-        limit = exceeded(whole, guaranteed)
-        add(limit, queue.guarantee)
-        return limit
-
-    def _settle_tree(self) -> None:
-        """Spec of the queue plugins, 2.4, from the root down; then sums of what the leaves hold, up."""
-        queues, tree = self._session.queues, self._tree
+    def _tree_limits(self) -> Limits:
+        """Spec of the queue plugins, 2.4, from the root down."""
+        queues = self._session.queues
+        out = Limits(build_queue_tree(queues))
         root = queues.get(ROOT_QUEUE)
         if root is None:
-            self._session.findings.append(Finding("queue root", "it does not exist; all jobs wait", error=True))
-            return
-        capabilities = {ROOT_QUEUE: self._settle_root(root)}
-        for name in tree.from_root():
-            children = [queues[child] for child in tree.children.get(name, ())]
+            return out
+        capabilities = {ROOT_QUEUE: self._root_capability(root)}
+        out.settle(ROOT_QUEUE, dict(self._session.total), capabilities[ROOT_QUEUE])
+        for name in out.tree.from_root():
+            children = [queues[child] for child in out.tree.children.get(name, ())]
             guaranteed: dict[str, float] = {}
             for child in children:
                 add(guaranteed, child.guarantee)
             for child in children:
-                capability = inherited(child.capability or NOTHING, capabilities[name])
-                capabilities[child.name] = capability
-                limit = self._limit(queues[name].figures.real_capability or NOTHING, guaranteed, child)
-                child.figures.real_capability = cap(limit, capability)
-                child.figures.deserved = largest(child.deserved or NOTHING, child.guarantee)
+                capabilities[child.name] = inherited(child.capability or NOTHING, capabilities[name])
+                limit = cap(room_beside(out.by_queue[name][1], guaranteed, child), capabilities[child.name])
+                out.settle(child.name, largest(child.deserved or NOTHING, child.guarantee), limit)
         if self.arguments.root_quota == "open":
-            self._open_root(root)
-        self._sum_up()
+            deserved: dict[str, float] = {}
+            for child_name in out.tree.children.get(ROOT_QUEUE, ()):
+                add(deserved, out.by_queue[child_name][0])
+            out.settle(ROOT_QUEUE, deserved, capabilities[ROOT_QUEUE])
+        return out
 
-    def _settle_root(self, root: Queue) -> dict[str, float]:
-        """Figures of the root, and its capability."""
+    def _root_capability(self, root: Queue) -> dict[str, float]:
+        """What the whole tree may use: the cluster's total, or with an open root no end."""
         total = self._session.total
         if self.arguments.root_quota == "total":
-            root.figures.deserved = dict(total)
-            root.figures.real_capability = dict(total)
             return dict(total)
-        capability: dict[str, float] = {**dict.fromkeys((*ALWAYS, *total), math.inf), **(root.capability or NOTHING)}
-        root.figures.real_capability = dict(capability)
-        return capability
-
-    def _open_root(self, root: Queue) -> None:
-        """An open root deserves what its children deserve together."""
-        deserved: dict[str, float] = {}
-        for child in self._tree.children.get(ROOT_QUEUE, ()):
-            add(deserved, self._session.queues[child].figures.deserved or NOTHING)
-        root.figures.deserved = deserved
+        return {**dict.fromkeys((*ALWAYS, *total), math.inf), **(root.capability or NOTHING)}
 
     def _sum_up(self) -> None:
         """Add what leaves hold, ask and have admitted to all their ancestors."""
         for name, ancestors in self._tree.ancestors.items():
             queue = self._session.queues[name]
-            if not self._tree.is_leaf(name):
+            if not self._tree.is_leaf(name) or not (queue.request or queue.inqueue):
                 continue
             for ancestor in ancestors:
                 add(ancestor.allocated, queue.allocated)
@@ -186,14 +213,15 @@ class Capacity(Plugin):
 
     def _share(self, queue: Queue) -> float:
         """The largest part of what it deserves that the queue holds; 1 if it deserves nothing."""
-        deserved = queue.figures.deserved or NOTHING
-        return 1.0 if is_empty(deserved) else dominant_share(queue.allocated, deserved)
+        if queue.name in self._limits.deserve_nothing:
+            return 1.0
+        return dominant_share(queue.allocated, queue.figures.deserved or NOTHING) if queue.allocated else 0.0
 
     # --- order
 
     def _settle_share(self, queue: Queue) -> None:
         queue.figures.share = self._share(queue)
-        nothing = is_empty(queue.figures.deserved or NOTHING)
+        nothing = queue.name in self._limits.deserve_nothing
         self._places[queue.name] = [queue.figures.share, nothing, queue.creation, queue.name]
 
     def _order(self, queue: Queue) -> tuple[object, ...]:

@@ -55,7 +55,10 @@ class BetweenQueues(Rule):
         return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
     def floor_holds(self, session: Session, tasks: Sequence[Task]) -> bool:
-        """No queue goes below what it deserves in a resource of which it has more, nor below its guarantee."""
+        """Only a queue with more than it deserves loses anything, and it goes below neither that nor its guarantee.
+
+        Held whatever tier answers who may go, or two queues would evict each other's tasks in turn for ever.
+        """
         lost: dict[str, dict[str, float]] = {}
         for task in tasks:
             queue = session.state.jobs[task.group].queue
@@ -66,6 +69,9 @@ class BetweenQueues(Rule):
 
     def _may_lose(self, queue: Queue, amounts: dict[str, float]) -> bool:
         deserved = queue.figures.deserved or {}
+        counted = [name for name in amounts if name != PODS and deserved.get(name, 0) > EPSILON]
+        if counted and not any(queue.allocated.get(name, 0) > deserved[name] + EPSILON for name in counted):
+            return False
         for name, amount in amounts.items():
             if name == PODS:
                 continue

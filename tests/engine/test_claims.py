@@ -1,0 +1,270 @@
+"""Preempt and reclaim: what is evicted, for whom, and what the plans of evictions promise."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import (
+    NOW,
+    Data,
+    Objects,
+    build,
+    conf,
+    flat,
+    group,
+    manifest,
+    node,
+    nominations,
+    parsed,
+    plan_of,
+    pod,
+    priority_class,
+    queue,
+    state_of,
+)
+from kilauea.api.meta import Object
+from kilauea.engine.cycle import cycle
+from kilauea.engine.events import Changed, Gone
+from kilauea.engine.plan import Plan
+from kilauea.simulator.instant import events_after
+
+PREEMPT = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
+RECLAIM = conf("allocate, reclaim", ["priority", "gang", "conformance"], ["predicates", "capacity", "nodeorder"])
+SHARES = conf("allocate, reclaim", ["priority", "gang", "conformance"], ["predicates", "proportion", "nodeorder"])
+TREE = conf(
+    "allocate, reclaim",
+    ["priority", "gang", "conformance"],
+    ["predicates", {"name": "capacity", "enableHierarchy": True}, "nodeorder"],
+)
+CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
+
+
+def running(name: str, size: int, *nodes: str, minimum: int = 1, cpu: int = 1, **more: Any) -> list[Object]:
+    """A gang that runs, its pods on the nodes in turn."""
+    of_group = {k: more.pop(k) for k in ("queue", "priority") if k in more}
+    pods = [pod(f"{name}-{i}", name, cpu=cpu, node=nodes[i % len(nodes)], **more) for i in range(size)]
+    return [group(name, minimum=minimum, phase="Running", **of_group), *pods]
+
+
+def victims(plan: Plan) -> list[str]:
+    return sorted(e.pod.removeprefix("ns/") for e in plan.evictions)
+
+
+def starving(name: str, size: int, cpu: int = 1, **of_group: Any) -> list[Object]:
+    return [group(name, minimum=size, **of_group), *(pod(f"{name}-{i}", name, cpu=cpu) for i in range(size))]
+
+
+# --- preempt
+
+
+def test_a_more_important_job_gets_the_room_of_surplus_pods() -> None:
+    plan = plan_of(
+        CLASSES, node("n1"), running("r", 4, "n1", priority="low"), starving("s", 2, priority="high"), conf=PREEMPT
+    )
+    assert len(victims(plan)) == 2
+    assert set(nominations(plan).values()) == {"n1"}
+    assert {(e.by, e.action) for e in plan.evictions} == {("ns/s", "preempt")}
+
+
+def test_a_job_of_the_same_importance_evicts_nobody() -> None:
+    plan = plan_of(
+        CLASSES, node("n1"), running("r", 4, "n1", priority="low"), starving("s", 2, priority="low"), conf=PREEMPT
+    )
+    assert not plan.evictions
+
+
+def test_a_gang_that_would_not_fit_whole_evicts_nobody() -> None:
+    plan = plan_of(
+        CLASSES, node("n1"), running("r", 4, "n1", priority="low"), starving("s", 5, priority="high"), conf=PREEMPT
+    )
+    assert not plan.evictions
+    assert not plan.nominations
+
+
+def test_one_large_pod_goes_rather_than_two_small_ones() -> None:
+    low = [running("small", 2, "n1", priority="low"), running("large", 2, "n1", "n2", cpu=2, priority="low")]
+    plan = plan_of(CLASSES, node("n1"), node("n2", cpu=2), low, starving("s", 1, cpu=2, priority="high"), conf=PREEMPT)
+    assert len(victims(plan)) == 1
+
+
+def test_a_pod_that_may_not_be_evicted_is_not() -> None:
+    keep = {"annotations": {"volcano.sh/preemptable": "false"}}
+    plan = plan_of(
+        CLASSES,
+        node("n1"),
+        running("r", 4, "n1", priority="low", **keep),
+        starving("s", 1, priority="high"),
+        conf=PREEMPT,
+    )
+    assert not plan.evictions
+
+
+def test_system_pods_are_spared() -> None:
+    system = {"priorityClassName": "system-node-critical"}
+    plan = plan_of(
+        CLASSES,
+        node("n1"),
+        running("r", 4, "n1", priority="low", **system),
+        starving("s", 1, priority="high"),
+        conf=PREEMPT,
+    )
+    assert not plan.evictions
+
+
+def test_nobody_is_evicted_where_only_a_predicate_stands_in_the_way_that_eviction_does_not_mend() -> None:
+    picky = [group("s", priority="high"), pod("s-0", "s", nodeSelector={"disk": "ssd"})]
+    plan = plan_of(CLASSES, node("n1"), running("r", 4, "n1", priority="low"), picky, conf=PREEMPT)
+    assert not plan.evictions
+
+
+# --- reclaim
+
+HALVES = [queue("a", deserved={"cpu": "2", "memory": "8Gi"}), queue("b", deserved={"cpu": "2", "memory": "8Gi"})]
+
+
+def test_a_queue_takes_back_what_it_deserves_and_no_more() -> None:
+    held = running("r", 4, "n1", queue="a")
+    claim = [group("s", queue="b", minimum=2), *(pod(f"s-{i}", "s") for i in range(3))]
+    plan = plan_of(HALVES, node("n1"), held, claim, conf=RECLAIM)
+    assert len(victims(plan)) == 2
+
+
+def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:
+    queues = [queue("a", deserved={"cpu": "2"}, reclaimable=False), queue("b", deserved={"cpu": "2"})]
+    plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)
+    assert not plan.evictions
+
+
+def test_a_guarantee_is_never_touched() -> None:
+    queues = [
+        queue("a", deserved={"cpu": "3"}, guarantee={"cpu": "3"}),
+        queue("b", deserved={"cpu": "4"}),
+    ]
+    plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 1, queue="b"), conf=RECLAIM)
+    more = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)
+    assert len(victims(plan)) == 1
+    assert not more.evictions
+
+
+def test_a_gang_at_its_minimum_goes_whole_or_not_at_all() -> None:
+    held = [running("whole", 4, "n1", minimum=4, queue="a")]
+    queues = [queue("a", deserved={"cpu": "0"}), queue("b", deserved={"cpu": "4", "memory": "16Gi"})]
+    plan = plan_of(queues, node("n1"), held, starving("s", 1, queue="b"), conf=RECLAIM)
+    assert len(victims(plan)) in (0, 4)
+
+
+def test_rooms_of_the_nearest_queues_of_a_tree_are_taken_first() -> None:
+    queues = [
+        queue("team-a", deserved={"cpu": "4"}),
+        queue("team-b", deserved={"cpu": "2"}),
+        queue("training", parent="team-a", deserved={"cpu": "1"}),
+        queue("inference", parent="team-a", deserved={"cpu": "3"}),
+        queue("batch", parent="team-b", deserved={"cpu": "1"}),
+        queue("root"),
+    ]
+    held = [running("t", 3, "n1", queue="training"), running("b", 3, "n1", queue="batch")]
+    plan = plan_of(queues, node("n1", cpu=6), held, starving("s", 1, queue="inference"), conf=TREE)
+    assert [v.rsplit("-", 1)[0] for v in victims(plan)] == ["t"]
+
+
+# --- what every plan promises
+
+sizes = st.integers(1, 4)
+gangs = st.lists(st.tuples(st.sampled_from("ab"), sizes, sizes, st.integers(1, 2)), max_size=5)
+claims = st.lists(st.tuples(st.sampled_from("ab"), sizes, st.integers(1, 2)), min_size=1, max_size=3)
+
+
+def cluster(nodes: int, held: list[Any], wanted: list[Any], preempting: bool) -> list[Object]:
+    """Gangs that run, first fit, and gangs that claim."""
+    free = {f"n{i}": 4 for i in range(nodes)}
+    objects: list[Objects] = [CLASSES, [node(name) for name in free], HALVES]
+    for number, (owner, size, minimum, cpu) in enumerate(held):
+        places = []
+        for _ in range(size):
+            place = next((n for n, left in free.items() if left >= cpu), None)
+            if place is not None:
+                free[place] -= cpu
+                places.append(place)
+        if places:
+            of_queue = "a" if preempting else owner
+            made = running(f"r{number}", len(places), *places, cpu=cpu, queue=of_queue, priority="low")
+            made[0] = group(f"r{number}", of_queue, min(minimum, len(places)), "Running", priority="low")
+            objects.append(made)
+    for number, (owner, size, cpu) in enumerate(wanted):
+        objects.append(starving(f"s{number}", size, cpu, queue="a" if preempting else owner, priority="high"))
+    return flat(objects)
+
+
+def laws(shared: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("laws", shared / "tools" / "laws.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def as_json(plan: Plan) -> Data:
+    return {
+        "binds": {b.pod: b.node for b in plan.binds},
+        "pipelined": {n.pod: n.node for n in plan.nominations},
+        "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
+    }
+
+
+@pytest.mark.parametrize(("chosen", "preempting"), [(PREEMPT, True), (RECLAIM, False), (SHARES, False)])
+@given(nodes=st.integers(1, 3), held=gangs, wanted=claims)
+def test_every_plan_keeps_the_laws(
+    shared: Path, chosen: Data, preempting: bool, nodes: int, held: list[Any], wanted: list[Any]
+) -> None:
+    objects = cluster(nodes, held, wanted, preempting)
+    plan = cycle(state_of(*objects), parsed(chosen)[0], NOW)
+    assert laws(shared).broken([manifest(o) for o in objects], chosen, as_json(plan)) == []
+
+
+@pytest.mark.parametrize(("chosen", "preempting"), [(PREEMPT, True), (RECLAIM, False)])
+@given(nodes=st.integers(1, 3), held=gangs, wanted=claims)
+def test_evictions_come_to_an_end_and_victims_that_come_back_evict_nobody(
+    chosen: Data, preempting: bool, nodes: int, held: list[Any], wanted: list[Any]
+) -> None:
+    objects = cluster(nodes, held, wanted, preempting)
+    state = state_of(*objects)
+    pods = {o.key: o for o in objects if o.kind == "Pod"}
+    groups = {o.key: o for o in objects if o.kind == "PodGroup"}
+    evicted: Counter[str] = Counter()
+    for _ in range(8):
+        plan = cycle(state, parsed(chosen)[0], NOW)
+        if not plan.evictions and not plan.binds:
+            break
+        evicted.update(e.pod for e in plan.evictions)
+        again = [pods[e.pod] for e in plan.evictions]
+        for event in events_after(plan, pods, groups):  # type: ignore[arg-type]
+            state.apply(event)
+        for obj in again:
+            data = manifest(obj)
+            data["spec"].pop("nodeName", None)
+            data["status"] = {"phase": "Pending"}
+            back = build(data)
+            pods[back.key] = back
+            state.apply(Changed(back))
+    else:
+        pytest.fail("evictions do not end")
+    assert all(count == 1 for count in evicted.values())
+
+
+def test_what_was_tried_leaves_no_trace() -> None:
+    objects = flat(
+        [CLASSES, node("n1"), running("r", 4, "n1", priority="low"), starving("s", 5, priority="high"), queue("q")]
+    )
+    state = state_of(*objects)
+    before = cycle(state, parsed(conf("allocate", ["gang"]))[0], NOW)
+    cycle(state, parsed(PREEMPT)[0], NOW)
+    assert cycle(state, parsed(conf("allocate", ["gang"]))[0], NOW) == before
+    state.apply(Gone("Pod", "ns/s-4"))

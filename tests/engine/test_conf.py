@@ -1,0 +1,91 @@
+"""How a configuration is read: what is understood, what is passed over with a warning, what is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builders import NOW, conf, group, node, parsed, plan_of, pod
+from kilauea.engine.conf import ConfError, parse_conf
+from kilauea.engine.cycle import cycle
+from kilauea.engine.state import ClusterState
+
+GANG = [node("n1", cpu=1), group("g", minimum=2), pod("a", "g"), pod("b", "g")]
+"""Two pods that are to start together, and room for one."""
+
+
+def placed(gang: dict[str, Any]) -> int:
+    return len(plan_of(GANG, conf=conf("allocate", [{"name": "gang", **gang}], ["predicates"])).binds)
+
+
+@pytest.mark.parametrize(
+    ("flags", "bound"),
+    [
+        pytest.param({}, 0, id="a gang waits by default"),
+        pytest.param({"enableJobReady": False, "enableJobPipelined": False}, 1, id="as Volcano spells them"),
+        pytest.param({"enabledJobReady": False, "enabledJobPipelined": False}, 1, id="with a d more"),
+        pytest.param({"ENABLEJOBREADY": False, "enablejobpipelined": False}, 1, id="in any case"),
+        pytest.param({"enableJobReady": True}, 0, id="switched on"),
+    ],
+)
+def test_enable_flags_count_in_every_spelling(flags: dict[str, bool], bound: int) -> None:
+    assert placed(flags) == bound
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        pytest.param(
+            conf("allocate", ["gang", "priorty"]), "unknown plugin 'priorty'; did you mean 'priority'", id="plugin"
+        ),
+        pytest.param(conf("alocate", ["gang"]), "unknown action 'alocate'; did you mean 'allocate'", id="action"),
+        pytest.param(conf("allocate,", ["gang"]), "a comma too many", id="comma"),
+        pytest.param({"actions": ["allocate"], "tiers": []}, "expected names separated by commas", id="list"),
+        pytest.param(
+            conf("allocate", [{"name": "drf", "enableHierarchy": True}, "proportion"]),
+            "proportion and drf with hierarchy enabled conflicts",
+            id="rivals",
+        ),
+        pytest.param("actions", "is a map with actions and tiers", id="no map"),
+    ],
+)
+def test_errors_say_what_is_wrong_and_what_was_meant(document: Any, expected: str) -> None:
+    with pytest.raises(ConfError) as caught:
+        parsed(document)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        pytest.param(
+            conf("allocate", ["usage"]), "plugin usage is not part of this version and is skipped", id="later"
+        ),
+        pytest.param(conf("allocate", [{"name": "gang", "enableJobRedy": False}]), "did you mean", id="flag"),
+        pytest.param(conf("allocate", [{"name": "gang", "enableJobReady": "no"}]), "takes true or false", id="value"),
+        pytest.param(conf("allocate", ["proportion", "capacity"]), "both decide what queues get", id="two of a kind"),
+        pytest.param(conf("allocate", ["gang"], prempt={}), "unknown action 'prempt'", id="arguments of no action"),
+    ],
+)
+def test_what_can_be_done_without_is_a_warning(document: Any, expected: str) -> None:
+    findings = [str(f) for f in parsed(document)[0].findings]
+    assert [expected in text for text in findings] == [True]
+
+
+def test_an_unknown_argument_is_a_warning_with_the_nearest_name() -> None:
+    chosen = conf("allocate", [("binpack", {"binpack.weigth": 5})])
+    warnings = [str(finding) for finding in cycle(ClusterState(), parsed(chosen)[0], NOW).findings]
+    assert [("binpack.weigth" in text, "binpack.weight" in text) for text in warnings] == [(True, True)]
+
+
+def test_all_errors_are_told_at_once() -> None:
+    with pytest.raises(ConfError) as caught:
+        parse_conf(conf("alocate", ["gnag"]), ["gang"], ["allocate"])
+    assert len(caught.value.findings) == 2
+
+
+def test_without_leaves_out_one_plugin_or_one_action() -> None:
+    whole = parsed(conf("enqueue, allocate", ["gang"], ["drf", "gang"]))[0]
+    assert [[p.name for p in tier] for tier in whole.without(plugin="gang").tiers] == [[], ["drf"]]
+    assert whole.without(action="enqueue").actions == ("allocate",)

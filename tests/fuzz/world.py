@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 Data = dict[str, Any]
 Step = str | int
-REQUIRED, PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
@@ -46,7 +49,12 @@ def _pod(name: str, group: str, spec: Data, **metadata: Any) -> Data:
 
 def _group(name: str, minimum: int, queue: str = "q", **spec: Any) -> Data:
     annotations = {"sla-waiting-time": "1h", "volcano.sh/preemptable": "true"}
-    metadata = {"name": name, "namespace": "ns", "annotations": annotations, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "annotations": annotations,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
     body = {"minMember": minimum, "queue": queue, "minResources": {"cpu": "1"}, "priorityClassName": "high"} | spec
     status = {"phase": "Inqueue", "conditions": [{"type": "Scheduled", "status": "True"}]}
     version = "scheduling.volcano.sh/v1beta1"
@@ -122,7 +130,11 @@ def _storage() -> list[Data]:
     version = {"apiVersion": "storage.k8s.io/v1"}
     on_node = {"required": {"nodeSelectorTerms": [{"matchExpressions": [_expression(ZONE, "In", "x")]}]}}
     volume = {"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}
-    volume |= {"nodeAffinity": on_node, "csi": {"driver": "csi.example", "volumeHandle": "v"}, "volumeMode": "Filesystem"}
+    volume |= {
+        "nodeAffinity": on_node,
+        "csi": {"driver": "csi.example", "volumeHandle": "v"},
+        "volumeMode": "Filesystem",
+    }
     asks = {"accessModes": ["ReadWriteOnce"], "storageClassName": "disk", "resources": {"requests": {"storage": "5Gi"}}}
     zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["x", "y"]}]}]
     return [
@@ -194,7 +206,12 @@ def _others() -> list[Data]:
             "metadata": {"name": "service", "namespace": "ns"},
             "spec": {"selector": {"app": "free"}},
         },
-        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "set", "namespace": "ns"}, "spec": selects},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "set", "namespace": "ns"},
+            "spec": selects,
+        },
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "passed-over"}, "data": {"a": "b"}},
     ]
 

@@ -1,4 +1,4 @@
-"""Counts of accelerator cards by model, as annotations of queues and pod groups give them: a JSON object of integers."""
+"""Counts of accelerator cards by model, as annotations of queues and pod groups give them: JSON objects of integers."""
 
 from __future__ import annotations
 

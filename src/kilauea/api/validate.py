@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
-from kilauea.api import core, scheduling, storage
+from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import ObjectError, kind_of, object_label
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement
 from kilauea.api.quantity import QuantityError, Scalar, amount, parse_size
@@ -284,6 +284,12 @@ def _priority_class(out: list[Problem], priority_class: scheduling.PriorityClass
     _one_of(out, "preemptionPolicy", priority_class.preemption_policy, _PREEMPTION_POLICIES)
 
 
+def _hyper_node(out: list[Problem], domain: topology.HyperNode) -> None:
+    """A domain of the network."""
+    if domain.spec is not None:
+        _range(out, "spec.tier", domain.spec.tier, 0)
+
+
 def _disruption_budget(out: list[Problem], budget: scheduling.PodDisruptionBudget) -> None:
     """A pod disruption budget."""
     if budget.spec is not None:
@@ -341,6 +347,7 @@ _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
     scheduling.Queue: _queue,
     scheduling.PriorityClass: _priority_class,
     scheduling.PodDisruptionBudget: _disruption_budget,
+    topology.HyperNode: _hyper_node,
     storage.PersistentVolume: _volume,
     storage.PersistentVolumeClaim: _volume_claim,
     storage.StorageClass: _storage_class,

@@ -78,7 +78,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
 
 def _findings(conf_file: ConfFile, extensions: Extensions) -> list[dict[str, Any]]:
     """What was found, as plain data in the order of the file."""
-    from kilauea.engine.conf_check import ERROR, WHY, Issue, check_conf
+    from kilauea.engine.conf_check import ERROR, SEVERITIES, WHY, Issue, check_conf
     from kilauea.runtime.watchdog import watchdog
 
     fault = conf_file.fault
@@ -88,7 +88,9 @@ def _findings(conf_file: ConfFile, extensions: Extensions) -> list[dict[str, Any
     with watchdog() as dog:
         issues = check_conf(conf_file.document, extensions.plugins, extensions.actions, dog)
     found = [_as_data(issue, *conf_file.place(issue.path)) for issue in issues]
-    return sorted(found, key=lambda finding: (finding["line"], finding["column"]))
+    return sorted(
+        found, key=lambda finding: (finding["line"], finding["column"], SEVERITIES.index(finding["severity"]))
+    )
 
 
 def _as_data(issue: Issue, line: int, column: int) -> dict[str, Any]:

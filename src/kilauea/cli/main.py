@@ -7,6 +7,7 @@ import click
 from kilauea import __version__
 from kilauea.cli.config import config
 from kilauea.cli.plan import plan
+from kilauea.cli.queues import queues
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,3 +18,4 @@ def main() -> None:
 
 main.add_command(config)
 main.add_command(plan)
+main.add_command(queues)

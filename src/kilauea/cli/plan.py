@@ -5,9 +5,16 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from kilauea.engine.conf import SchedulerConf
+    from kilauea.engine.plan import Plan
+    from kilauea.runtime.extensions import Extensions
+    from kilauea.runtime.planning import Cluster
 
 EXAMPLES = """\b
 Examples:
@@ -64,15 +71,48 @@ def plan(
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
     files and folders add up. Between several cycles pods that were bound run at once and evicted pods are gone.
     """
-    from kilauea.api.times import parse_time
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.plan_output import render
-    from kilauea.engine.conf import ConfError, nearest
-    from kilauea.runtime.extensions import ExtensionError, load_extensions
-    from kilauea.runtime.files import SourceError
-    from kilauea.runtime.planning import explain_group, plan_cycles, read_cluster, read_conf
+    from kilauea.engine.conf import nearest
+    from kilauea.runtime.planning import explain_group, plan_cycles
 
     started = time.perf_counter()
+    cluster, conf, extensions, now = read_inputs(paths, scheduler_conf, folders, at)
+    read = time.perf_counter()
+    result = plan_cycles(cluster, conf, now, seed, cycles, extensions)
+    load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
+    warn(Inputs(cluster, conf, extensions, now), result.plan, folders, scheduler_conf)
+    if group is None:
+        sys.stdout.write(render(result, output, load))
+        return
+    explanation, seconds = explain_group(result, conf, now, seed, group, extensions)
+    if explanation.verdict == "unknown":
+        raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
+    sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))
+
+
+class Inputs(NamedTuple):
+    """What a command about a cluster works on."""
+
+    cluster: Cluster
+    conf: SchedulerConf
+    extensions: Extensions
+    now: int
+    """Microseconds since 1970."""
+
+
+def read_inputs(paths: Sequence[str], scheduler_conf: str | None, folders: Sequence[str], at: str | None) -> Inputs:
+    """What the options of a command name, read.
+
+    Raises:
+        Usage: one of them cannot be used.
+    """
+    from kilauea.api.times import parse_time
+    from kilauea.engine.conf import ConfError
+    from kilauea.runtime.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.planning import read_cluster, read_conf
+
     try:
         now = parse_time(at) if at else None
     except ValueError as error:
@@ -95,20 +135,18 @@ def plan(
         gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
-    read = time.perf_counter()
-    now = cluster.newest if now is None else now
-    result = plan_cycles(cluster, conf, now, seed, cycles, extensions)
-    load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
-    found = (*map(str, conf.findings), *map(str, result.plan.findings))
-    for warning in (*extensions.warnings, *cluster.warnings, *found):
+    return Inputs(cluster, conf, extensions, cluster.newest if now is None else now)
+
+
+def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], scheduler_conf: str | None) -> None:
+    """Write to standard error what was found wrong with what was read."""
+    found = [*map(str, inputs.conf.findings), *map(str, plan.findings)]
+    if folders and scheduler_conf is None:
+        found.insert(
+            0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
+        )
+    for warning in (*inputs.extensions.warnings, *inputs.cluster.warnings, *found):
         click.echo(f"warning: {warning}", err=True)
-    if group is None:
-        sys.stdout.write(render(result, output, load))
-        return
-    explanation, seconds = explain_group(result, conf, now, seed, group, extensions)
-    if explanation.verdict == "unknown":
-        raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
-    sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))
 
 
 class Failure(click.ClickException):

@@ -46,7 +46,7 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
         "pipelined": {nomination.pod: nomination.node for nomination in plan.nominations},
         "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
         "podGroups": _groups(plan, state),
-        "queues": {name: _queue(queue) for name, queue in plan.queues.items()},
+        "queues": {name: queue_data(queue) for name, queue in plan.queues.items()},
         "pending": [_pending(p) for p in plan.pending],
         "timing": {"load": round(load_seconds, 6), "cycle": round(result.cycle_seconds, 6)},
     }
@@ -62,24 +62,25 @@ def _groups(plan: Plan, state: ClusterState) -> dict[str, Any]:
     return out
 
 
-def _queue(queue: QueueOutcome) -> dict[str, Any]:
+def queue_data(queue: QueueOutcome) -> dict[str, Any]:
+    """The figures of a queue as plain data."""
     return {
         "parent": queue.parent,
-        "capability": _limited(queue.capability),
-        "deserved": _limited(queue.deserved),
-        "guarantee": _limited(queue.guarantee),
-        "realCapacity": _limited(queue.real_capability),
-        "allocated": _limited(queue.allocated),
-        "request": _limited(queue.request),
-        "inqueue": _limited(queue.inqueue),
-        "elastic": _limited(queue.elastic),
+        "capability": limited(queue.capability),
+        "deserved": limited(queue.deserved),
+        "guarantee": limited(queue.guarantee),
+        "realCapacity": limited(queue.real_capability),
+        "allocated": limited(queue.allocated),
+        "request": limited(queue.request),
+        "inqueue": limited(queue.inqueue),
+        "elastic": limited(queue.elastic),
         "share": None if queue.share is None else round(queue.share, 6),
     }
 
 
-def _limited(amounts: Mapping[str, float] | None) -> dict[str, str]:
-    limited = {name: amount for name, amount in (amounts or {}).items() if amount != float("inf")}
-    return format_resources(limited)
+def limited(amounts: Mapping[str, float] | None) -> dict[str, str]:
+    """Amounts as quantities, without those that have no end."""
+    return format_resources({name: amount for name, amount in (amounts or {}).items() if amount != float("inf")})
 
 
 def _pending(p: Pending) -> dict[str, Any]:
@@ -203,14 +204,15 @@ def _queue_figures(plan: Plan, state: ClusterState) -> list[str]:
         columns = (queue.deserved, queue.allocated, queue.request, queue.guarantee, queue.capability)
         used = [n for n in state.axis.names if n != PODS and any((c or {}).get(n) for c in columns)]
         for number, resource in enumerate(sorted(used, key=order_of)):
-            cells = [_amount(resource, column) for column in columns]
+            cells = [cell(resource, column) for column in columns]
             rows.append([name if not number else "", resource, *cells, share if not number else ""])
     return table(["QUEUE", "RESOURCE", "DESERVED", "ALLOCATED", "REQUEST", "GUARANTEE", "CAPABILITY", "SHARE"], rows)
 
 
-def _amount(resource: str, column: Mapping[str, float] | None) -> str:
+def cell(resource: str, column: Mapping[str, float] | None) -> str:
+    """An amount without the name of its resource; `-` for none, and for one that has no end."""
     value = (column or {}).get(resource)
-    return "-" if not value else human(resource, value).removesuffix(f" {resource}")
+    return "-" if not value or value == float("inf") else human(resource, value).removesuffix(f" {resource}")
 
 
 def human(name: str, amount: float) -> str:

@@ -85,7 +85,7 @@ class Claim:
             if not self._session.job_starving(self._job):
                 break
             self._nominate(task)
-        if self.statement.operations and self._session.job_pipelined(self._job):
+        if self._units and self._session.job_pipelined(self._job):
             self._put_back_what_is_not_needed()
             self.statement.commit()
             return True

@@ -18,6 +18,9 @@ from kilauea.api.wellknown import parse_bool
 
 T = TypeVar("T")
 
+LARGEST = 1 << 53
+"""Largest number that an argument may be: up to here floats are exact, and scores stay finite."""
+
 DEFAULT_CONF: dict[str, Any] = {
     "actions": "enqueue, allocate, backfill",
     "tiers": [
@@ -309,7 +312,7 @@ class _Reader:
             known = {*self._actions, *ACTIONS_ELSEWHERE}
             if name not in known:
                 message = f"unknown action {name!r}; its arguments are not used"
-                self._warn((*path, "name"), where_of(path), message, "unknown-action", nearest_name(name, known))
+                self._warn((*path, "name"), where_of(path), message, "unused-arguments", nearest_name(name, known))
             self._unknown_keys(path, where_of(path), entry, ("name", "arguments"))
             out[name] = self._arguments(path, where_of(path), entry)
         return out
@@ -324,13 +327,22 @@ def where_of(path: Path) -> str:
 # --- typed arguments
 
 
-def argument(key: str, default: T, doc: str, *, minimum: float | None = None, choices: Sequence[str] = ()) -> T:
+def argument(
+    key: str,
+    default: T,
+    doc: str,
+    *,
+    minimum: float | None = None,
+    choices: Sequence[str] = (),
+    values: type = int,
+) -> T:
     """A field of an `Arguments` dataclass, read from `key`.
 
-    A default of type dict stands for all keys that begin with `key`, by what follows it; its values are integers.
+    A default of type dict stands for a map: if `key` ends with a dot, of all keys that begin with it, by what follows
+    it; else of that one key, whose value is a map. Its values are of the type `values`.
     A value below `minimum`, or that is none of the `choices`, is refused with a warning.
     """
-    metadata = {"key": key, "doc": doc, "minimum": minimum, "choices": tuple(choices)}
+    metadata = {"key": key, "doc": doc, "minimum": minimum, "choices": tuple(choices), "values": values}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # type: ignore[return-value]
     return field(default=default, metadata=metadata)
@@ -346,7 +358,7 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
     fields = {f.metadata["key"]: f for f in dataclasses.fields(of)}  # type: ignore[arg-type]
     families = {key: f for key, f in fields.items() if f.default_factory is not dataclasses.MISSING}
     for key, value in given.items():
-        family = next((prefix for prefix in families if key.startswith(prefix)), None)
+        family = next((f for f in families if key == f or (f.endswith(".") and key.startswith(f))), None)
         known = fields.get(key)
         if known is not None and family is None:
             read = _typed(value, type(known.default))
@@ -357,12 +369,10 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
             else:
                 values[known.name] = read
         elif family is not None:
-            read = _typed(value, int)
-            if read is None:
-                message = f"{key} takes an integer, not {value!r}; its default is kept"
-                findings.append(Finding(where, message, False, "wrong-type", (key,)))
-            else:
-                values.setdefault(families[family].name, {})[key[len(family) :]] = read
+            entries, found = _read_family(family, families[family], key, value, where)
+            if entries:
+                values.setdefault(families[family].name, {}).update(entries)
+            findings.extend(found)
         elif key in MOVED_KEYS:
             message = f"{key} has moved to {MOVED_KEYS[key]}; it has no effect here"
             findings.append(Finding(where, message, False, "moved-argument", (key,), MOVED_KEYS[key].split()[0]))
@@ -371,6 +381,36 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
             message = f"unknown argument {key!r}{_meant(hint)}"
             findings.append(Finding(where, message, False, "unknown-argument", (key,), hint))
     return of(**values), findings
+
+
+def _read_family(
+    family: str, known: dataclasses.Field[Any], key: str, value: object, where: str
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Entries of a map: the value of one of its keys, or the map itself."""
+    wanted, choices = known.metadata["values"], known.metadata["choices"]
+    given: Mapping[Any, object]
+    if family.endswith("."):
+        given = {key[len(family) :]: value}
+    elif isinstance(value, Mapping):
+        given = value
+    else:
+        message = f"{key} takes a map, not {_kind(value)}; its default is kept"
+        return {}, [Finding(where, message, False, "wrong-type", (key,))]
+    out: dict[str, Any] = {}
+    findings = []
+    for name, entry in given.items():
+        path, shown = ((key,), key) if family.endswith(".") else ((key, str(name)), f"{key}.{name}")
+        read = _typed(entry, wanted) if isinstance(name, str) else None
+        if read is None:
+            message = f"{shown} takes {_TYPE_NAMES[wanted]}, not {entry!r}; its default is kept"
+            findings.append(Finding(where, message, False, "wrong-type", path))
+        elif choices and read not in choices:
+            meant = nearest(str(entry), choices)
+            message = f"{shown} takes {' or '.join(choices)}, not {entry!r}{meant}; it is not used"
+            findings.append(Finding(where, message, False, "wrong-value", path))
+        else:
+            out[name] = read
+    return out, findings
 
 
 def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any]) -> str:
@@ -392,7 +432,7 @@ def _typed(value: object, wanted: type) -> Any:
     """The value if it has the type (spec 3.3.2: numbers accept integers, booleans the usual words), else None."""
     if wanted is bool:
         return value if isinstance(value, bool) else parse_bool(value) if isinstance(value, str) else None
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, (int, float)) and not abs(value) <= LARGEST):  # NaN too
         return None
     if wanted is float and isinstance(value, int):
         return float(value)

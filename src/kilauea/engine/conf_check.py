@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
@@ -36,7 +37,7 @@ ERROR, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
 
 DECIDERS = {
     "job_enqueueable": frozenset("overcommit proportion capacity capacity-card resourcequota".split()),
-    "job_pipelined": frozenset({"gang"}),
+    "job_pipelined": frozenset({"gang", "tdm"}),
     "sub_job_pipelined": frozenset({"gang"}),
 }
 """By point at which plugins vote: those that permit or reject and never abstain, so that no later tier is asked."""
@@ -50,8 +51,8 @@ EVICTING = {
 
 SUBJECTS = {
     "job_enqueueable": "the admission of jobs",
-    "job_pipelined": "holding room for a gang",
-    "sub_job_pipelined": "holding room for a sub-gang",
+    "job_pipelined": "promises of room to gangs",
+    "sub_job_pipelined": "promises of room to sub-gangs",
 }
 
 WHY = {
@@ -67,7 +68,8 @@ WHY = {
     "missing-plugin": "Volcano has it; here its votes, limits and scores are missing.",
     "missing-action": "Volcano has it; here this step of the cycle does not happen.",
     "empty-action": "A cycle is the list of its actions, so each has to have a name.",
-    "rival-plugins": "Both decide what queues get, and one would overwrite the other.",
+    "unused-arguments": "Arguments of an action that does not exist are read by nobody.",
+    "rival-plugins": "A queue would have the shares of the one and the order of the other, or of whichever comes last.",
     "duplicate-plugin": "The entries share one set of functions: the last one's arguments hold, at the places of both.",
     "duplicate-action": "It runs as often as it is named.",
     "no-plugins": "Plugins filter and score nodes, hold gangs together and share out the cluster; nobody does it here.",
@@ -122,12 +124,17 @@ def check_conf(
 
 def _of_finding(finding: Finding, path: Path = ()) -> Issue:
     severity = ERROR if finding.error else WARNING
-    why = FORM if finding.error and finding.code == "wrong-type" else WHY[finding.code]
+    why = FORM if finding.error and finding.code == "wrong-type" else WHY.get(finding.code, "")
     return Issue(severity, finding.code, (*path, *finding.path), finding.where, finding.message, finding.hint, why)
 
 
-def _issue(severity: str, code: str, path: Path, message: str, hint: str = "") -> Issue:
-    return Issue(severity, code, path, where_of(path), message, hint, WHY[code])
+def _issue(severity: str, code: str, at: Path | PluginConf, message: str, hint: str = "") -> Issue:
+    path, where = (at, where_of(at)) if isinstance(at, tuple) else (at.path, _where(at))
+    return Issue(severity, code, path, where, message, hint, WHY[code])
+
+
+def _where(entry: PluginConf) -> str:
+    return f"{where_of(entry.path)} ({entry.name})"
 
 
 def _entries(conf: SchedulerConf) -> Iterator[PluginConf]:
@@ -143,8 +150,8 @@ def _spellings(conf: SchedulerConf, document: Mapping[object, object]) -> Iterat
         for key in _at(document, entry.path):
             right = FLAGS.get(flag_of(str(key)), key)
             if key != right:
-                message = f"{key} is {right} in Volcano"
-                yield _issue(NOTE, "flag-spelling", (*entry.path, str(key)), message, str(right))
+                path, message = (*entry.path, str(key)), f"{key} is {right} in Volcano"
+                yield Issue(NOTE, "flag-spelling", path, _where(entry), message, str(right), WHY["flag-spelling"])
 
 
 def _at(document: object, path: Path) -> Mapping[object, object]:
@@ -174,16 +181,12 @@ def _arguments(
                 yield _of_finding(finding, (*path, "arguments"))
 
 
-def _where(entry: PluginConf) -> str:
-    return f"{where_of(entry.path)} ({entry.name})"
-
-
 def _duplicates(conf: SchedulerConf) -> Iterator[Issue]:
     first: dict[str, PluginConf] = {}
     for entry in _entries(conf):
         if entry.name in first:
             message = f"plugin {entry.name} is also at {where_of(first[entry.name].path)}: keep one of them"
-            yield _issue(WARNING, "duplicate-plugin", entry.path, message)
+            yield _issue(WARNING, "duplicate-plugin", entry, message)
         first.setdefault(entry.name, entry)
     for name in dict.fromkeys(conf.actions):
         if conf.actions.count(name) > 1:
@@ -195,106 +198,114 @@ def _duplicates(conf: SchedulerConf) -> Iterator[Issue]:
 # --- what it does
 
 
+class _Workings:
+    """Who registered where, and what follows from it."""
+
+    def __init__(self, conf: SchedulerConf, session: Session) -> None:
+        self._conf = conf
+        self._entries = {entry.name: entry for entry in reversed(list(_entries(conf)))}
+        self._points = {point: _names(session.tiers_of(point)) for point in POINTS}
+
+    def check(self) -> Iterator[Issue]:
+        """Everything."""
+        yield from self._actions()
+        for point, deciders in DECIDERS.items():
+            if point != "job_enqueueable" or "enqueue" in self._conf.actions:
+                yield from self._votes(point, deciders)
+        if self._asking("preempt", "reclaim", "gangpreempt", "gangreclaim"):
+            yield from self._starving()
+        for point, actions in EVICTING.items():
+            yield from self._victims(point, self._asking(*actions))
+
+    def said(self, finding: Finding) -> Issue:
+        """What a plugin says about itself."""
+        entry = self._entries.get(finding.where.removeprefix("plugin "))
+        return _issue(WARNING, "plugin-warning", entry or (), finding.message)
+
+    def _asking(self, *actions: str) -> list[str]:
+        return [name for name in dict.fromkeys(self._conf.actions) if name in actions]
+
+    def _actions(self) -> Iterator[Issue]:
+        names, at = self._conf.actions, ("actions",)
+        if "allocate" not in names and all(name in ACTIONS for name in names):
+            yield _issue(WARNING, "no-allocate", at, "allocate is not among the actions", "allocate")
+        if "enqueue" in names:
+            if not self._points["job_enqueueable"]:
+                message = "enqueue is among the actions, but no plugin votes on the admission of jobs"
+                yield _issue(WARNING, "enqueue-without-votes", at, message)
+            first = next(name for name in names if name in ("enqueue", "allocate", "backfill"))
+            if first != "enqueue":
+                yield _issue(WARNING, "action-order", at, f"enqueue comes after {first}: put it first")
+            return
+        for entry in self._entries.values():
+            points = {point for point, tiers in self._points.items() if entry.name in _flat(tiers)}
+            if points and points <= {"job_enqueueable", "job_enqueued"}:
+                message = f"{entry.name} is configured, but enqueue is not among the actions"
+                yield _issue(WARNING, "unused-plugin", entry, message, "enqueue")
+
+    def _votes(self, point: str, deciders: frozenset[str]) -> Iterator[Issue]:
+        for number, tier in enumerate(self._points[point]):
+            deciding = [plugin for plugin in tier if plugin in deciders]
+            if not deciding:
+                continue
+            for entry in self._later(point, number):
+                message = f"{entry.name} is never asked about {SUBJECTS[point]}: decided by {self._those(deciding)}"
+                yield _issue(WARNING, "hidden-voter", entry, message)
+            if "sla" in tier:
+                message = f"sla cannot hasten {SUBJECTS[point]} against {_and(deciding)}: put it into an earlier tier"
+                yield _issue(NOTE, "powerless-voter", self._entries["sla"], message)
+            return
+
+    def _starving(self) -> Iterator[Issue]:
+        for entry in self._later("job_starving"):
+            first = self._those(self._points["job_starving"][0])
+            message = f"{entry.name} is never asked which jobs starve: decided by {first}"
+            yield _issue(WARNING, "hidden-starving", entry, message)
+
+    def _victims(self, point: str, asking: list[str]) -> Iterator[Issue]:
+        for entry in self._later(point) if asking else ():
+            first = self._those(self._points[point][0])
+            message = f"{entry.name} has a say about the victims of {_and(asking)} only if none is named by {first}"
+            # Plain drf is made to be the second choice; the others protect somebody.
+            yield _issue(NOTE if entry.name == "drf" else WARNING, "hidden-victims", entry, message)
+
+    def _later(self, point: str, than: int = 0) -> list[PluginConf]:
+        """Plugins of the tiers after one, but for those that are in an earlier one too."""
+        tiers = self._points[point]
+        earlier = set(_flat(tiers[: than + 1]))
+        return [self._entries[plugin] for plugin in dict.fromkeys(_flat(tiers[than + 1 :])) if plugin not in earlier]
+
+    def _those(self, plugins: list[str]) -> str:
+        return f"{_and(plugins)} in {where_of(self._entries[plugins[0]].path[:2])}"
+
+
 def _workings(conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog) -> list[Issue]:
     """What shows only when the plugins have registered."""
     issues: list[Issue] = []
-    paths = {entry.name: entry.path for entry in reversed(list(_entries(conf)))}
+    if not any(conf.tiers):
+        issues.append(_issue(WARNING, "no-plugins", ("tiers",), "there is no plugin in any tier"))
     while True:
         session = Session(ClusterState(), conf, 0, None)
         try:
             open_plugins(session, conf, plugins, watchdog)
-            reported = [f for f in session.findings if f.code == ""]
-            issues += [_said(paths.get(f.where.removeprefix("plugin "), ()), f) for f in reported]
-            issues += _check_actions(conf, session, paths)
-            issues += _check_tiers(conf, session, paths)
-            return issues
+            workings = _Workings(conf, session)
+            issues += [workings.said(f) for f in session.findings if not f.code]
+            return [*issues, *workings.check()]
         except PluginFault as fault:
-            message = f"plugin {fault.plugin} cannot be opened over an empty cluster: it {fault.what}"
-            issues.append(_issue(WARNING, "plugin-fault", paths.get(fault.plugin, ()), message))
+            entry = next(entry for entry in _entries(conf) if entry.name == fault.plugin)
+            message = f"{fault.plugin} cannot be opened over an empty cluster: it {fault.what}"
+            issues.append(_issue(WARNING, "plugin-fault", entry, message))
             conf = conf.without(plugin=fault.plugin)
         finally:
             session.close()
 
 
-def _said(path: Path, finding: Finding) -> Issue:
-    return Issue(WARNING, "plugin-warning", path, where_of(path), finding.message, "", WHY["plugin-warning"])
-
-
-def _check_actions(conf: SchedulerConf, session: Session, paths: Mapping[str, Path]) -> Iterator[Issue]:
-    names, at = conf.actions, ("actions",)
-    if not any(conf.tiers):
-        yield _issue(WARNING, "no-plugins", ("tiers",), "there is no plugin in any tier")
-    if "allocate" not in names and all(name in ACTIONS for name in names):
-        yield _issue(WARNING, "no-allocate", at, "allocate is not among the actions", "allocate")
-    if "enqueue" in names:
-        if not session.tiers_of("job_enqueueable"):
-            message = "enqueue is among the actions, but no plugin votes on the admission of jobs"
-            yield _issue(WARNING, "enqueue-without-votes", at, message)
-        first = next((name for name in names if name in ("enqueue", "allocate", "backfill")), "")
-        if first != "enqueue":
-            yield _issue(WARNING, "action-order", at, f"enqueue comes after {first}: put it first")
-        return
-    points: dict[str, set[str]] = {}
-    for point in POINTS:
-        for plugin, _ in session.walk(point):
-            points.setdefault(plugin, set()).add(point)
-    for plugin in paths:
-        if points.get(plugin) and points[plugin] <= {"job_enqueueable", "job_enqueued"}:
-            message = f"{plugin} is configured, but enqueue is not among the actions"
-            yield _issue(WARNING, "unused-plugin", paths[plugin], message, "enqueue")
-
-
-def _check_tiers(conf: SchedulerConf, session: Session, paths: Mapping[str, Path]) -> Iterator[Issue]:
-    for point, deciders in DECIDERS.items():
-        if point != "job_enqueueable" or "enqueue" in conf.actions:
-            yield from _hidden_votes(point, deciders, _names(session, point), paths)
-    if {"preempt", "reclaim", "gangpreempt", "gangreclaim"} & set(conf.actions):
-        first, *later = _names(session, "job_starving") or [[]]
-        for plugin in _flat(later):
-            message = f"{plugin} is never asked which jobs starve: {_and(first)} in {_tier(paths[first[0]])} decides"
-            yield _issue(WARNING, "hidden-starving", paths[plugin], message)
-    for point, actions in EVICTING.items():
-        if actions & set(conf.actions):
-            first, *later = _names(session, point) or [[]]
-            for plugin in _flat(later):
-                asks = " and ".join(sorted(actions & set(conf.actions)))
-                message = (
-                    f"{plugin} limits the victims of {asks} only if {_and(first)} in {_tier(paths[first[0]])} "
-                    "leave none"
-                )
-                yield _issue(NOTE if plugin == "drf" else WARNING, "hidden-victims", paths[plugin], message)
-
-
-def _hidden_votes(
-    point: str, deciders: frozenset[str], tiers: list[list[str]], paths: Mapping[str, Path]
-) -> Iterator[Issue]:
-    for number, tier in enumerate(tiers):
-        deciding = [plugin for plugin in tier if plugin in deciders]
-        if not deciding:
-            continue
-        for plugin in _flat(tiers[number + 1 :]):
-            message = (
-                f"{plugin} is never asked about {SUBJECTS[point]}: {_and(deciding)} in {_tier(paths[deciding[0]])} "
-                "always decides"
-            )
-            yield _issue(WARNING, "hidden-voter", paths[plugin], message)
-        for plugin in tier:
-            if plugin == "sla":
-                message = f"sla cannot speed up {SUBJECTS[point]} against {_and(deciding)}: put it into an earlier tier"
-                yield _issue(NOTE, "powerless-voter", paths[plugin], message)
-        return
-
-
-def _names(session: Session, point: str) -> list[list[str]]:
-    return [[plugin for plugin, _ in tier] for tier in session.tiers_of(point)]
+def _names(tiers: list[list[tuple[str, Any]]]) -> list[list[str]]:
+    return [[plugin for plugin, _ in tier] for tier in tiers]
 
 
 def _flat(tiers: Iterable[list[str]]) -> Iterator[str]:
     return (plugin for tier in tiers for plugin in tier)
-
-
-def _tier(path: Path) -> str:
-    return where_of(path[:2])
 
 
 def _and(names: list[str]) -> str:

@@ -91,7 +91,8 @@ def open_plugins(
         for entry in tier:
             of = plugins[entry.name]
             if of is not PLUGINS.get(entry.name):
-                session.post_guard(entry.name, Guard(entry.name, of.__module__, watchdog))
+                domains = len(session.domains.tree.names)
+                session.post_guard(entry.name, Guard(entry.name, of.__module__, watchdog, domains=domains))
             opened.append(_make(session, of, entry))
     session.open_plugins(opened)
 

@@ -64,8 +64,10 @@ UNWATCHED = Unwatched()
 class Guard:
     """Stands around one plugin or action."""
 
-    def __init__(self, name: str, module: str, watchdog: Watchdog, kind: Kind = "plugin") -> None:
+    def __init__(self, name: str, module: str, watchdog: Watchdog, kind: Kind = "plugin", *, domains: int = 0) -> None:
+        """Stand around a plugin or action that a module defines; `domains` is the number of network domains."""
         self._name = name
+        self._domains = domains
         self._module = module
         self._watchdog = watchdog
         self._kind = kind
@@ -77,8 +79,12 @@ class Guard:
         check = ANSWERS.get(point)
 
         def guarded(*arguments: Any) -> Any:
-            answer = call(point, function, *arguments)
+            # Lists belong to the engine: the plugin gets its own.
+            given: list[Any] = [list(argument) if isinstance(argument, list) else argument for argument in arguments]
+            answer = call(point, function, *given)
             complaint = check(answer, arguments) if check is not None else ""
+            if not complaint and point.startswith("hyper_node_gradient"):
+                complaint = _strangers(answer, self._domains)
             if complaint:
                 raise self._fault(self._name, point, complaint)
             return answer
@@ -111,7 +117,7 @@ class Guard:
             block.flags.writeable = True
 
     def _place(self, trace: TracebackType | None) -> str:
-        """` (file.py, line 7)`: the last line of the plugin's own file in a traceback, or of another that is not ours."""
+        """` (file.py, line 7)`: the last line of a traceback in the plugin's own file, or in any that is not ours."""
         own = other = ""
         while trace is not None:
             frame = trace.tb_frame
@@ -188,6 +194,11 @@ def _gradient(answer: object, _: Sequence[Any]) -> str:
         isinstance(group, Sequence) and all(_whole(domain) and domain >= 0 for domain in group) for group in answer
     )
     return "" if good else f"expected lists of numbers of domains, got {_kind(answer)}"
+
+
+def _strangers(answer: Sequence[Sequence[int]], domains: int) -> str:
+    stranger = next((domain for group in answer for domain in group if domain >= domains), None)
+    return "" if stranger is None else f"there is no domain {stranger}, only {domains}"
 
 
 def _job(answer: object, _: Sequence[Any]) -> str:

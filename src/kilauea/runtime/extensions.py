@@ -38,7 +38,8 @@ class ExtensionError(Exception):
     """Plugins or actions of the user that cannot be used; `problems` say which, why, and what to do."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
+        several = "\n  ".join(["plugins and actions of your own that cannot be used:", *problems])
+        super().__init__(problems[0] if len(problems) == 1 else several)
         self.problems = tuple(problems)
 
 

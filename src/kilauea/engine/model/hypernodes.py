@@ -8,7 +8,6 @@ makes it a tree. Spec of the scheduler, 1.8 and 3.2; of the node plugins, 11.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,9 +18,15 @@ from numpy.typing import NDArray
 from kilauea.api.selectors import Selector, matches, selector_of
 from kilauea.api.topology import HyperNode
 from kilauea.engine.model.nodes import NodeTable, natural
+from kilauea.engine.model.patterns import Pattern, pattern_of
+from kilauea.engine.model.resources import within
 
 ROOT = "<cluster-top-hypernode>"
 """Name of the root that holds all nodes."""
+MOST_TIER = (1 << 31) - 1
+"""Tiers above this stand for it."""
+LONGEST_SHOWN = 80
+"""How much of a pattern messages show, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Domain:
     """HyperNodes named as members."""
     nodes: tuple[str, ...]
     """Nodes named exactly."""
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[Pattern, ...]
     """Nodes whose names contain a match."""
     selectors: tuple[Selector, ...]
     """Nodes with these labels."""
@@ -53,7 +58,7 @@ def domain_of(obj: HyperNode) -> Domain:
     """Read a HyperNode's object.
 
     Raises:
-        ValueError: a pattern is no regular expression.
+        ValueError: a pattern is no regular expression of RE2's.
     """
     spec = obj.spec
     members = (spec.members if spec else None) or []
@@ -62,7 +67,7 @@ def domain_of(obj: HyperNode) -> Domain:
     labels = [selector_of(s.label_match) for kind, s in chosen if kind == "Node" and s.label_match]
     return Domain(
         obj.name,
-        spec.tier if spec else 0,
+        within(spec.tier if spec else 0, 0, MOST_TIER),
         (spec.tier_name if spec else None) or "",
         tuple(s.exact_match.name for kind, s in chosen if kind == "HyperNode" and s.exact_match),
         tuple(s.exact_match.name for kind, s in chosen if kind == "Node" and s.exact_match),
@@ -72,11 +77,12 @@ def domain_of(obj: HyperNode) -> Domain:
     )
 
 
-def _pattern(name: str, text: str) -> re.Pattern[str]:
+def _pattern(name: str, text: str) -> Pattern:
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise ValueError(f"hypernode {name}: member regexMatch pattern is invalid: {text!r}: {error}") from error
+        return pattern_of(text)
+    except ValueError as error:
+        shown = repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")
+        raise ValueError(f"hypernode {name}: member regexMatch pattern is invalid: {shown}: {error}") from error
 
 
 @dataclass
@@ -220,9 +226,9 @@ def _parents(known: Mapping[str, Domain], faults: dict[str, str]) -> dict[str, s
 def _cycle(parent: Mapping[str, str]) -> tuple[str, str] | None:
     """A domain that is inside itself, if there is one, and what is wrong with it."""
     for start in sorted(parent, key=natural):
-        chain, at = [start], parent.get(start)
+        chain, at = {start: None}, parent.get(start)
         while at is not None and at not in chain:
-            chain.append(at)
+            chain[at] = None
             at = parent.get(at)
         if at == start:
             listed = ", ".join(chain)

@@ -106,6 +106,8 @@ class Domains:
 
 
 def _depth_first(tree: HyperNodeTree, number: int) -> Iterator[int]:
-    yield number
-    for child in tree.children[number]:
-        yield from _depth_first(tree, child)
+    waiting = [number]
+    while waiting:
+        number = waiting.pop()
+        yield number
+        waiting.extend(reversed(tree.children[number]))

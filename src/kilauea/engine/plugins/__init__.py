@@ -5,6 +5,8 @@ from __future__ import annotations
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.binpack import Binpack
 from kilauea.engine.plugins.capacity import Capacity
+from kilauea.engine.plugins.capacity_card import CapacityCard
+from kilauea.engine.plugins.cdp import Cdp
 from kilauea.engine.plugins.conformance import Conformance
 from kilauea.engine.plugins.drf import Drf
 from kilauea.engine.plugins.gang import Gang
@@ -17,6 +19,7 @@ from kilauea.engine.plugins.priority import Priority
 from kilauea.engine.plugins.proportion import Proportion
 from kilauea.engine.plugins.resourcequota import ResourceQuota
 from kilauea.engine.plugins.sla import Sla
+from kilauea.engine.plugins.tdm import Tdm
 
 PLUGINS: dict[str, type[Plugin]] = {
     plugin.name: plugin
@@ -27,6 +30,7 @@ PLUGINS: dict[str, type[Plugin]] = {
         Drf,
         Proportion,
         Capacity,
+        CapacityCard,
         Predicates,
         NodeOrder,
         Binpack,
@@ -35,5 +39,7 @@ PLUGINS: dict[str, type[Plugin]] = {
         Sla,
         Pdb,
         ResourceQuota,
+        Cdp,
+        Tdm,
     )
 }

@@ -320,12 +320,30 @@ class NetworkTopologyAware(Plugin):
         self._follow()
         tree = self._tree
         by_domain = self._fullness_of_all(shape)
-        total, weights = np.zeros(len(nodes)), 0.0
-        for tier in range(tree.distinct_tiers[0], tree.distinct_tiers[-1] + 1):
-            weight = float(self.arguments.fading ** max(tier - 1, 0))
+        tiers, weights = self._faded
+        total = np.full(len(nodes), weights - sum(tiers.values()))
+        for tier, weight in tiers.items():
             total += weight * by_domain[nodes.take(tree.at_tier(tier))]
-            weights += weight
-        return total / weights if weights else total
+        return total / weights
+
+    @cached_property
+    def _faded(self) -> tuple[dict[int, float], float]:
+        """How much each tier counts that has domains, and all tiers together, those in between without any too.
+
+        The tier that counts most has weight 1, so that no number of tiers makes nothing or infinity of all of them.
+        """
+        tiers, fading = self._tree.distinct_tiers, self.arguments.fading
+        steps = [max(tier - 1, 0) for tier in tiers]
+        heaviest = steps[-1] if fading > 1 else steps[0]
+        weights = [fading ** (step - heaviest) for step in steps]
+        # Tiers 0 and 1 count alike.
+        whole = weights[0] * (2 if tiers[0] < 1 < tiers[-1] and 1 not in tiers else 1)
+        for number, step in enumerate(steps[1:]):
+            after = weights[number] * fading
+            between = step - steps[number] - 1
+            gap = after * between if fading == 1 else (weights[number + 1] - after) / (fading - 1)
+            whole += weights[number + 1] + (gap if between > 0 else 0.0)
+        return dict(zip(tiers, weights, strict=True)), whole
 
     def _fullness_of_all(self, shape: TaskShape) -> NDArray[np.float64]:
         """(H + 1,) fullness of every domain with one more task; 1 at the end, for nodes without a domain."""

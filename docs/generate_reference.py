@@ -1,0 +1,394 @@
+"""Writes docs/reference from docstrings and signatures: the session, and the plugins.
+
+    python docs/generate_reference.py
+
+A test tells when the pages are not what this script would write.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kilauea.engine import extension
+from kilauea.engine.action import Action
+from kilauea.engine.conf import FLAGS, PluginConf, SchedulerConf, flag_of
+from kilauea.engine.cycle import open_plugins
+from kilauea.engine.extension import FLAGS as POINTS
+from kilauea.engine.extension import ExtensionPoints, Rejection, Scope
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Refusal
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+from kilauea.engine.statement import Statement
+
+FOLDER = Path(__file__).resolve().parent / "reference"
+MADE = "<!-- Made by docs/generate_reference.py from the docstrings; do not edit. -->"
+BLANK = ""
+
+SESSION_METHODS = (
+    "waiting_jobs jobs_where in_order shape_of fits evaluation statement allocate_at_once admit refuse".split()
+)
+"""What of the session's own methods is for plugins and actions; the rest is the engine's."""
+HELPERS = frozenset("add tiers_of walk ask post_guard guarded blame_for_keys predicates queue_moves".split())
+"""Methods of the extension points that are the engine's."""
+THINGS = (NodeRows, TaskShape, Task, Job, Queue, Refusal, Rejection, Scope)
+"""What the session and the extension points hand out and take."""
+HEADINGS = ("What", "Why", "Arguments", "Example", "Difference from the original")
+
+
+# --- docstrings and signatures
+
+
+def prose(docstring: str | None) -> str:
+    """A docstring as Markdown: paragraphs on one line each, sections as they are."""
+    text = re.sub(r"\s\(spec [^)]*\)", "", inspect.cleandoc(docstring or ""))
+    paragraphs = [
+        p if p.startswith(("    ", "Raises:", "Args:")) else " ".join(p.split("\n")) for p in text.split("\n\n")
+    ]
+    return "\n\n".join(_section(p) for p in paragraphs)
+
+
+def _section(paragraph: str) -> str:
+    """`Raises:` and `Args:` as lists."""
+    title, _, body = paragraph.partition("\n")
+    if title not in ("Raises:", "Args:", "Attributes:"):
+        return paragraph
+    return "\n".join([title, BLANK, *(f"- `{name}`: {text}" for name, text in entries(body))])
+
+
+def entries(body: str) -> Iterator[tuple[str, str]]:
+    """`name: text` of an indented section, continued lines joined."""
+    for entry in re.split(r"\n(?=\S)", textwrap.dedent(body).strip()):
+        name, _, text = " ".join(line.strip() for line in entry.split("\n")).partition(": ")
+        yield name, text
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """`name(argument: type, ...) -> type`, without self."""
+    parts, starred = [], False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            parts.append("*")
+            starred = True
+        text = f"{parameter.name}: {parameter.annotation}"
+        if parameter.default is not parameter.empty:
+            default = parameter.default
+            text += f" = {default if isinstance(default, Scope) else repr(default)}"
+        parts.append(text)
+    answer = inspect.signature(function).return_annotation
+    return f"{name}({', '.join(parts)}) -> {answer}"
+
+
+def members(*classes: type[Any]) -> dict[str, Any]:
+    """Public functions and properties that classes define themselves, in their order."""
+    return {
+        name: member
+        for of in classes
+        for name, member in vars(of).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    }
+
+
+def sections_of(of: type[Any]) -> list[tuple[str, list[str]]]:
+    """Public methods of a class below the `# --- title` that they stand under."""
+    lines, first = inspect.getsourcelines(of)
+    titles = [(first + i, line.strip()[6:]) for i, line in enumerate(lines) if line.startswith("    # --- ")]
+    out: list[tuple[str, list[str]]] = [("", [])]
+    for name, member in members(of).items():
+        at = member.__code__.co_firstlineno
+        title = next((title for line, title in reversed(titles) if line < at), "")
+        if title != out[-1][0]:
+            out.append((title, []))
+        out[-1][1].append(name)
+    return out
+
+
+def attribute_docs(of: type[Any]) -> dict[str, str]:
+    """Attributes that a class declares, or sets on itself, with the text that stands below them."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
+    assert isinstance(tree, ast.ClassDef)
+    out: dict[str, str] = {}
+    nodes: list[ast.ClassDef | ast.FunctionDef] = [tree]
+    nodes += [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for node in nodes:
+        for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
+            name = _assigned(statement, "" if node is tree else "self")
+            if not name or name.startswith("_"):
+                continue
+            doc = after.value if isinstance(after, ast.Expr) else None
+            text = doc.value if isinstance(doc, ast.Constant) and isinstance(doc.value, str) else ""
+            out[name] = out.get(name) or " ".join(text.split())
+    return out
+
+
+def _assigned(statement: ast.stmt, to: str) -> str:
+    """`x` of `x = ...` and `x: T`, or of `self.x = ...`."""
+    target: ast.expr | None = None
+    if isinstance(statement, ast.AnnAssign):
+        target = statement.target
+    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+    if isinstance(target, ast.Name) and not to:
+        return target.id
+    if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == to:
+        return target.attr
+    return ""
+
+
+def type_names() -> Iterator[str]:
+    """The names that signatures use for types, with what they stand for."""
+    body = ast.parse(inspect.getsource(extension)).body
+    for statement in body:
+        name = _assigned(statement, "")
+        if isinstance(statement, ast.Assign) and re.fullmatch("[A-Z][a-z]+([A-Z][a-z]+)*", name):
+            yield f"- `{name}` = `{ast.unparse(statement.value)}`"
+
+
+# --- the session
+
+
+def session_page() -> str:
+    """The page about what plugins and actions may use."""
+    lines = [
+        "# The session",
+        BLANK,
+        MADE,
+        BLANK,
+        "What a plugin gets in `on_session_open`, and an action in `execute`. Only what stands here is meant for them; "
+        "what else the objects have is the engine's own and may change.",
+        BLANK,
+        *_contract(),
+        "## What it holds",
+        BLANK,
+        *table(["attribute", "what it is"], _attributes_of_session()),
+        BLANK,
+        "## Where plugins have their say",
+        BLANK,
+        prose(extension.__doc__).split("\n\n", 1)[1],
+        BLANK,
+        "Every function is registered under the plugin's name: `session.add_job_order(self.name, key)`. The flag in "
+        "brackets switches the plugin off at that point.",
+        BLANK,
+        *_points(lambda name: name.startswith("add_")),
+        "## Asking the plugins",
+        BLANK,
+        "Actions ask; the answers of all plugins are combined.",
+        BLANK,
+        *_points(lambda name: not name.startswith("add_")),
+        "## Looking around and deciding",
+        BLANK,
+        *(line for name in SESSION_METHODS for line in _method(name, getattr(Session, name))),
+        BLANK,
+        "## A statement",
+        BLANK,
+        prose(inspect.getmodule(Statement).__doc__),
+        BLANK,
+        *(line for name, member in members(Statement).items() for line in _method(name, member)),
+        BLANK,
+        "## What is handed around",
+        BLANK,
+        "Votes are `PERMIT`, `ABSTAIN` and `REJECT`; they and these names of types are in `kilauea.engine.extension`:",
+        BLANK,
+        *type_names(),
+        BLANK,
+        *(line for thing in THINGS for line in _thing(thing)),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _contract() -> list[str]:
+    lines = []
+    for title, base in (("plugin", Plugin), ("action", Action)):
+        lines += [f"## A{'n' if title[0] in 'aeiou' else ''} {title}", BLANK]
+        lines += [prose(inspect.getmodule(base).__doc__), BLANK]
+        doc = inspect.cleandoc(base.__doc__ or "").partition("Class attributes:")[2]
+        lines += [f"- `{name}`: {text}" for name, text in entries(doc)]
+        lines += [line for name, member in members(base).items() for line in _method(name, member)]
+        lines.append(BLANK)
+    return lines
+
+
+def _attributes_of_session() -> list[list[str]]:
+    doc = inspect.cleandoc(Session.__doc__ or "").partition("Attributes:")[2]
+    return [[f"`{name}`", text] for name, text in entries(doc)]
+
+
+def _points(chosen: Callable[[str], bool]) -> Iterator[str]:
+    for title, names in sections_of(ExtensionPoints):
+        shown = [name for name in names if chosen(name) and name not in HELPERS]
+        if shown:
+            yield from (f"### {title[:1].upper()}{title[1:]}", BLANK)
+            for name in shown:
+                yield from _method(name, getattr(ExtensionPoints, name), _flags(name.removeprefix("add_")))
+            yield BLANK
+
+
+def _flags(point: str) -> str:
+    flags = [f"`{FLAGS[flag]}`" for flag in POINTS.get(point, ())]
+    return f" [{' or '.join(flags)}]" if flags else ""
+
+
+def _method(name: str, member: Any, more: str = "") -> Iterator[str]:
+    head = name if isinstance(member, property) else signature(name, member)
+    first, *rest = prose(member.__doc__).split("\n\n")
+    yield f"- **`{head}`**{more}<br>"
+    yield f"  {first}"
+    for paragraph in rest:
+        yield BLANK
+        yield textwrap.indent(paragraph, "  ")
+
+
+def _thing(thing: type[Any]) -> Iterator[str]:
+    doc, _, listed = inspect.cleandoc(thing.__doc__ or "").partition("Attributes:")
+    yield from (f"### {thing.__name__}", BLANK, f"`{thing.__module__}`", BLANK, prose(doc.strip()), BLANK)
+    classes = [c for c in thing.__mro__ if c.__module__.startswith("kilauea.")]
+    known: dict[str, str] = {}
+    for of in reversed(classes):
+        known |= attribute_docs(of)
+    known |= dict(entries(listed)) if listed else {}
+    yield from (f"- `{name}`: {text}" for name, text in known.items() if text)
+    plain = [f"`{name}`" for name, text in known.items() if not text]
+    if plain:
+        yield f"- {', '.join(plain)}"
+    for name, member in members(*classes).items():
+        if thing is NodeRows or isinstance(member, property) or name == "pending":
+            first = prose(member.__doc__).split("\n\n")[0]
+            shown = name if isinstance(member, property) else signature(name, member)
+            yield f"- `{shown}`: {first}"
+    yield BLANK
+
+
+# --- the plugins
+
+
+def plugins_page() -> str:
+    """The page about all plugins."""
+    names = sorted(PLUGINS)
+    lines = [
+        "# Plugins",
+        BLANK,
+        MADE,
+        BLANK,
+        "Plugins are named in the tiers of the scheduler configuration; where several have a say, those of the first "
+        "tier come first. `kilauea config check` tells what is wrong with a configuration.",
+        BLANK,
+        *table(["plugin", "what it is for"], [[f"[{name}](#{name})", _summary(PLUGINS[name])] for name in names]),
+        BLANK,
+    ]
+    for name in names:
+        lines += _plugin(PLUGINS[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _docstring(plugin: type[Plugin]) -> str:
+    return inspect.cleandoc(inspect.getmodule(plugin).__doc__ or "")
+
+
+def _summary(plugin: type[Plugin]) -> str:
+    return " ".join(_docstring(plugin).split("\n\n")[0].split())
+
+
+def _plugin(plugin: type[Plugin]) -> list[str]:
+    parts = re.split(rf"^({'|'.join(HEADINGS)}):$", _docstring(plugin), flags=re.MULTILINE)
+    text = {title: textwrap.dedent(body).strip("\n") for title, body in zip(parts[1::2], parts[2::2], strict=True)}
+    lines = [f"## {plugin.name}", BLANK, _summary(plugin), BLANK]
+    lines += [prose(text["What"]), BLANK, f"**Why.** {prose(text['Why'])}", BLANK]
+    lines += _arguments(plugin, text["Arguments"])
+    lines += _asked(plugin)
+    example, _, remark = text["Example"].rstrip().partition("\n\n")
+    lines += ["```yaml", example, "```", BLANK, *([prose(remark), BLANK] if remark else [])]
+    lines += [f"**Difference from Volcano.** {prose(text['Difference from the original'])}", BLANK]
+    return lines
+
+
+def _told(text: str) -> tuple[dict[str, str], list[str]]:
+    """What the docstring tells of arguments, by key (`key (type, default): text`), and what it says besides."""
+    by_key: dict[str, str] = {}
+    remarks = []
+    for paragraph in text.split("\n\n"):
+        text_of_all = " ".join(line.strip() for line in paragraph.split("\n"))
+        for joined in re.split(r"(?<=\.) (?=[\w.-]+ \((?:integer|number|text|true or false|map))", text_of_all):
+            found = re.fullmatch(r"((?:[\w.-]+ \([^)]*\)(?:, )?)+): (.*)", joined)
+            if found is None:
+                remarks.append(joined)
+                continue
+            for key in re.findall(r"([\w.-]+) \(", found[1]):
+                by_key[key] = found[2][:1].upper() + found[2][1:]
+    return by_key, remarks
+
+
+def _arguments(plugin: type[Plugin], text: str) -> list[str]:
+    told, remarks = _told(text)
+    rows = []
+    for field in dataclasses.fields(plugin.Arguments):
+        family = field.default_factory is not dataclasses.MISSING
+        default = "" if family else field.default
+        kind = field.metadata.get("values", int).__name__ if family else type(field.default).__name__
+        key = field.metadata["key"] + ("NAME" if family and field.metadata["key"].endswith(".") else "")
+        shown = f"`{str(default).lower() if isinstance(default, bool) else default}`" if default != "" else ""
+        rows.append([f"`{key}`", _KINDS[kind], shown, _bounds(field), told.get(key) or field.metadata["doc"]])
+    if not rows:
+        return [f"**Arguments.** {prose(text)}", BLANK]
+    shown_rows = table(["key", "type", "default", "allowed", "what it does"], rows)
+    return ["**Arguments.**", BLANK, *shown_rows, BLANK, *(line for r in remarks for line in (r, BLANK))]
+
+
+_KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text"}
+
+
+def _bounds(field: dataclasses.Field[Any]) -> str:
+    choices = field.metadata.get("choices", ())
+    if choices:
+        return ", ".join(f"`{choice}`" for choice in choices)
+    minimum = field.metadata.get("minimum")
+    return "" if minimum is None else f"at least {minimum:g}"
+
+
+def _asked(plugin: type[Plugin]) -> list[str]:
+    """At which points the plugin registers, over an empty cluster and without arguments."""
+    conf = SchedulerConf((), ((PluginConf(plugin.name, {flag_of("enableHierarchy"): False}),),))
+    session = Session(ClusterState(), conf, 0, None)
+    try:
+        open_plugins(session, conf, PLUGINS)
+        points = [point for point in POINTS if session.tiers_of(point) and point not in HELPERS]
+    finally:
+        session.close()
+    if not points:
+        return []
+    shown = ", ".join(f"`{point}`{_flags(point)}" for point in points)
+    return [f"**Has its say at** {shown}.", BLANK]
+
+
+def table(heading: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in Markdown."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *cells)]
+
+
+PAGES = {"session.md": session_page, "plugins.md": plugins_page}
+
+
+def main() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page())
+
+
+if __name__ == "__main__":
+    main()

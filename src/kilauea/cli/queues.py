@@ -1,0 +1,65 @@
+"""`kilauea queues`: the tree of queues, what each deserves, holds and has borrowed, before anything is decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import click
+
+from kilauea.cli.plan import OUTPUTS, read_inputs, warn
+
+EXAMPLES = """\b
+Examples:
+  kilauea queues -f cluster.yaml
+  kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea queues -f - --scheduler-conf scheduler.conf
+"""
+
+QUEUE_PLUGINS = ("capacity", "capacity-card", "proportion")
+"""Plugins that set what queues deserve or may use."""
+
+
+@click.command(short_help="Show what queues deserve, hold and have borrowed.", epilog=EXAMPLES)
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="File or folder with objects (YAML or JSON, gzipped or not); - is standard input. Repeatable.",
+)
+@click.option("--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds.")
+@click.option(
+    "--plugins-dir",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="Folder with plugins and actions of your own, one a file. Repeatable.",
+)
+@click.option("--now", "at", metavar="TIME", help="Time of the session, RFC 3339. [default: the newest in the input]")
+@click.option(
+    "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of the figures."
+)
+def queues(
+    paths: tuple[str, ...], scheduler_conf: str | None, folders: tuple[str, ...], at: str | None, output: str
+) -> None:
+    """Show the tree of queues with their figures, for the objects in PATH.
+
+    Nothing is changed anywhere, and nothing is decided: the figures are those with which the next scheduling cycle
+    begins. What a queue holds beyond what it deserves is borrowed, and can be taken back by queues that deserve it.
+    """
+    from kilauea.cli.queues_output import render_queues
+    from kilauea.runtime.planning import plan_cycles
+
+    inputs = read_inputs(paths, scheduler_conf, folders, at)
+    conf = dataclasses.replace(inputs.conf, actions=())
+    result = plan_cycles(inputs.cluster, conf, inputs.now, None, 1, inputs.extensions)
+    warn(inputs, result.plan, folders, scheduler_conf)
+    if not any(entry.name in QUEUE_PLUGINS for tier in conf.tiers for entry in tier):
+        click.echo(
+            f"warning: none of the queue plugins ({', '.join(QUEUE_PLUGINS)}) is configured: "
+            "nothing holds queues to these figures",
+            err=True,
+        )
+    sys.stdout.write(render_queues(result.plan.queues, output))

@@ -1,0 +1,82 @@
+"""The forms in which queues are shown: a tree in a table for people, JSON and YAML for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from kilauea.api.decode import encode_json
+from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.cli.plan_output import cell, limited, queue_data
+from kilauea.cli.table import table
+from kilauea.engine.model.resources import PODS, Amounts, order_of
+from kilauea.engine.plan import QueueOutcome
+
+INDENTATION = "  "
+HEADING = ["NAME", "RESOURCE", "DESERVED", "GUARANTEE", "CAPABILITY", "ALLOCATED", "BORROWED", "SHARE"]
+WIDE = ["REAL CAPABILITY", "REQUEST", "INQUEUE", "ELASTIC"]
+
+
+def render_queues(queues: Mapping[str, QueueOutcome], output: str) -> str:
+    """The text of queues in one of the forms `table`, `wide`, `json`, `yaml`."""
+    if output == "json":
+        return encode_json(as_data(queues)).decode() + "\n"
+    if output == "yaml":
+        return yaml.safe_dump(as_data(queues), sort_keys=True, allow_unicode=True)
+    return "\n".join(_table(queues, wide=output == "wide")) + "\n"
+
+
+def as_data(queues: Mapping[str, QueueOutcome]) -> dict[str, Any]:
+    """Queues as plain data; amounts are Kubernetes quantities, what is unlimited is absent."""
+    return {
+        "queues": {name: {**queue_data(queue), "borrowed": limited(borrowed(queue))} for name, queue in queues.items()}
+    }
+
+
+def borrowed(queue: QueueOutcome) -> dict[str, float]:
+    """What a queue holds beyond what it deserves, by resource; pod slots are not counted."""
+    deserved = queue.deserved or {}
+    beyond = {name: held - deserved.get(name, 0) for name, held in queue.allocated.items() if name != PODS}
+    return {name: amount for name, amount in beyond.items() if amount > 0}
+
+
+def in_tree(queues: Mapping[str, QueueOutcome]) -> Iterator[tuple[int, str]]:
+    """Depth and name of every queue: the root first, children by name below their parents.
+
+    What hangs on no queue, or on itself, stands at the margin after the tree.
+    """
+    children: dict[str, list[str]] = {}
+    for name in sorted(queues):
+        if name != ROOT_QUEUE:
+            children.setdefault(queues[name].parent or ROOT_QUEUE, []).append(name)
+    seen: set[str] = set()
+    orphans = [name for parent in sorted(children) if parent not in queues for name in children[parent]]
+    for start in (ROOT_QUEUE, *orphans, *sorted(queues)):
+        waiting = [(0, start)] if start in queues else []
+        while waiting:
+            depth, name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                yield depth, name
+                waiting.extend((depth + 1, child) for child in reversed(children.get(name, ())))
+
+
+def _table(queues: Mapping[str, QueueOutcome], wide: bool) -> list[str]:
+    """A row for each resource that a queue has anything to do with; one for a queue that has to do with none."""
+    rows = []
+    for depth, name in in_tree(queues):
+        queue = queues[name]
+        columns: list[Amounts | None] = [queue.deserved, queue.guarantee, queue.capability, queue.allocated]
+        columns.append(borrowed(queue))
+        more = [queue.real_capability, queue.request, queue.inqueue, queue.elastic] if wide else []
+        used = {n for column in (*columns, *more) for n, held in (column or {}).items() if held}
+        share = "-" if queue.share is None else f"{queue.share:.2f}"
+        resources = sorted(used - {PODS}, key=order_of) or ["-"]
+        for number, resource in enumerate(resources):
+            first = number == 0
+            cells = [cell(resource, column) for column in columns]
+            last = [cell(resource, column) for column in more]
+            rows.append([INDENTATION * depth + name if first else "", resource, *cells, share if first else "", *last])
+    return table([*HEADING, *WIDE] if wide else HEADING, rows)

@@ -1,0 +1,367 @@
+"""Queues have so many cards of each accelerator model; inference takes cards back from training.
+
+What:
+    A queue names how many cards of each model it may use (annotation `volcano.sh/card.quota`), beside cpu and memory
+    (`capability`). A pod names the model that it wants (`volcano.sh/card.name`), or several, best first; it is charged
+    the model of the node where it lands. Whole cards, MPS shares and MIG slices of a model count separately. Jobs are
+    admitted as long as what they ask fits. Which cards a node has is read from its labels `PREFIX/TYPE.product`,
+    `.count` and `.memory`, and from what it offers.
+
+    Services of type inference may take cards back from queues that lend them, and only from training; training takes
+    from nobody. The type is what the pod group says (`volcano.sh/service.type`), or what the kind of the pod's owner
+    stands for.
+
+Why:
+    To Kubernetes an H200 and an RTX-4090 are both `nvidia.com/gpu`, so a quota of these promises nothing. And cards
+    that services do not need at night should train.
+
+Arguments:
+    cardUnlimitedCpuMemory (true or false, false): work with cards is not held to the queue's cpu and memory.
+    overCommitFactor (number, 1): how many times the capability counts where jobs are admitted; at least 1. A queue
+    never runs more than its capability.
+    nodeOrderWeight (number, 1): factor of the score by which a pod goes to the first of its models; above 0.
+    podOwnerReferenceToServiceType (map, none): by kind of a pod's first owner, `inference` or `training`. Pods of a
+    Deployment are owned by a `ReplicaSet`.
+    strictReclaimer (true or false, true): work of no known type may not take anything back.
+    requireCardName (true or false, false): pods that ask for accelerators have to name a card. Without it they are
+    held to no card quota.
+    cardNodeCheck (text, multi): with `multi`, pods that name several models go only to nodes whose model has quota
+    left; with `all`, also every pod that names one model only to nodes that have it; with `none`, neither.
+    victimsShareResource (true or false, false): only pods are evicted that hold what the claimer asks for.
+    allowServiceTypeByPodOwnerReferences (true or false, false): the old way to say `{Job: training, ReplicaSet:
+    inference}` above.
+
+    A queue that names no cpu, no memory or no card has none of it. Of other resources nothing is counted. Quotas are
+    flat: a parent's does not bind its children.
+
+Example:
+    actions: "enqueue, allocate, backfill, reclaim"
+    tiers:
+    - plugins:
+      - name: priority
+      - name: gang
+        enableReclaimable: false
+      - name: conformance
+        enableReclaimable: false
+    - plugins:
+      - name: predicates
+      - name: capacity-card
+        arguments:
+          overCommitFactor: 2
+          cardUnlimitedCpuMemory: true
+          podOwnerReferenceToServiceType:
+            ReplicaSet: inference
+            Job: training
+      - name: nodeorder
+
+    Gang and conformance must not choose whom to take cards back from, or the types would not be asked for.
+
+Difference from the original:
+    Volcano has no such plugin; there is a proposal. Other than that one, this one reads its arguments before it counts;
+    counts waiting jobs that take any of several models against each other; keeps pods off models without quota; counts
+    what was admitted once all plugins have agreed; leaves out finished pods; and takes no victims for work, or from
+    work, of no known type. `docs/differences.md` has the whole list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.conf import Finding, argument
+from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope
+from kilauea.engine.model.cards import CARD, EITHER
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import ALWAYS, CPU, Amounts, add
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Refusal
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.capacity_card.book import CardBook, CardFault
+from kilauea.engine.plugins.capacity_card.check import refusal, shortage
+from kilauea.engine.plugins.capacity_card.holdings import Jobs, open_holdings
+from kilauea.engine.quota import closed
+from kilauea.engine.session import Session
+
+INFERENCE, TRAINING, UNKNOWN = "inference", "training", "unknown"
+TYPES = (INFERENCE, TRAINING)
+NO_TYPES: dict[str, str] = {}
+BY_OLD_SWITCH = {"Job": TRAINING, "ReplicaSet": INFERENCE}
+
+BEST = 100.0
+"""Score of a node that has the first of a pod's models; each further one counts half as much."""
+
+MOST_NOTES = 20
+"""Findings of one session about objects; the others are counted."""
+
+NO_CARD = Rejection("NoCard", "node(s) had no card of a model that the pod names", hopeless=True)
+NO_QUOTA = Rejection("NoCardQuota", "node(s) had only cards of models of which the queue has no quota left")
+
+
+@dataclass(frozen=True)
+class CapacityCardArguments:
+    """Arguments of capacity-card."""
+
+    unlimited: bool = argument("cardUnlimitedCpuMemory", False, "Work with cards is not held to cpu and memory.")
+    factor: float = argument("overCommitFactor", 1.0, "Times the capability counts at admission.", minimum=1.0)
+    weight: float = argument("nodeOrderWeight", 1.0, "Factor of the score by the order of a pod's models.")
+    types: dict[str, str] = argument(
+        "podOwnerReferenceToServiceType", NO_TYPES, "Service type by kind of the owner.", choices=TYPES, values=str
+    )
+    strict: bool = argument("strictReclaimer", True, "Work of no known type may not take anything back.")
+    named: bool = argument("requireCardName", False, "Pods that ask for accelerators have to name a card.")
+    check: str = argument("cardNodeCheck", "multi", "Pods kept off nodes.", choices=("none", "multi", "all"))
+    sharing: bool = argument("victimsShareResource", False, "Victims hold what the claimer asks for.")
+    by_owner: bool = argument("allowServiceTypeByPodOwnerReferences", False, "Old form of the map of owners.")
+
+
+class CapacityCard(Plugin):
+    """See the module."""
+
+    name = "capacity-card"
+    Arguments = CapacityCardArguments
+
+    def on_session_open(self, session: Session) -> None:
+        given: CapacityCardArguments = self.arguments
+        self._session = session
+        self._noted: set[tuple[str, str]] = set()
+        self._weight = self._positive("nodeOrderWeight", given.weight)
+        self._factor = self._positive("overCommitFactor", given.factor)
+        self._types = {**(BY_OLD_SWITCH if given.by_owner else {}), **given.types}
+        self._book = CardBook(session.nodes, unlimited=given.unlimited, named=given.named)
+        self._jobs = Jobs(session, self._book, self._note, unlimited=given.unlimited)
+        self._look_around()
+        self._holdings = open_holdings(session, self._book, self._jobs)
+        session.add_queue_order(self.name, self._order)
+        session.add_job_enqueueable(self.name, self._enqueueable)
+        session.add_job_enqueued(self.name, self._enqueued)
+        session.add_allocatable(self.name, self._allocatable)
+        session.add_preemptive(self.name, self._preemptive)
+        session.add_reclaimable(self.name, self._reclaimable)
+        session.add_event_handler(self.name, self._placed, self._gone)
+        self._register_for_nodes(session)
+
+    def _register_for_nodes(self, session: Session) -> None:
+        if self.arguments.check == "none":
+            session.add_node_score(self.name, self._score, applies=self._has_choice)
+            return
+        rejections = (NO_CARD, NO_QUOTA)
+        session.add_predicate(self.name, self._fits, rejections, scope=Scope.CLUSTER, applies=self._has_choice)
+        session.add_batch_node_score(self.name, self._score, applies=self._has_choice)
+        if self.arguments.check == "all":
+            session.add_predicate(self.name, self._has_card, (NO_CARD,), scope=Scope.STATIC, applies=self._has_one_card)
+
+    def on_session_close(self, session: Session) -> None:
+        for name, queue in session.queues.items():
+            holdings = self._holdings[name]
+            queue.figures.capability = holdings.capability
+            queue.figures.deserved = holdings.deserved
+            queue.figures.real_capability = holdings.real_capability
+            queue.figures.share = holdings.share
+            queue.allocated, queue.request = holdings.allocated, holdings.request
+            queue.elastic, queue.inqueue = holdings.elastic, holdings.inqueue
+        hidden = len(self._noted) - MOST_NOTES
+        if hidden > 0:
+            session.findings.append(Finding(f"plugin {self.name}", f"{hidden} more findings of this kind"))
+
+    # --- what is odd
+
+    def _positive(self, key: str, value: float) -> float:
+        """A factor, or 1 if it is none."""
+        if value > 0 and math.isfinite(value):
+            return value
+        message = f"Invalid {key} value: {value}, must be positive, using default: 1"
+        self._session.findings.append(Finding(f"plugin {self.name}", message, code="wrong-value", path=(key,)))
+        return 1.0
+
+    def _note(self, where: str, message: str, code: str = "") -> None:
+        """Add a finding about an object, once."""
+        if (where, message) not in self._noted:
+            self._noted.add((where, message))
+            if len(self._noted) <= MOST_NOTES:
+                self._session.findings.append(Finding(where, message, code=code))
+
+    def _look_around(self) -> None:
+        """Note what is wrong with annotations and labels."""
+        session = self._session
+        if self.arguments.by_owner:
+            message = "allowServiceTypeByPodOwnerReferences is deprecated; use podOwnerReferenceToServiceType"
+            session.findings.append(Finding(f"plugin {self.name}", message, code="moved-argument"))
+        for name, queue in sorted(session.queues.items()):
+            if queue.cards.fault:
+                self._note(f"queue {name}", queue.cards.fault, "InvalidCardAnnotation")
+            has_cpu = (queue.capability or {}).get(CPU, 0) > 0
+            if not has_cpu and not any(queue.cards.amounts.values()) and session.job_counts[queue.row]:
+                message = "it has jobs, but no cpu in its capability and no card quota: only empty requests fit"
+                self._note(f"queue {name}", message)
+        for key, fault in sorted((key, job.cards.fault) for key, job in session.state.jobs.items() if job.cards.fault):
+            self._note(f"pod group {key}", fault, "InvalidCardAnnotation")
+        for node, notes in self._book.notes.items():
+            for message in notes:
+                self._note(f"node {node}", message)
+        named = {task.spec.cards.names for task in session.state.with_cards.values() if task.spec.cards is not None}
+        for names in sorted(names for names in named if len(names) > 1):
+            kept = self._book.kept(names)
+            dropped = ", ".join(name for name in names if name not in kept)
+            if dropped:
+                message = f"{dropped} is another resource than the first card that is known, and is left out"
+                self._note(f"card name {EITHER.join(names)}", message)
+
+    # --- order, and what comes and goes
+
+    def _order(self, queue: Queue) -> tuple[float, float]:
+        return (-queue.priority, self._holdings[queue.name].share)
+
+    def _placed(self, task: Task, row: int) -> None:
+        self._charge(task, row, 1)
+
+    def _gone(self, task: Task, row: int) -> None:
+        self._charge(task, row, -1)
+
+    def _charge(self, task: Task, row: int, times: int) -> None:
+        """A task comes to a node or leaves it. What it is charged there depends on nothing else, so the two agree."""
+        try:
+            amounts = self._book.charged(task, row)
+        except CardFault as fault:
+            self._note(f"pod {task.key}", f"{fault}; what it holds is not counted")
+            return
+        add(self._holdings[self._session.state.jobs[task.group].queue].allocated, amounts, times)
+
+    # --- who may have what
+
+    def _enqueueable(self, job: Job) -> tuple[int, Refusal | None]:
+        queue = self._session.queues[job.queue]
+        shut = closed(queue)
+        if shut is not None:
+            return REJECT, shut
+        holdings = self._holdings[queue.name]
+        wanted = self._jobs.minimum(job)
+        totals = dict(wanted)
+        add(totals, holdings.allocated)
+        add(totals, holdings.inqueue)
+        add(totals, holdings.elastic, -1)
+        limit = {name: amount * self._factor for name, amount in holdings.capability.items()}
+        found = shortage(wanted, totals, limit, of_job=True)
+        return (PERMIT, None) if found is None else (REJECT, refusal(queue.name, found))
+
+    def _enqueued(self, job: Job) -> None:
+        add(self._holdings[job.queue].inqueue, self._jobs.ungate(job, self._jobs.minimum(job)))
+
+    def _allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        return self._refusal(queue, task, dict(self._holdings[queue.name].allocated))
+
+    def _refusal(self, queue: Queue, task: Task, totals: dict[str, float]) -> Refusal | None:
+        """Why a queue that holds `totals` may not have a task too; the totals then have it too."""
+        shut = closed(queue)
+        if shut is not None:
+            return shut
+        try:
+            wanted = self._book.asked(task.spec)
+        except CardFault as fault:
+            text = f"Get request resource failed, Queue <{queue.name}>, error: <{fault}>"
+            return Refusal("GetTaskRequestResourceFailed", text, queue.name)
+        add(totals, wanted)
+        found = shortage(wanted, totals, self._holdings[queue.name].capability, of_job=False)
+        return None if found is None else refusal(queue.name, found)
+
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Whether a queue may take back for these tasks: whether it may have them at all."""
+        totals = dict(self._holdings[queue.name].allocated)
+        for task in tasks:
+            why = self._refusal(queue, task, totals)
+            if why is not None:
+                self._session.refuse(task, why)
+                return False
+        return True
+
+    # --- who loses what
+
+    def _type(self, task: Task) -> str:
+        """Inference, training or unknown."""
+        job = self._session.state.jobs.get(task.group)
+        if job is None or not job.group:
+            return UNKNOWN
+        said = job.service_type or self._types.get(task.owner_kind, UNKNOWN)
+        return said if said in TYPES else UNKNOWN
+
+    def _reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        kind = self._type(claimer)
+        if kind == TRAINING or (kind == UNKNOWN and self.arguments.strict):
+            return [], PERMIT
+        victims = [task for task in candidates if self._type(task) == TRAINING]
+        if not self.arguments.sharing:
+            return victims, PERMIT
+        try:
+            wanted = self._book.asked(claimer.spec)
+        except CardFault as fault:
+            queue = self._session.state.jobs[claimer.group].queue
+            text = f"Get request resource failed, Queue <{queue}>, error: <{fault}>"
+            self._session.refuse(claimer, Refusal("GetTaskRequestResourceFailed", text, queue))
+            return [], PERMIT
+        return [task for task in victims if self._shares(wanted, task)], PERMIT
+
+    def _shares(self, wanted: Amounts, victim: Task) -> bool:
+        """Whether a victim holds what is wanted: one of the cards, or cpu or memory if no card is wanted."""
+        try:
+            held = self._book.charged(victim, self._session.nodes.row_of.get(victim.node, -1))
+        except CardFault:
+            return False
+        cards = cards_in(wanted)
+        if cards:
+            return not cards.isdisjoint(cards_in(held))
+        return not cards_in(held) and any(wanted.get(name, 0) > 0 and held.get(name, 0) > 0 for name in ALWAYS)
+
+    # --- nodes
+
+    def _has_choice(self, shape: TaskShape) -> bool:
+        return len(self._book.alternatives(shape.spec)) > 1
+
+    def _has_one_card(self, shape: TaskShape) -> bool:
+        return len(self._book.alternatives(shape.spec)) == 1
+
+    def _models(self, shape: TaskShape) -> list[tuple[str, bool]]:
+        """The models that a shape may get, best first, each with whether its queue has quota left for it."""
+        names = self._book.alternatives(shape.spec)
+        holdings = self._holdings.get(shape.queue)
+        if self.arguments.check == "none" or holdings is None:
+            return [(name, True) for name in names]
+        try:
+            quantity = self._book.asked(shape.spec)[EITHER.join(names)]
+        except CardFault:
+            return [(name, True) for name in names]
+        held, limit = holdings.allocated, holdings.capability
+        return [(name, held.get(name, 0) + quantity <= limit.get(name, 0)) for name in names]
+
+    def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8]:
+        """Nodes that have a model with quota; NO_CARD and NO_QUOTA for the others."""
+        codes = np.ones(len(nodes), dtype=np.int8)
+        for name, left in reversed(self._models(shape)):
+            codes[nodes.take(self._book.owners(name))] = 0 if left else 2
+        return codes
+
+    def _has_card(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        (name,) = self._book.alternatives(shape.spec)
+        return nodes.take(self._book.owners(name))
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """The further left a node's model stands, the better."""
+        scores = np.zeros(len(nodes))
+        for place, (name, left) in reversed(list(enumerate(self._models(shape)))):
+            scores[nodes.take(self._book.owners(name))] = BEST * 0.5**place * self._weight if left else 0.0
+        return scores
+
+
+def cards_in(amounts: Amounts) -> set[str]:
+    """Models of which there is some, each by its own name."""
+    return {
+        model
+        for name, amount in amounts.items()
+        if name not in ALWAYS and amount >= CARD
+        for model in name.split(EITHER)
+    }

@@ -1,0 +1,261 @@
+"""Nodes that are lent for some hours of the day: batch work runs there then, and leaves when the time is over.
+
+What:
+    A node with label `volcano.sh/revocable-zone: ZONE` is lent in the hours that the configuration gives for the zone.
+    Only pods that say so run there (annotation `volcano.sh/revocable-zone: "*"`, or `volcano.sh/preemptable: "true"`),
+    and rather there than elsewhere. When the hours are over they are evicted, by the action shuffle, as many of each
+    job at a time as its budget allows. On nodes that are not lent, preemptable pods make room for pods that are not
+    preemptable. Jobs that are not preemptable go first.
+
+Why:
+    Nodes that serve users by day stand idle by night. Batch work may use them, and has to be gone in the morning.
+
+Arguments:
+    tdm.revocable-zone.ZONE (text): hours of a zone, `HH:MM-HH:MM`, both ends included.
+    tdm.evict.period (text, 1m): a duration; no more often is a job's next pod evicted.
+    tdm.utc-offset (text, Z): how far the hours are from UTC: `+08:00`, `-05:30` or `Z`.
+    tdm.overnight (true or false, false): whether `22:00-04:00` goes on after midnight. Without it the hours end there,
+    as they do in Volcano.
+
+    The budget of a job stands on its pod group: `volcano.sh/jdb-min-available`, else `volcano.sh/jdb-max-unavailable`,
+    a number or a percentage of all its pods, rounded up. Without one, or with fewer pods running than have to be
+    available, one pod goes at a time. Pods are preemptable unless they say otherwise: a pod that is to take room from
+    others says `volcano.sh/preemptable: "false"`.
+
+Example:
+    tiers:
+    - plugins:
+      - name: tdm
+        arguments:
+          tdm.revocable-zone.night: 20:00-23:30
+          tdm.evict.period: 5m
+
+Difference from the original:
+    Hours are in UTC or at a fixed distance from it, not in the local time of a machine. The original remembers when it
+    last evicted anything; here nothing is remembered between cycles: a job is passed over while one of its pods is
+    being removed and until its newest pod is as old as the period, so each job has its own pace. A job with pods in
+    several zones has one budget for all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.api.times import SECOND, parse_duration
+from kilauea.api.wellknown import REVOCABLE_ZONE
+from kilauea.engine.conf import Finding, argument
+from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+from kilauea.engine.victims import may_be_evicted
+
+MINUTE = 60 * SECOND
+DAY = 24 * 60 * MINUTE
+BEST = 100.0
+"""Score of a node that is lent now, for a pod that may run there."""
+
+NO_ZONES: dict[str, str] = {}
+
+_HOURS = re.compile(r"([0-9]{1,2}):([0-9]{2})-([0-9]{1,2}):([0-9]{2})")
+_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+_NUMBER = re.compile(r"([0-9]{1,9})(%?)")
+
+NOT_ALLOWED = Rejection("NotRevocable", "not allow to dispatch to revocable node", hopeless=True)
+
+
+@dataclass(frozen=True)
+class TdmArguments:
+    """Arguments of tdm."""
+
+    zones: dict[str, str] = argument("tdm.revocable-zone.", NO_ZONES, "Hours of a zone.", values=str)
+    period: str = argument("tdm.evict.period", "1m", "A duration; no more often is a job's next pod evicted.")
+    offset: str = argument("tdm.utc-offset", "Z", "How far the hours are from UTC.")
+    overnight: bool = argument("tdm.overnight", False, "Whether hours go on after midnight.")
+
+
+class Hours(NamedTuple):
+    """A part of the day, in microseconds after midnight, both ends included; it ends on the next day if need be."""
+
+    start: int
+    end: int
+
+    def hold(self, time: int, *, overnight: bool) -> bool:
+        """Whether a time of the day is in it; with `overnight` also if it began on the day before."""
+        return self.start <= time <= self.end or (overnight and time + DAY <= self.end)
+
+
+def hours_of(text: str) -> Hours | None:
+    """The hours that `HH:MM-HH:MM` stands for; None if it is something else."""
+    found = _HOURS.fullmatch(text.strip())
+    if found is None:
+        return None
+    first, second, third, fourth = (int(part) for part in found.groups())
+    if max(first, third) > 23 or max(second, fourth) > 59:
+        return None
+    start, end = (first * 60 + second) * MINUTE, (third * 60 + fourth) * MINUTE
+    return Hours(start, end if start < end else end + DAY)
+
+
+def offset_of(text: str) -> int | None:
+    """Microseconds that `+08:00` is ahead of UTC; None for what is no such distance."""
+    if text == "Z":
+        return 0
+    found = _OFFSET.fullmatch(text)
+    if found is None or int(found[2]) > 23 or int(found[3]) > 59:
+        return None
+    ahead = (int(found[2]) * 60 + int(found[3])) * MINUTE
+    return -ahead if found[1] == "-" else ahead
+
+
+def part_of(text: str, total: int) -> int | None:
+    """The number that `3` or `30%` of the total stands for, rounded up; None for anything else."""
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return None
+    return -(-int(found[1]) * total // 100) if found[2] else int(found[1])
+
+
+class Tdm(Plugin):
+    """See the module."""
+
+    name = "tdm"
+    Arguments = TdmArguments
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        self._read_arguments()
+        column = session.nodes.label(REVOCABLE_ZONE)
+        self._zone_ids = column.ids
+        self._zones = column.values
+        self._closed = [self._why_closed(zone) if zone else "" for zone in column.values]
+        """By number of the zone: why its nodes are not lent now; empty if they are."""
+        session.add_preemptable(self.name, self._preemptable)
+        session.add_victim_tasks(self.name, self._victims)
+        session.add_job_order(self.name, lambda job: bool(job.preemptable))
+        session.add_job_pipelined(self.name, lambda job: PERMIT if job.is_pipelined else REJECT)
+        session.add_job_starving(self.name, lambda job: not job.preemptable and job.counts[status.PENDING] > 0)
+        closed = [Rejection("RevocableZoneClosed", why, hopeless=True) for why in self._closed]
+        session.add_predicate(self.name, self._codes, (*closed, NOT_ALLOWED), scope=Scope.STATIC, applies=self._matters)
+        session.add_node_score(self.name, self._score, applies=lambda shape: shape.spec.revocable and any(self._zones))
+
+    # --- arguments
+
+    def _read_arguments(self) -> None:
+        given: TdmArguments = self.arguments
+        offset = offset_of(given.offset)
+        if offset is None:
+            self._find("tdm.utc-offset", f"takes +HH:MM, -HH:MM or Z, not {given.offset!r}; the hours are taken as UTC")
+        self._time = (self._session.now + (offset or 0)) % DAY
+        try:
+            self._period = parse_duration(given.period)
+        except ValueError as error:
+            self._find("tdm.evict.period", f"{error}; 1m is kept")
+            self._period = MINUTE
+        self._hours = {zone: hours_of(text) for zone, text in sorted(given.zones.items())}
+        for zone, hours in self._hours.items():
+            text = given.zones[zone]
+            if hours is None:
+                self._find(f"tdm.revocable-zone.{zone}", f"takes HH:MM-HH:MM, not {text!r}; the zone is never lent")
+            elif hours.end >= DAY and not given.overnight:
+                self._find(f"tdm.revocable-zone.{zone}", f"{text} ends at midnight unless tdm.overnight is true")
+
+    def _find(self, key: str, message: str) -> None:
+        self._session.findings.append(Finding("plugin tdm", f"{key}: {message}", code="wrong-value", path=(key,)))
+
+    # --- zones
+
+    def _why_closed(self, zone: str) -> str:
+        """Why the nodes of a zone are not lent now; empty if they are."""
+        if zone not in self._hours:
+            return f"revocable zone {zone} not support"
+        hours, text = self._hours[zone], self.arguments.zones[zone]
+        if hours is None:
+            return f"revocable zone {text} format error"
+        if hours.hold(self._time, overnight=self.arguments.overnight):
+            return ""
+        return f"current time beyond revocable zone {zone}:{text}"
+
+    def _zone_of(self, task: Task) -> str | None:
+        """Zone of the task's node, empty for a node that is not lent; None for a node that does not exist."""
+        row = self._session.nodes.row_of.get(task.node)
+        if row is None:
+            return None
+        number = int(self._zone_ids[row])
+        return self._zones[number] if number >= 0 else ""
+
+    # --- nodes
+
+    def _matters(self, _: TaskShape) -> bool:
+        return any(self._zones)
+
+    def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64]:
+        """0 where a shape may go; the number of a zone that is not lent, from 1; then that it may go to none."""
+        open_to_it = 0 if shape.spec.revocable else len(self._zones) + 1
+        by_zone = [number + 1 if why else open_to_it for number, why in enumerate(self._closed)]
+        by_zone = [code if zone else 0 for zone, code in zip(self._zones, by_zone, strict=True)]
+        return np.array([*by_zone, 0], dtype=np.int64)[nodes.take(self._zone_ids)]
+
+    def _score(self, _: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        by_zone = [BEST if zone and not why else 0.0 for zone, why in zip(self._zones, self._closed, strict=True)]
+        return np.array([*by_zone, 0.0])[nodes.take(self._zone_ids)]
+
+    # --- who loses what
+
+    def _preemptable(self, claimer: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        if self._may_go(claimer) or claimer.spec.revocable:
+            return [], REJECT
+        by_job: dict[str, list[Task]] = {}
+        for task in candidates:
+            if task.status == status.RUNNING and self._zone_of(task) == "" and self._may_go(task):
+                by_job.setdefault(task.group, []).append(task)
+        jobs = self._session.state.jobs
+        return [task for key, tasks in by_job.items() for task in tasks[: victims_of(jobs[key])]], PERMIT
+
+    def _may_go(self, task: Task) -> bool:
+        job = self._session.state.jobs.get(task.group)
+        return job is not None and may_be_evicted(task, job)
+
+    def _victims(self, _: Sequence[Task]) -> list[Task]:
+        """Pods on nodes whose hours are over, of each job as many as may go, those first that would be placed last."""
+        closed = {zone for zone in self._hours if self._why_closed(zone)} & set(self._zones)
+        if not closed:
+            return []
+        session = self._session
+        out: list[Task] = []
+        for job in session.jobs_where(session.table.counts[status.RUNNING] > 0):
+            running = [
+                task
+                for task in job.tasks.values()
+                if task.status == status.RUNNING and self._zone_of(task) in closed and may_be_evicted(task, job)
+            ]
+            if running and not self._disturbed(job):
+                out.extend(session.in_order(running, reverse=True)[: victims_of(job)])
+        return out
+
+    def _disturbed(self, job: Job) -> bool:
+        """Whether the job has just lost or made pods: one is being removed, or one is younger than the period."""
+        newest = max(task.order[2] for task in job.tasks.values())
+        return job.counts[status.RELEASING] > 0 or newest + self._period > self._session.now
+
+
+def victims_of(job: Job) -> int:
+    """How many pods of a job may go at once, by its budget (spec of the queue plugins, 15)."""
+    total, running = len(job.tasks), job.counts[status.RUNNING]
+    least, most = (part_of(text, total) for text in job.budget)
+    if job.budget[0]:
+        return running - least if least is not None and running >= least else 1
+    if most is None:
+        return 1
+    missing = total - job.counts[status.SUCCEEDED] - job.counts[status.FAILED] - running
+    return max(most - missing, 0)

@@ -1,0 +1,45 @@
+"""The pages in docs/reference are what docs/generate_reference.py writes."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilauea.engine.extension import FLAGS
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SCRIPT: dict[str, Any] = runpy.run_path(str(DOCS / "generate_reference.py"))
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPT["PAGES"]))
+def test_a_page_is_up_to_date(name: str) -> None:
+    written = (DOCS / "reference" / name).read_text()
+    assert written == SCRIPT["PAGES"][name](), "run: python docs/generate_reference.py"
+
+
+def test_every_page_is_made() -> None:
+    assert {path.name for path in (DOCS / "reference").glob("*.md")} == set(SCRIPT["PAGES"])
+
+
+def test_every_plugin_and_every_registration_is_on_a_page() -> None:
+    plugins = (DOCS / "reference" / "plugins.md").read_text()
+    assert [name for name in PLUGINS if f"\n## {name}\n" not in plugins] == []
+    session = (DOCS / "reference" / "session.md").read_text()
+    registrations = [f"add_{point}" for point in FLAGS if hasattr(Session, f"add_{point}")]
+    assert len(registrations) > 30
+    assert [name for name in registrations if f"**`{name}(" not in session] == []
+
+
+def test_the_attributes_of_the_session_are_there() -> None:
+    held = {name for (name, *_) in SCRIPT["_attributes_of_session"]()}
+    source = Path(SCRIPT["Session"].__init__.__code__.co_filename).read_text()
+    assert {name for name in held if f"self.{name.strip('`')}" not in source} == set()
+
+
+def test_every_member_of_the_list_has_a_docstring() -> None:
+    assert [name for name in SCRIPT["SESSION_METHODS"] if not getattr(Session, name).__doc__] == []

@@ -33,6 +33,12 @@ def test_enable_flags_count_in_every_spelling(flags: dict[str, bool], bound: int
     assert placed(flags) == bound
 
 
+@pytest.mark.parametrize("spelling", ["network-topology-aware", "Network-Topology-Aware", "capacity_card", "Gang"])
+def test_plugins_are_found_in_any_case_and_by_their_other_names(spelling: str) -> None:
+    found = parsed(conf("allocate", [spelling]))[0]
+    assert [[p.name for p in tier] for tier in found.tiers] == [[spelling.lower().replace("_", "-")]]
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [

@@ -269,7 +269,7 @@ class _Reader:
         if not isinstance(entry, Mapping) or not isinstance(name, str):
             self._error(path, "expected a map with a name")
             return None
-        name = ALIASES.get(name, name)
+        name = self._plugin_name(name)
         if name not in self._plugins:
             if name in KNOWN_ELSEWHERE:
                 message = f"plugin {name} is not part of this version and is skipped"
@@ -292,6 +292,14 @@ class _Reader:
             else:
                 flags[flag] = value
         return PluginConf(name, flags, self._arguments(path, where, entry), path)
+
+    def _plugin_name(self, name: str) -> str:
+        """The plugin that is meant: as it is spelt, or without regard to case, or by another name that it has."""
+        if name in self._plugins:
+            return name
+        lower = name.lower()
+        meant = ALIASES.get(lower, lower)
+        return next((known for known in (*self._plugins, *KNOWN_ELSEWHERE) if known.lower() == meant), name)
 
     def _arguments(self, path: Path, where: str, entry: Mapping[Any, Any]) -> dict[str, object]:
         arguments = entry.get("arguments") or {}

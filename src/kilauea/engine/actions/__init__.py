@@ -6,7 +6,12 @@ from kilauea.engine.action import Action
 from kilauea.engine.actions.allocate import Allocate
 from kilauea.engine.actions.backfill import Backfill
 from kilauea.engine.actions.enqueue import Enqueue
+from kilauea.engine.actions.gangpreempt import GangPreempt
+from kilauea.engine.actions.gangreclaim import GangReclaim
 from kilauea.engine.actions.preempt import Preempt
 from kilauea.engine.actions.reclaim import Reclaim
+from kilauea.engine.actions.shuffle import Shuffle
 
-ACTIONS: dict[str, type[Action]] = {action.name: action for action in (Enqueue, Allocate, Backfill, Preempt, Reclaim)}
+ACTIONS: dict[str, type[Action]] = {
+    action.name: action for action in (Enqueue, Allocate, Backfill, Preempt, Reclaim, GangPreempt, GangReclaim, Shuffle)
+}

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.engine.bundles import GangClaim
 from kilauea.engine.extension import PERMIT
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -46,12 +47,18 @@ class Priority(Plugin):
         )
         session.add_job_starving(self.name, starving)
         session.add_preemptable(self.name, self._less_important)
+        session.add_unified_evictable(self.name, self._lesser_jobs)
 
     def _less_important(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         own = self._jobs.get(preemptor.group)
         if own is None:
             return [], PERMIT
         return [task for task in candidates if self._yields(task, preemptor, own)], PERMIT
+
+    def _lesser_jobs(self, claim: GangClaim, candidates: Sequence[Task]) -> tuple[Sequence[Task], int]:
+        if claim.action != "gangpreempt":
+            return candidates, PERMIT
+        return [t for t in candidates if self._jobs[t.group].priority < claim.job.priority], PERMIT
 
     def _yields(self, task: Task, preemptor: Task, own: Job) -> bool:
         if task.group == preemptor.group:

@@ -66,6 +66,34 @@ class Option:
         return (sum(len(unit) for unit in self.units), -self.serves)
 
 
+@dataclass
+class Prospect:
+    """A node where room could be made, and bounds on what that takes: nothing below them need be tried."""
+
+    row: int
+    pods: int
+    """No plan takes fewer pods."""
+    free: NDArray[np.int64]
+    largest: NDArray[np.int64]
+    """(R,) the most that any one candidate holds there."""
+    asked: NDArray[np.int64]
+
+    def may_beat(self, best: Option | None) -> bool:
+        """Whether any plan on this node could rank before an option."""
+        if best is None:
+            return True
+        pods, serves = best.rank
+        if self.pods != pods:
+            return self.pods < pods
+        return fitting(self.free + pods * self.largest, self.asked) > -serves
+
+
+def fitting(free: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
+    """How many times what is asked for (R,) fits into what is free (R,), at least one."""
+    some = asked > 0
+    return max(int((free[some] // asked[some]).min()), 1) if some.any() else 1
+
+
 class Claim:
     """A job's attempt to make room, in one statement."""
 
@@ -78,6 +106,8 @@ class Claim:
         self._gangs = gangs
         self.statement: Statement = session.statement()
         self._units: list[Unit] = []
+        self._in_vain: dict[tuple[object, ...], int] = {}
+        """By kind of task: how many operations there were when no room could be made for it."""
 
     def make(self, tasks: Sequence[Task]) -> bool:
         """Nominate tasks until the job lacks none, with as few evictions as it takes; undone if that fails."""
@@ -113,8 +143,12 @@ class Claim:
         if choice is not None:
             self.statement.pipeline(task, choice.row)
             return True
+        kind = (session.shape_of(task), task.priority, task.role)
+        if self._in_vain.get(kind) == self.statement.checkpoint():
+            return False
         option = self._best_option(task)
         if option is None:
+            self._in_vain[kind] = self.statement.checkpoint()
             return False
         self._evict(option.units)
         self.statement.pipeline(task, option.row)
@@ -132,8 +166,10 @@ class Claim:
         """The node where room for the task costs the fewest pods."""
         wanted = self._rule.candidates(self._pool, task, self._job) & self._pool.there
         best: Option | None = None
-        for row in self._promising(task, wanted):
-            option = self._work_out(task, int(row), wanted)
+        for prospect in self._promising(task, wanted):
+            if not prospect.may_beat(best):
+                continue
+            option = self._work_out(task, prospect, wanted, best)
             if option is not None and (best is None or option.rank < best.rank):
                 best = option
                 if best.rank <= (1, -self._lacking()):
@@ -145,18 +181,35 @@ class Claim:
         job = self._job
         return max(job.min_available - job.ready_count - job.counts[PIPELINED], 1)
 
+    def _free(self, row: int) -> NDArray[np.int64]:
+        """(R,) what is free on a node, or will be once it is freed."""
+        nodes = self._session.nodes
+        free: NDArray[np.int64] = nodes.allocatable[:, row] - nodes.used[:, row]
+        return free + nodes.releasing[:, row] - nodes.pipelined[:, row]
+
     def _serves(self, task: Task, row: int) -> int:
         """Tasks of a shape that fit on a node now, as far as the job lacks them."""
-        asked = self._session.shape_of(task).request
-        free = self._session.nodes.select(np.array([row], dtype=np.intp)).future_idle[:, 0]
-        some = asked > 0
-        fit = int((free[some] // asked[some]).min()) if some.any() else 1
-        return max(1, min(fit, self._lacking()))
+        return min(fitting(self._free(row), self._session.shape_of(task).request), self._lacking())
 
-    def _promising(self, task: Task, wanted: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Rows of nodes where room could be made, those first that lack the least of what their candidates hold."""
+    def _fits(self, task: Task, row: int) -> bool:
+        """Whether the task could be placed on the node now; the plugins are asked only where there is room."""
         session = self._session
-        nodes, need = session.nodes, session.shape_of(task).need
+        if (self._free(row) < session.shape_of(task).need[:, 0]).any():
+            return False
+        return session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None
+
+    def _held(self, unit: Unit, row: int) -> NDArray[np.int64]:
+        """(R,) what a unit holds on a node."""
+        pool = self._pool
+        index = [i for i in (pool.index[mate.key] for mate in unit) if pool.node[i] == row]
+        held: NDArray[np.int64] = pool.request[:, index].sum(axis=1)
+        return held
+
+    def _promising(self, task: Task, wanted: NDArray[np.bool_]) -> list[Prospect]:
+        """Nodes where room could be made, those first that lack the least of what their candidates hold."""
+        session = self._session
+        nodes, shape = session.nodes, session.shape_of(task)
+        need = shape.need
         free = nodes.all().future_idle
         room = self._pool.room(wanted, len(nodes))
         fits = (free + room >= need).all(axis=0) & room.any(axis=0)
@@ -166,18 +219,24 @@ class Claim:
         pods = np.ceil(np.divide(lacking, largest, out=np.zeros(lacking.shape), where=largest > 0)).max(
             axis=0, initial=0
         )
-        return rows[np.lexsort((rows, pods))][:NODES_TRIED]
+        first = np.lexsort((rows, pods))[:NODES_TRIED]
+        return [
+            Prospect(int(rows[i]), max(int(pods[i]), 1), free[:, rows[i]], largest[:, i], shape.request) for i in first
+        ]
 
-    def _work_out(self, task: Task, row: int, wanted: NDArray[np.bool_]) -> Option | None:
-        """The evictions that make room on a node, tried out and taken back; None if they do not."""
+    def _work_out(
+        self, task: Task, prospect: Prospect, wanted: NDArray[np.bool_], known: Option | None
+    ) -> Option | None:
+        """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
         session = self._session
-        here = np.array([row], dtype=np.intp)
-        candidates = self._pool.on_node(row, wanted)
+        candidates = self._pool.on_node(prospect.row, wanted)
         let_go = self._rule.votes(session, task, candidates)
-        best = self._several(task, in_victim_order(session, let_go, task), here, wanted)
-        if best is None or best.rank > (1, -self._lacking()):
+        best = self._several(task, in_victim_order(session, let_go, task), prospect.row, wanted)
+        if best is None or (known is not None and known.rank <= best.rank):
+            best = known
+        if best is None or (best.rank > (1, -self._lacking()) and prospect.may_beat(best)):
             ordered = in_victim_order(session, self._let_go_alone(task, candidates, let_go), task)
-            best = self._single(task, ordered, here, wanted, best)
+            best = self._single(task, ordered, prospect, wanted, best)
         return best
 
     def _let_go_alone(self, task: Task, candidates: Sequence[Task], let_go: Sequence[Task]) -> list[Task]:
@@ -189,12 +248,9 @@ class Claim:
         rest = (victim for victim in candidates if victim.key not in known)
         return [*let_go, *(v for v in rest if self._rule.votes(self._session, task, [v]))]
 
-    def _several(
-        self, task: Task, ordered: Sequence[Task], here: NDArray[np.intp], wanted: NDArray[np.bool_]
-    ) -> Option | None:
+    def _several(self, task: Task, ordered: Sequence[Task], row: int, wanted: NDArray[np.bool_]) -> Option | None:
         """Units in victim order until the task fits, without those that turn out not to be needed."""
         checkpoint = self.statement.checkpoint()
-        evaluation = self._session.evaluation(task)
         taken: list[Unit] = []
         found: Option | None = None
         for victim in ordered:
@@ -205,9 +261,9 @@ class Claim:
                 continue
             self._evict([unit])
             taken.append(unit)
-            if evaluation.choose(here) is not None:
-                needed = self._needed(task, here, taken, checkpoint)
-                found = Option(int(here[0]), needed, self._serves(task, int(here[0])))
+            if self._fits(task, row):
+                needed = self._needed(task, row, taken, checkpoint)
+                found = Option(row, needed, self._serves(task, row))
                 break
         self._discard(checkpoint)
         return found
@@ -216,26 +272,27 @@ class Claim:
         self,
         task: Task,
         ordered: Sequence[Task],
-        here: NDArray[np.intp],
+        prospect: Prospect,
         wanted: NDArray[np.bool_],
         best: Option | None,
     ) -> Option | None:
         """The best of `best` and of single units that make room alone; in victim order among equals."""
-        session, checkpoint = self._session, self.statement.checkpoint()
-        need = session.shape_of(task).need[:, 0]
-        free = session.nodes.select(here).future_idle[:, 0]
+        session, pool, row = self._session, self._pool, prospect.row
+        checkpoint = self.statement.checkpoint()
+        lacking = session.shape_of(task).need[:, 0] - self._free(row)
         for victim in ordered:
-            gain = session.shape_of(victim).request
-            if not self._pool.has(victim) or (best is not None and best.rank <= (1, -self._lacking())):
+            if best is not None and (best.rank <= (1, -self._lacking()) or not prospect.may_beat(best)):
+                break
+            if not pool.has(victim):
                 continue
             unit = self._unit(task, victim, wanted)
             if unit is None or (best is not None and len(unit) > best.rank[0]):
                 continue
-            if len(unit) == 1 and (free + gain < need).any():
+            if (self._held(unit, row) < lacking).any():
                 continue
             self._evict([unit])
-            if session.evaluation(task).choose(here) is not None:
-                option = Option(int(here[0]), [unit], self._serves(task, int(here[0])))
+            if self._fits(task, row):
+                option = Option(row, [unit], self._serves(task, row))
                 best = option if best is None or option.rank < best.rank else best
             self._discard(checkpoint)
         return best
@@ -253,16 +310,24 @@ class Claim:
                 return None
         return unit if self._rule.floor_holds(session, unit) else None
 
-    def _needed(self, task: Task, here: NDArray[np.intp], taken: list[Unit], checkpoint: int) -> list[Unit]:
-        """The units without which the task would not fit, the others put back, the most important first."""
+    def _needed(self, task: Task, row: int, taken: list[Unit], checkpoint: int) -> list[Unit]:
+        """The units without which the task would not fit, the others put back, the most important first.
+
+        All of them are evicted when this is called, and those that are needed when it returns.
+        """
         needed = list(taken)
-        evaluation = self._session.evaluation(task)
+        need = self._session.shape_of(task).need[:, 0]
         for unit in reversed(taken):
+            if (self._free(row) - self._held(unit, row) < need).any():
+                continue
             without = [u for u in needed if u is not unit]
             self._discard(checkpoint)
             self._evict(without)
-            if evaluation.choose(here) is not None:
+            if self._fits(task, row):
                 needed = without
+            else:
+                self._discard(checkpoint)
+                self._evict(needed)
         return needed
 
     # --- the whole plan
@@ -272,7 +337,12 @@ class Claim:
         if len(self._units) < 2:
             return
         promised = [(op.task, op.row) for op in self.statement.operations if op.kind != EVICT]
+        asked: dict[int, NDArray[np.int64]] = {}
+        for task, row in promised:
+            asked[row] = asked.get(row, 0) + self._session.shape_of(task).request
         for unit in list(reversed(self._units)):
+            if self._clearly_needed(unit, asked):
+                continue
             rest = [u for u in self._units if u is not unit]
             self._discard(0)
             self._evict(rest)
@@ -282,6 +352,14 @@ class Claim:
                 self._discard(0)
                 self._evict(self._units)
                 self._promise_again(promised)
+
+    def _clearly_needed(self, unit: Unit, asked: dict[int, NDArray[np.int64]]) -> bool:
+        """Whether a node would have less of something than is promised on it (`asked`, by row) without a unit."""
+        for row in {int(self._pool.node[self._pool.index[mate.key]]) for mate in unit} & asked.keys():
+            short = self._free(row) < self._held(unit, row)
+            if (short & (asked[row] > 0)).any():
+                return True
+        return False
 
     def _promise_again(self, promised: Sequence[tuple[Task, int]]) -> bool:
         for task, row in promised:

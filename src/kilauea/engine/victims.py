@@ -60,6 +60,8 @@ class VictimPool:
         self.there = np.ones(len(found), dtype=bool)
         nodes = len(session.nodes)
         self._starts = np.searchsorted(self.node, np.arange(nodes + 1))
+        self._used = np.flatnonzero(np.diff(self._starts))
+        """Rows of the nodes that have any of the tasks."""
 
     def queue_of(self, job: Job) -> int:
         """Row of a job's queue."""
@@ -71,20 +73,17 @@ class VictimPool:
 
     def room(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
         """(R, N) what would be free on each node without the wanted tasks."""
-        rows = self.node[wanted]
-        out = np.zeros((len(self.request), nodes), dtype=np.int64)
-        for r, amounts in enumerate(self.request[:, wanted]):
-            if amounts.any():
-                out[r] = np.bincount(rows, weights=amounts, minlength=nodes).astype(np.int64)
-        return out
+        return self._by_node(np.add, wanted, nodes)
 
     def largest(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
         """(R, N) the most that any one wanted task holds on each node."""
-        rows = self.node[wanted]
+        return self._by_node(np.maximum, wanted, nodes)
+
+    def _by_node(self, combine: np.ufunc, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
+        """(R, N) requests of the wanted tasks combined, for each node."""
         out = np.zeros((len(self.request), nodes), dtype=np.int64)
-        for r, amounts in enumerate(self.request[:, wanted]):
-            if amounts.any():
-                np.maximum.at(out[r], rows, amounts)
+        if len(self._used):
+            out[:, self._used] = combine.reduceat(self.request * wanted, self._starts[self._used], axis=1)
         return out
 
     def has(self, task: Task) -> bool:

@@ -204,6 +204,14 @@ def test_a_gang_that_goes_takes_its_pods_outside_the_domain_with_it() -> None:
     assert jobs_of(plan) == {"w": 4}
 
 
+def test_a_gang_that_cannot_go_whole_keeps_its_pods_in_the_domain() -> None:
+    held = running("w", 3, "n0", "n1", "n2", minimum=4, cpu=4, priority="low")
+    held[0] = group("w", minimum=4, phase="Running", priority="low")
+    keep = pod("w-3", "w", cpu=4, node="n3", annotations={"volcano.sh/preemptable": "false"})
+    plan = plan_of(CLASSES, switches(), held, keep, claimer(2, 4, SWITCH, priority="high"), conf=PREEMPT)
+    assert not plan.evictions
+
+
 @pytest.mark.parametrize(("allowed", "expected"), [(True, {"w": 4}), (False, {})])
 def test_gangs_go_whole_only_where_that_is_allowed(allowed: bool, expected: dict[str, int]) -> None:
     held = running("w", 4, "n1", minimum=4, priority="low")
@@ -298,6 +306,13 @@ def test_a_queue_takes_back_inside_one_domain() -> None:
     plan = plan_of(queues, switches(), held, claimer(8, topology=SWITCH, queue="b"), conf=RECLAIM)
     assert len(victims(plan)) == len(nominations(plan)) == 8
     assert len(switches_of(plan)) == 1
+
+
+def test_what_a_queue_may_lose_is_taken_where_it_makes_room() -> None:
+    queues = [queue("a", deserved={"cpu": "14"}), queue("b", deserved={"cpu": "2"})]
+    held = running("r", 16, "n0", "n1", "n2", "n3", queue="a")
+    plan = plan_of(queues, switches(), held, claimer(1, 2, queue="b"), conf=RECLAIM)
+    assert jobs_of(plan) == {"r": 2}
 
 
 def test_a_gang_goes_whole_only_if_its_queue_may_lose_all_of_it() -> None:

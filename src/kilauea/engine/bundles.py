@@ -144,6 +144,8 @@ class Search:
         self._eligible: NDArray[np.bool_] = rule.candidates(pool, job) & pool.there & open_to_it
         self._statement = session.statement()
         self._units: list[Unit] = []
+        self._refused = False
+        """A unit stayed because its queue may not lose it."""
         self._inner: dict[str, int] = {}
         """By part: the domain that the plan puts it in."""
 
@@ -166,7 +168,7 @@ class Search:
         self._need: dict[str, float] = {}
         for task in tasks:
             add(self._need, task.spec.requests)
-        self._least = self._least_need()
+        self._least, self._smallest = self._least_need()
         self._parts = list(self._parts_of(tasks))
         session.domains.locate(job)
         domains = self._domains()
@@ -195,15 +197,16 @@ class Search:
             return []
         return found or [0]
 
-    def _least_need(self) -> NDArray[np.int64]:
-        """(R,) what the gang takes at least, whichever of its tasks are placed."""
+    def _least_need(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(R,) what the gang takes at least, whichever of its tasks are placed; and what any one of them does."""
         job, axis = self._job, self._session.axis
         held = job.ready_count + job.counts[status.PIPELINED] + job.pending_best_effort
         lacking = max(job.min_available - held, 1)
-        out = np.zeros(len(axis), dtype=np.int64)
+        least, smallest = np.zeros(len(axis), dtype=np.int64), np.zeros(len(axis), dtype=np.int64)
         for name, row in axis.rows.items():
-            out[row] = sum(sorted(t.spec.requests.get(name, 0) for t in self._tasks)[:lacking])
-        return out
+            asked = sorted(t.spec.requests.get(name, 0) for t in self._tasks)
+            least[row], smallest[row] = sum(asked[:lacking]), asked[0]
+        return least, smallest
 
     def _holds_enough(self, domain: int) -> bool:
         """Whether the domain has as much free, all nodes together, as the gang takes at least."""
@@ -227,6 +230,10 @@ class Search:
         inside = np.zeros(len(session.nodes), dtype=bool)
         inside[session.domains.tree.rows[domain]] = True
         chosen = self._eligible & pool.there & (inside & hopeful)[pool.node]
+        room = session.nodes.all().future_idle + pool.room(chosen, len(session.nodes))
+        smallest = self._smallest[:, None]
+        useful: NDArray[np.bool_] = ((room >= smallest) | (smallest == 0)).all(axis=0)
+        chosen &= useful[pool.node]
         by_job: dict[str, list[Task]] = {}
         for index in np.flatnonzero(chosen):
             task = pool.tasks[index]
@@ -270,14 +277,33 @@ class Search:
     # --- the plan
 
     def _make_room(self, domain: int, hopeful: NDArray[np.bool_]) -> bool:
-        """Add bundles until the gang can be placed in the domain."""
-        for bundle in self._bundles(domain, hopeful):
+        """Add bundles until the gang can be placed in the domain.
+
+        A queue that cannot lose them all may lose them on the wrong nodes; then they are taken node by node.
+        """
+        bundles = self._bundles(domain, hopeful)
+        self._refused = False
+        if self._take_in_turn(bundles, domain):
+            return True
+        return self._refused and self._take_in_turn(self._by_node(bundles), domain)
+
+    def _take_in_turn(self, bundles: Iterable[Bundle], domain: int) -> bool:
+        for bundle in bundles:
             if self._add(bundle) and self._holds_enough(domain) and self._place(domain):
                 self._put_back_what_is_not_needed()
                 return self._keep(domain)
-        self._statement.roll_back()
-        self._units.clear()
+        self._evict_again(())
         return False
+
+    def _by_node(self, bundles: Sequence[Bundle]) -> list[Bundle]:
+        """The same tasks, the spare ones one by one, node by node, those nodes first that lack the least for a task."""
+        nodes, smallest = self._session.nodes, self._smallest[:, None]
+        lacking = np.maximum(smallest - np.maximum(nodes.all().future_idle, 0), 0) / np.maximum(smallest, 1)
+        place = np.argsort(lacking.sum(axis=0), kind="stable").argsort()
+        spare = [(place[nodes.row_of[t.node]], b, t) for b in bundles if not b.whole for t in b.tasks]
+        spare.sort(key=lambda entry: entry[0])
+        alone = [Bundle(b.job, (task,), whole=False, gain=b.gain) for _, b, task in spare]
+        return [*alone, *(bundle for bundle in bundles if bundle.whole)]
 
     def _add(self, bundle: Bundle) -> bool:
         """Evict a bundle, as far as its queue may lose it; whether anything is evicted that was not."""
@@ -300,6 +326,7 @@ class Search:
 
     def _add_unit(self, unit: Unit) -> bool:
         if not self._rule.floor_holds(self._session, unit):
+            self._refused = True
             return False
         self._evict(unit)
         self._units.append(unit)

@@ -9,7 +9,7 @@ one unit off the plan makes it fail. Spec of the scheduler, 5.5 and 5.6, with th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -219,9 +219,17 @@ class Claim:
         pods = np.ceil(np.divide(lacking, largest, out=np.zeros(lacking.shape), where=largest > 0)).max(
             axis=0, initial=0
         )
-        first = np.lexsort((rows, pods))[:NODES_TRIED]
+        at_least = pods.copy()
+        if self._gangs:
+            at_minimum = wanted & self._pool.at_minimum()
+            alone = self._pool.room(wanted & ~at_minimum, len(nodes))
+            whole = ((free + alone)[:, rows] < need).any(axis=0)
+            at_least[whole] = np.maximum(pods, self._pool.smallest_gang(at_minimum, len(nodes))[rows])[whole]
+        first = np.lexsort((rows, pods, at_least))[:NODES_TRIED]
+        first = first[np.lexsort((rows[first], pods[first]))]
         return [
-            Prospect(int(rows[i]), max(int(pods[i]), 1), free[:, rows[i]], largest[:, i], shape.request) for i in first
+            Prospect(int(rows[i]), max(int(at_least[i]), 1), free[:, rows[i]], largest[:, i], shape.request)
+            for i in first
         ]
 
     def _work_out(
@@ -235,18 +243,11 @@ class Claim:
         if best is None or (known is not None and known.rank <= best.rank):
             best = known
         if best is None or (best.rank > (1, -self._lacking()) and prospect.may_beat(best)):
-            ordered = in_victim_order(session, self._let_go_alone(task, candidates, let_go), task)
-            best = self._single(task, ordered, prospect, wanted, best)
+            known_to_go = {victim.key for victim in let_go}
+            rest = (victim for victim in candidates if victim.key not in known_to_go)
+            ordered = in_victim_order(session, [*let_go, *rest], task)
+            best = self._single(task, ordered, known_to_go, prospect, wanted, best)
         return best
-
-    def _let_go_alone(self, task: Task, candidates: Sequence[Task], let_go: Sequence[Task]) -> list[Task]:
-        """Those let go among all candidates, and those that would be if nobody else were there.
-
-        A gang at its minimum is spared as long as others have pods to spare; asked about by itself it is not.
-        """
-        known = {victim.key for victim in let_go}
-        rest = (victim for victim in candidates if victim.key not in known)
-        return [*let_go, *(v for v in rest if self._rule.votes(self._session, task, [v]))]
 
     def _several(self, task: Task, ordered: Sequence[Task], row: int, wanted: NDArray[np.bool_]) -> Option | None:
         """Units in victim order until the task fits, without those that turn out not to be needed."""
@@ -256,8 +257,8 @@ class Claim:
         for victim in ordered:
             if not self._pool.has(victim):
                 continue
-            unit = self._unit(task, victim, wanted)
-            if unit is None:
+            unit = self._unit(victim, wanted)
+            if unit is None or not self._may_go(task, unit):
                 continue
             self._evict([unit])
             taken.append(unit)
@@ -272,11 +273,16 @@ class Claim:
         self,
         task: Task,
         ordered: Sequence[Task],
+        let_go: Collection[str],
         prospect: Prospect,
         wanted: NDArray[np.bool_],
         best: Option | None,
     ) -> Option | None:
-        """The best of `best` and of single units that make room alone; in victim order among equals."""
+        """The best of `best` and of single units that make room alone; in victim order among equals.
+
+        A gang at its minimum is spared as long as others have pods to spare; asked about by itself it is not. So those
+        that are not let go among all candidates (`let_go`) are asked about alone.
+        """
         session, pool, row = self._session, self._pool, prospect.row
         checkpoint = self.statement.checkpoint()
         lacking = session.shape_of(task).need[:, 0] - self._free(row)
@@ -285,10 +291,14 @@ class Claim:
                 break
             if not pool.has(victim):
                 continue
-            unit = self._unit(task, victim, wanted)
+            unit = self._unit(victim, wanted)
             if unit is None or (best is not None and len(unit) > best.rank[0]):
                 continue
             if (self._held(unit, row) < lacking).any():
+                continue
+            if victim.key not in let_go and not self._rule.votes(session, task, [victim]):
+                continue
+            if not self._may_go(task, unit):
                 continue
             self._evict([unit])
             if self._fits(task, row):
@@ -297,18 +307,20 @@ class Claim:
             self._discard(checkpoint)
         return best
 
-    def _unit(self, task: Task, victim: Task, wanted: NDArray[np.bool_]) -> Unit | None:
-        """What goes with a victim, if all of it may go."""
-        session = self._session
-        unit = unit_of(session, victim, self._pool, gangs=self._gangs)
+    def _unit(self, victim: Task, wanted: NDArray[np.bool_]) -> Unit | None:
+        """What goes with a victim, if all of it is wanted."""
+        unit = unit_of(self._session, victim, self._pool, gangs=self._gangs)
         if unit is None or any(mate.group == self._job.key and mate is not victim for mate in unit):
             return None
-        if len(unit) > 1:
-            if not all(wanted[self._pool.index[mate.key]] for mate in unit):
-                return None
-            if len(self._rule.votes(session, task, unit)) < len(unit):
-                return None
-        return unit if self._rule.floor_holds(session, unit) else None
+        if len(unit) > 1 and not all(wanted[self._pool.index[mate.key]] for mate in unit):
+            return None
+        return unit
+
+    def _may_go(self, task: Task, unit: Unit) -> bool:
+        """Whether the plugins and the rule let all of a unit go."""
+        if len(unit) > 1 and len(self._rule.votes(self._session, task, unit)) < len(unit):
+            return False
+        return self._rule.floor_holds(self._session, unit)
 
     def _needed(self, task: Task, row: int, taken: list[Unit], checkpoint: int) -> list[Unit]:
         """The units without which the task would not fit, the others put back, the most important first.

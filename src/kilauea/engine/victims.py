@@ -21,6 +21,10 @@ Unit = tuple[Task, ...]
 """Tasks that are evicted together."""
 
 
+MANY = 1 << 40
+"""More pods than there are."""
+
+
 class VictimPool:
     """All tasks that run or are bound, that may be evicted at all, and whose job is in the session.
 
@@ -60,6 +64,17 @@ class VictimPool:
         self.there = np.ones(len(found), dtype=bool)
         nodes = len(session.nodes)
         self._starts = np.searchsorted(self.node, np.arange(nodes + 1))
+        self._jobs: list[Job] = []
+        known: dict[str, int] = {}
+        for job in jobs:
+            if known.setdefault(job.key, len(known)) == len(self._jobs):
+                self._jobs.append(job)
+        self._job_index: NDArray[np.intp] = np.array([known[job.key] for job in jobs], dtype=np.intp)
+        """(T,) index of the job among those of the pool."""
+        self._no_spare = np.zeros(len(known), dtype=bool)
+        self._size = np.zeros(len(known), dtype=np.int64)
+        self._stale = set(range(len(known)))
+        """Jobs of which pods came or went since the two arrays above were brought up to date."""
         self._used = np.flatnonzero(np.diff(self._starts))
         """Rows of the nodes that have any of the tasks."""
 
@@ -79,6 +94,23 @@ class VictimPool:
         """(R, N) the most that any one wanted task holds on each node."""
         return self._by_node(np.maximum, wanted, nodes)
 
+    def at_minimum(self) -> NDArray[np.bool_]:
+        """(T,) tasks of gangs that have no pod to spare."""
+        for i in self._stale:
+            job = self._jobs[i]
+            self._no_spare[i] = job.ready_count <= job.min_available
+            self._size[i] = job.counts[status.BOUND] + job.counts[status.RUNNING]
+        self._stale.clear()
+        return self._no_spare[self._job_index]
+
+    def smallest_gang(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
+        """(N,) pods of the smallest gang that has a wanted task on a node; many where there is none."""
+        out = np.full(nodes, MANY)
+        if len(self._used):
+            sizes = np.where(wanted, self._size[self._job_index], MANY)
+            out[self._used] = np.minimum.reduceat(sizes, self._starts[self._used])
+        return out
+
     def _by_node(self, combine: np.ufunc, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
         """(R, N) requests of the wanted tasks combined, for each node."""
         out = np.zeros((len(self.request), nodes), dtype=np.int64)
@@ -97,6 +129,7 @@ class VictimPool:
             index = self.index.get(task.key)
             if index is not None:
                 self.there[index] = not gone
+                self._stale.add(int(self._job_index[index]))
 
 
 def may_be_evicted(task: Task, job: Job) -> bool:

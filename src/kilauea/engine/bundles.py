@@ -95,8 +95,8 @@ class GangRule(ABC):
         """Why no room may be made for the tasks of a queue; None if it may."""
         return None
 
-    def floor_holds(self, session: Session, tasks: Sequence[Task]) -> bool:
-        """Whether these tasks may go together, after what went already."""
+    def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Whether these tasks may go together for a queue, after what went already."""
         return True
 
 
@@ -325,7 +325,7 @@ class Search:
         return False
 
     def _add_unit(self, unit: Unit) -> bool:
-        if not self._rule.floor_holds(self._session, unit):
+        if not self._rule.floor_holds(self._session, self._queue, unit):
             self._refused = True
             return False
         self._evict(unit)

@@ -76,6 +76,16 @@ def test_nothing_is_found_in_the_default_configuration() -> None:
     assert (result.exit_code, result.stdout) == (0, f"{DEFAULT}: can be used, and nothing was found.\n")
 
 
+def test_a_tree_of_queues_needs_no_queue_to_be_checked(tmp_path: Path) -> None:
+    path = tmp_path / "tree.conf"
+    path.write_text(
+        "actions: enqueue, allocate, backfill\n"
+        "tiers: [{plugins: [{name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]}]\n"
+    )
+    result = check(str(path))
+    assert (result.exit_code, "does not exist" in result.stdout) == (0, False)
+
+
 def test_a_file_that_is_not_there() -> None:
     result = check("nowhere.conf")
     assert (result.exit_code, result.stderr) == (2, "Error: nowhere.conf: No such file or directory\n")

@@ -107,7 +107,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
         _starting(plan, state, wide),
         table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),
         _every_pending(plan) if wide else _pending_by_reason(plan),
-        _queue_figures(plan, state),
+        _queue_figures(plan),
     ]
     lines: list[str] = []
     for part in parts:
@@ -194,7 +194,7 @@ def _reason(p: Pending) -> str:
     return f"{p.message.removesuffix('.')} (asked {human(p.resource, p.asked)}, left {human(p.resource, p.left)})"
 
 
-def _queue_figures(plan: Plan, state: ClusterState) -> list[str]:
+def _queue_figures(plan: Plan) -> list[str]:
     """For each queue that is used or that users made, a row for each resource that it has anything to do with."""
     rows = []
     for name, queue in plan.queues.items():
@@ -202,7 +202,7 @@ def _queue_figures(plan: Plan, state: ClusterState) -> list[str]:
             continue
         share = "-" if queue.share is None else f"{queue.share:.2f}"
         columns = (queue.deserved, queue.allocated, queue.request, queue.guarantee, queue.capability)
-        used = [n for n in state.axis.names if n != PODS and any((c or {}).get(n) for c in columns)]
+        used = {name for column in columns for name, held in (column or {}).items() if held} - {PODS}
         for number, resource in enumerate(sorted(used, key=order_of)):
             cells = [cell(resource, column) for column in columns]
             rows.append([name if not number else "", resource, *cells, share if not number else ""])

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kilauea.api.meta import ObjectMeta
+from kilauea.api.scheduling import Queue
+from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import (
@@ -25,6 +28,7 @@ from kilauea.engine.conf import (
     where_of,
 )
 from kilauea.engine.cycle import open_plugins
+from kilauea.engine.events import Changed
 from kilauea.engine.extension import FLAGS as POINTS
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.guard import UNWATCHED, Watchdog
@@ -279,13 +283,20 @@ class _Workings:
         return f"{_and(plugins)} in {where_of(self._entries[plugins[0]].path[:2])}"
 
 
+def _empty_cluster() -> ClusterState:
+    """A cluster with nothing but the queue that every cluster has."""
+    state = ClusterState()
+    state.apply(Changed(Queue(kind="Queue", metadata=ObjectMeta(name=ROOT_QUEUE))))
+    return state
+
+
 def _workings(conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog) -> list[Issue]:
     """What shows only when the plugins have registered."""
     issues: list[Issue] = []
     if not any(conf.tiers):
         issues.append(_issue(WARNING, "no-plugins", ("tiers",), "there is no plugin in any tier"))
     while True:
-        session = Session(ClusterState(), conf, 0, None)
+        session = Session(_empty_cluster(), conf, 0, None)
         try:
             open_plugins(session, conf, plugins, watchdog)
             workings = _Workings(conf, session)

@@ -28,6 +28,9 @@ from kilauea.engine.victims import Unit, VictimPool, in_victim_order, unit_of
 NODES_TRIED = 8
 """Nodes on which a plan is worked out for one task, the most promising first."""
 
+NODES_IN_VAIN = 64
+"""Where none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
+
 
 class Rule(ABC):
     """What tells preempt and reclaim apart."""
@@ -165,11 +168,27 @@ class Claim:
     def _best_option(self, task: Task) -> Option | None:
         """The node where room for the task costs the fewest pods."""
         wanted = self._rule.candidates(self._pool, task, self._job) & self._pool.there
+        kind = (type(self._rule), self._queue.name, self._job.priority, task.priority, self._session.shape_of(task))
+        in_vain = self._pool.in_vain(kind)
+        best = self._best_among(task, wanted, self._promising(task, wanted, in_vain), in_vain)
+        while best is None and in_vain.sum() < NODES_IN_VAIN:
+            fresh = [p for p in self._promising(task, wanted, in_vain) if not in_vain[p.row]]
+            if not fresh:
+                break
+            best = self._best_among(task, wanted, fresh, in_vain)
+        return best
+
+    def _best_among(
+        self, task: Task, wanted: NDArray[np.bool_], prospects: Sequence[Prospect], in_vain: NDArray[np.bool_]
+    ) -> Option | None:
+        """The best option on some nodes; those that have none are noted."""
         best: Option | None = None
-        for prospect in self._promising(task, wanted):
+        for prospect in prospects:
             if not prospect.may_beat(best):
                 continue
             option = self._work_out(task, prospect, wanted, best)
+            if best is None:
+                in_vain[prospect.row] = option is None
             if option is not None and (best is None or option.rank < best.rank):
                 best = option
                 if best.rank <= (1, -self._lacking()):
@@ -205,8 +224,11 @@ class Claim:
         held: NDArray[np.int64] = pool.request[:, index].sum(axis=1)
         return held
 
-    def _promising(self, task: Task, wanted: NDArray[np.bool_]) -> list[Prospect]:
-        """Nodes where room could be made, those first that lack the least of what their candidates hold."""
+    def _promising(self, task: Task, wanted: NDArray[np.bool_], in_vain: NDArray[np.bool_]) -> list[Prospect]:
+        """Nodes where room could be made, those first that lack the least of what their candidates hold.
+
+        Nodes that were tried in vain for tasks of this kind make way for others.
+        """
         session = self._session
         nodes, shape = session.nodes, session.shape_of(task)
         need = shape.need
@@ -225,7 +247,7 @@ class Claim:
             alone = self._pool.room(wanted & ~at_minimum, len(nodes))
             whole = ((free + alone)[:, rows] < need).any(axis=0)
             at_least[whole] = np.maximum(pods, self._pool.smallest_gang(at_minimum, len(nodes))[rows])[whole]
-        first = np.lexsort((rows, pods, at_least))[:NODES_TRIED]
+        first = np.lexsort((rows, pods, at_least, in_vain[rows]))[:NODES_TRIED]
         first = first[np.lexsort((rows[first], pods[first]))]
         return [
             Prospect(int(rows[i]), max(int(at_least[i]), 1), free[:, rows[i]], largest[:, i], shape.request)

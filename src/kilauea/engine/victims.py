@@ -73,6 +73,7 @@ class VictimPool:
         """(T,) index of the job among those of the pool."""
         self._no_spare = np.zeros(len(known), dtype=bool)
         self._size = np.zeros(len(known), dtype=np.int64)
+        self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
         self._stale = set(range(len(known)))
         """Jobs of which pods came or went since the two arrays above were brought up to date."""
         self._used = np.flatnonzero(np.diff(self._starts))
@@ -93,6 +94,10 @@ class VictimPool:
     def largest(self, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
         """(R, N) the most that any one wanted task holds on each node."""
         return self._by_node(np.maximum, wanted, nodes)
+
+    def in_vain(self, kind: tuple[object, ...]) -> NDArray[np.bool_]:
+        """(N,) nodes that were tried in vain for tasks of a kind; to be written to by whoever tries."""
+        return self._in_vain.setdefault(kind, np.zeros(len(self._starts) - 1, dtype=bool))
 
     def at_minimum(self) -> NDArray[np.bool_]:
         """(T,) tasks of gangs that have no pod to spare."""

@@ -33,8 +33,10 @@ from engine.test_claims import as_json, claims, cluster, gangs, laws, running, s
 from engine.test_topology import hypernode
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
+from kilauea.engine.events import Changed
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from kilauea.simulator.instant import events_after
 
 TIERS: tuple[Any, ...] = (
     ["priority", "gang", "conformance"],
@@ -308,6 +310,12 @@ def test_a_queue_takes_back_inside_one_domain() -> None:
     assert len(switches_of(plan)) == 1
 
 
+def test_a_queue_that_has_its_share_of_cpu_takes_no_cpu_back_though_it_has_little_memory() -> None:
+    held = [running("r", 3, "n1", queue="a"), running("own", 4, "n1", queue="b")]
+    plan = plan_of(HALVES, node("n1", cpu=7), held, claimer(1, queue="b"), conf=RECLAIM)
+    assert not plan.evictions
+
+
 def test_what_a_queue_may_lose_is_taken_where_it_makes_room() -> None:
     queues = [queue("a", deserved={"cpu": "14"}), queue("b", deserved={"cpu": "2"})]
     held = running("r", 16, "n0", "n1", "n2", "n3", queue="a")
@@ -355,6 +363,31 @@ def test_without_any_one_of_its_evictions_a_plan_would_not_hold(
             e for e in data["evictions"] if e["pod"] != one.pod and not (whole and e["pod"].rsplit("-", 1)[0] == gang)
         ]
         assert any("overbooked" in law for law in broken([manifest(o) for o in objects], chosen, data))
+
+
+@pytest.mark.parametrize(("chosen", "preempting"), LAWS)
+@given(nodes=sizes, held=gangs, wanted=claims)
+def test_evictions_come_to_an_end_though_victims_come_back(
+    chosen: Data, preempting: bool, nodes: int, held: list[Any], wanted: list[Any]
+) -> None:
+    objects = cluster(nodes, held, wanted, preempting)
+    state = state_of(*objects)
+    pods = {o.key: o for o in objects if o.kind == "Pod"}
+    groups = {o.key: o for o in objects if o.kind == "PodGroup"}
+    for _ in range(12):
+        plan = cycle(state, parsed(chosen)[0], NOW)
+        if not plan.evictions and not plan.binds:
+            break
+        again = [manifest(pods[e.pod]) for e in plan.evictions]
+        for event in events_after(plan, pods, groups):  # type: ignore[arg-type]
+            state.apply(event)
+        for data in again:
+            data["spec"].pop("nodeName", None)
+            back = build(data | {"status": {"phase": "Pending"}})
+            pods[back.key] = back
+            state.apply(Changed(back))
+    else:
+        pytest.fail("evictions do not end")
 
 
 @pytest.mark.parametrize(("action", "tiers"), [("gangpreempt", TIERS), ("gangreclaim", TIERS)])

@@ -46,7 +46,6 @@ from kilauea.engine.model.resources import (
     Amounts,
     add,
     cap,
-    dominant_share,
     exceeded,
     insufficient,
     is_empty,
@@ -83,15 +82,20 @@ class Limits:
         tree: who is whose child; empty in the flat form.
         by_queue: by queue, what it deserves and what it may use.
         deserve_nothing: queues that deserve nothing, whose share is 1.
+        counted: by queue, of what it deserves that of which there is some; its share is over that.
+        upward: queues of the tree with their parents, every child before its parent; without the root.
     """
 
     tree: QueueTree
     by_queue: dict[str, tuple[dict[str, float], dict[str, float]]] = field(default_factory=dict)
     deserve_nothing: set[str] = field(default_factory=set)
+    counted: dict[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    upward: list[tuple[str, str]] = field(default_factory=list)
 
     def settle(self, name: str, deserved: dict[str, float], limit: dict[str, float]) -> None:
         """Set the figures of a queue."""
         self.by_queue[name] = (deserved, limit)
+        self.counted[name] = tuple((n, value) for n, value in deserved.items() if value >= EPSILON)
         (self.deserve_nothing.add if is_empty(deserved) else self.deserve_nothing.discard)(name)
 
 
@@ -171,6 +175,8 @@ class Capacity(Plugin):
         """Spec of the queue plugins, 2.4, from the root down."""
         queues = self._session.queues
         out = Limits(build_queue_tree(queues))
+        ways = ((name, out.tree.ancestors[name]) for name in out.tree.from_root())
+        out.upward = [(name, way[-1].name) for name, way in ways if way][::-1]
         root = queues.get(ROOT_QUEUE)
         if root is None:
             return out
@@ -201,21 +207,38 @@ class Capacity(Plugin):
 
     def _sum_up(self) -> None:
         """Add what leaves hold, ask and have admitted to all their ancestors."""
-        for name, ancestors in self._tree.ancestors.items():
-            queue = self._session.queues[name]
-            if not self._tree.is_leaf(name) or not (queue.request or queue.inqueue):
+        queues = self._session.queues
+        sums: dict[str, tuple[dict[str, float], ...]] = {}
+        for name, parent in self._limits.upward:
+            queue = queues[name]
+            if self._tree.is_leaf(name):
+                if not (queue.request or queue.inqueue):
+                    continue
+                below: tuple[dict[str, float], ...] = figures_of(queue)
+            elif name in sums:
+                below = sums[name]
+            else:
                 continue
-            for ancestor in ancestors:
-                add(ancestor.allocated, queue.allocated)
-                add(ancestor.request, queue.request)
-                add(ancestor.elastic, queue.elastic)
-                add(ancestor.inqueue, queue.inqueue)
+            known = sums.get(parent)
+            if known is None:
+                sums[parent] = tuple(dict(part) for part in below)
+                continue
+            for total, part in zip(known, below, strict=True):
+                if part:
+                    add(total, part)
+        for name, below in sums.items():
+            for figure, part in zip(figures_of(queues[name]), below, strict=True):
+                add(figure, part)
 
     def _share(self, queue: Queue) -> float:
         """The largest part of what it deserves that the queue holds; 1 if it deserves nothing."""
         if queue.name in self._limits.deserve_nothing:
             return 1.0
-        return dominant_share(queue.allocated, queue.figures.deserved or NOTHING) if queue.allocated else 0.0
+        held, best = queue.allocated, 0.0
+        for name, whole in self._limits.counted.get(queue.name, ()) if held else ():
+            part = held.get(name, 0) / whole
+            best = max(best, part)
+        return best
 
     # --- order
 
@@ -383,6 +406,11 @@ class Capacity(Plugin):
         """Ancestors of the victim's queue that are not the claimer's at the same distance."""
         theirs = list(self._near_ancestors(claimer))
         return [at for k, at in enumerate(self._near_ancestors(queue)) if k >= len(theirs) or theirs[k].name != at.name]
+
+
+def figures_of(queue: Queue) -> tuple[dict[str, float], ...]:
+    """What a queue holds, asks, lends and has admitted."""
+    return queue.allocated, queue.request, queue.elastic, queue.inqueue
 
 
 def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:

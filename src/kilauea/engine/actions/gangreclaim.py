@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
-from kilauea.engine.actions.reclaim import BetweenQueues
+from kilauea.engine.actions.reclaim import BetweenQueues, may_take
 from kilauea.engine.bundles import Bundle, GangArguments, GangRule, claim_for_gangs
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import EPSILON, PODS
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 from kilauea.engine.victims import VictimPool
@@ -57,22 +56,8 @@ class OtherQueues(GangRule):
 
     def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
         return self._between.floor_holds(session, tasks) and all(
-            self._may_take(queue, session.queues[session.state.jobs[task.group].queue], task) for task in tasks
+            may_take(queue, session.queues[session.state.jobs[task.group].queue], task) for task in tasks
         )
-
-    def _may_take(self, claimer: Queue, owner: Queue, task: Task) -> bool:
-        """The task holds something that its queue has too much of, and the claimer too little, or neither a share of.
-
-        A queue that has its share of what it takes would lose it again to the one that it took it from.
-        """
-        deserved, of_owner = claimer.figures.deserved or {}, owner.figures.deserved or {}
-        for name in task.spec.requests:
-            share, other = deserved.get(name, 0), of_owner.get(name, 0)
-            too_much = owner.allocated.get(name, 0) > other + EPSILON
-            too_little = claimer.allocated.get(name, 0) < share - EPSILON
-            if name != PODS and too_much and (too_little or (share <= EPSILON and other <= EPSILON)):
-                return True
-        return task.spec.best_effort
 
 
 class GangReclaim(Action):

@@ -47,7 +47,10 @@ class BetweenQueues(Rule):
         return chosen
 
     def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
-        return session.reclaimable(task, candidates)
+        jobs, queues = session.state.jobs, session.queues
+        claimer = queues[jobs[task.group].queue]
+        useful = [v for v in candidates if may_take(claimer, queues[jobs[v.group].queue], v)]
+        return session.reclaimable(task, useful) if useful else []
 
     def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
         if session.preemptive(queue, [task]):
@@ -82,6 +85,21 @@ class BetweenQueues(Rule):
             if before > limit + EPSILON > after + 2 * EPSILON and limit > EPSILON:
                 return False
         return True
+
+
+def may_take(claimer: Queue, owner: Queue, task: Task) -> bool:
+    """The task holds something that its queue has too much of, and the claimer too little, or neither a share of.
+
+    A queue that has its share of what it takes would lose it again to the one that it took it from.
+    """
+    deserved, of_owner = claimer.figures.deserved or {}, owner.figures.deserved or {}
+    for name in task.spec.requests:
+        share, other = deserved.get(name, 0), of_owner.get(name, 0)
+        too_much = owner.allocated.get(name, 0) > other + EPSILON
+        too_little = claimer.allocated.get(name, 0) < share - EPSILON
+        if name != PODS and too_much and (too_little or (share <= EPSILON and other <= EPSILON)):
+            return True
+    return task.spec.best_effort
 
 
 class Reclaim(Action):

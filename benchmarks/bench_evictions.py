@@ -79,7 +79,7 @@ CASES = (
 
 
 def cluster(case: Case, nodes: int, claimers: int) -> Iterator[Json]:
-    """The objects of a case; five pods to a claiming gang, and one core in ten is theirs by right."""
+    """The objects of a case; a claiming gang has five pods, and its queue deserves more than they ask for."""
     reclaim = case.action == "reclaim"
     cores = nodes * 10 * case.held
     shares = {"claims": cores, **dict.fromkeys(("q0", "q1", "q2"), cores // 4 if case.to_spare else cores)}
@@ -168,7 +168,7 @@ def probe(conf_path: str, runs: str, path: str, task: str = "") -> None:
         whole(*arguments)
         opening = time.perf_counter() - started
 
-    engine.open_plugins = timed
+    vars(engine)["open_plugins"] = timed
     times, openings, plans = [], [], []
     for _ in range(int(runs)):
         if task:

@@ -118,12 +118,23 @@ class Claim:
             if not self._session.job_starving(self._job):
                 break
             self._nominate(task)
-        if self._units and self._session.job_pipelined(self._job):
+        if (self._units or self._waits_for_room()) and self._session.job_pipelined(self._job):
             self._put_back_what_is_not_needed()
             self.statement.commit()
             return True
         self._discard(0)
         return False
+
+    def _waits_for_room(self) -> bool:
+        """Whether a nomination needs room that others are about to leave; what is free already is for allocate."""
+        session, asked = self._session, dict[int, NDArray[np.int64]]()
+        for op in self.statement.operations:
+            if op.kind != EVICT:
+                need = session.shape_of(op.task).need[:, 0]
+                asked[op.row] = asked.get(op.row, 0) + np.where(need == NOT_ASKED, 0, need)
+        rows = np.array(sorted(asked), dtype=np.intp)
+        idle = session.nodes.select(rows).idle
+        return any(bool(((asked[row] > idle[:, i]) & (asked[row] > 0)).any()) for i, row in enumerate(rows.tolist()))
 
     def _discard(self, checkpoint: int) -> None:
         evicted = [op.task for op in self.statement.operations[checkpoint:] if op.kind == EVICT]

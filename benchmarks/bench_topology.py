@@ -55,8 +55,8 @@ def cluster(nodes: int, gangs: int, size: int, cpu: str, wish: Json) -> Iterator
 
 def body(options: measure.Options) -> None:
     nodes, gangs, size = options.size(5000, 40), options.size(200, 4), options.size(50, 5)
-    hard = {"mode": "hard"}
-    cases = [
+    hard: dict[str, Any] = {"mode": "hard"}
+    cases: list[tuple[str, str, dict[str, Any]]] = [
         ("hard, one switch", "8", {**hard, "highestTierAllowed": 1}),
         ("hard, two switches and more", "16", {**hard, "highestTierAllowed": 2}),
         ("hard, anywhere", "16", {**hard, "highestTierAllowed": 3}),

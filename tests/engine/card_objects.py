@@ -81,3 +81,8 @@ def card_pod(
     if owner:
         made.metadata.owner_references = [OwnerReference(kind=owner, name="o")]
     return annotated(made, card_name=card)
+
+
+def milli(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Amounts in thousandths."""
+    return {name: round(amount * 1000) for name, amount in amounts.items()}

@@ -1,7 +1,8 @@
-"""Scheduler configurations for the fuzz tests: of all plugins and actions there are, with arguments beyond all reason."""
+"""Scheduler configurations for the fuzz tests: all plugins and actions, with arguments beyond reason."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from fuzz.world import ODD, TEXT, Data, spoil
 from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import FLAG_NAMES
+from kilauea.engine.conf import FLAG_NAMES, QUEUE_PLUGINS
 from kilauea.engine.plugins import PLUGINS
 
 
@@ -66,8 +67,6 @@ def sound(draw: st.DrawFn) -> Data:
     """A configuration of the right form; what its arguments say is another matter."""
     actions = draw(st.lists(st.sampled_from(sorted(ACTIONS)), min_size=1, max_size=5))
     names = draw(st.lists(st.sampled_from(sorted(PLUGINS)), unique=True, max_size=len(PLUGINS)))
-    if "proportion" in names and "capacity" in names:
-        names.remove(draw(st.sampled_from(["proportion", "capacity"])))
     tiers: list[Data] = [{"plugins": []} for _ in range(draw(st.integers(1, 3)))]
     for name in names:
         tiers[draw(st.integers(0, len(tiers) - 1))]["plugins"].append(draw(plugins(name)))
@@ -83,8 +82,8 @@ def spoiled(draw: st.DrawFn) -> Any:
     """A configuration with some parts spoiled, or something that is none at all."""
     how = draw(st.integers(0, 19))
     if how == 19:
-        return draw(VALUES)
-    document = [draw(sound())]
+        return copy.deepcopy(draw(VALUES))
+    document = [copy.deepcopy(draw(sound()))]
     if how == 18:
         document[0]["tiers"] = document[0]["tiers"] * draw(st.sampled_from((2, 20)))
     for _ in range(draw(st.integers(0, 3))):
@@ -94,7 +93,7 @@ def spoiled(draw: st.DrawFn) -> Any:
 
 def everything(queues: str = "proportion") -> Data:
     """All actions and all plugins at once, with the plugin of this name for the queues."""
-    left_out = {"proportion", "capacity"} - {queues}
+    left_out = {*QUEUE_PLUGINS} - {queues}
     first = ["priority", "gang", "conformance", "sla", "pdb"]
     rest = [name for name in PLUGINS if name not in first and name not in left_out]
     tiers = [{"plugins": [{"name": name} for name in names if name in PLUGINS]} for names in (first, rest)]

@@ -1,8 +1,8 @@
 """One input through everything that `kilauea plan` does, and what must hold of the outcome, whatever the input was.
 
-`run` goes from bytes to all forms of output. `broken_promises` says what is wrong with the result: an object that is
-neither in the world of the plan nor named in a warning, a node that is overbooked, half a gang, a pod without an answer.
-It counts with plain integers from the tasks' requests, and asks none of the engine's own tables of sums.
+`run` goes from bytes to all forms of output. `lost` finds objects that are neither in the world of the plan nor named
+in a warning; `broken_laws` finds nodes that are overbooked, halves of gangs, and pods without an answer. It counts with
+plain integers from the tasks' requests, and asks none of the engine's own tables of sums.
 """
 
 from __future__ import annotations
@@ -217,6 +217,11 @@ def broken_laws(plan: Plan, state: ClusterState, *, room: bool = True, gangs: bo
     if gangs:
         out += _halves(plan, state)
     return out
+
+
+def faults(plan: Plan) -> list[str]:
+    """Plugins and actions that failed."""
+    return [str(f) for f in plan.findings if f.error and f.where.startswith(("plugin ", "action "))]
 
 
 def _answers(plan: Plan, state: ClusterState) -> Iterator[str]:

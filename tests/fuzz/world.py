@@ -6,6 +6,7 @@ Nothing here knows the engine. A manifest is plain data, so that it can be spoil
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -426,7 +427,7 @@ def spoil(draw: st.DrawFn, objects: list[Data], number: int) -> None:
     elif how == "deeper":
         parent[last] = {"a": parent[last]} if draw(st.booleans()) else [parent[last]]
     else:
-        parent[last] = draw(alike(parent[last]) if how == "alike" else VALUES)
+        parent[last] = copy.deepcopy(draw(alike(parent[last]) if how == "alike" else VALUES))
 
 
 def alike(value: Any) -> st.SearchStrategy[Any]:
@@ -453,8 +454,17 @@ def spoil_alike(draw: st.DrawFn, objects: list[Data]) -> None:
                 continue
 
 
+class Manifests(list[Data]):
+    """Manifests that show only how they differ from those of the valid cluster."""
+
+    def __repr__(self) -> str:
+        sound = cluster()
+        odd = [f"{i}: {json.dumps(m)[:2000]}" for i, m in enumerate(self) if i >= len(sound) or m != sound[i]]
+        return f"<{len(self)} manifests, of which odd {', '.join(odd)[:20_000]}>"
+
+
 @st.composite
-def spoiled(draw: st.DrawFn, most: int = 6) -> list[Data]:
+def spoiled(draw: st.DrawFn, most: int = 6) -> Manifests:
     """The cluster with some parts spoiled, and now and then some manifests given twice, left out or alone."""
     objects = cluster()
     how = draw(st.integers(0, 9))
@@ -467,4 +477,4 @@ def spoiled(draw: st.DrawFn, most: int = 6) -> list[Data]:
         objects += copy.deepcopy([objects[i] for i in draw(st.lists(st.integers(0, len(objects) - 1), max_size=4))])
     for _ in range(draw(st.integers(1, most))):
         spoil(draw, objects, draw(st.integers(0, len(objects) - 1)))
-    return objects
+    return Manifests(objects)

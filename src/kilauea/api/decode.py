@@ -320,7 +320,7 @@ class _Reader:
 
     def reject_faults(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
         """Report an object with faults in its text."""
-        name = _identity(form.tree(part), kind)
+        name = _identity(form.tree(part), kind) if place.faults else ""
         for fault in place.faults:
             self.fault(place, kind, name, fault)
 

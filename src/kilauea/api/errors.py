@@ -53,7 +53,7 @@ class ObjectError(Exception):
     def __str__(self) -> str:
         """One line: source, position, object, field, message, as far as they are known."""
         position = f"line {self.line}, column {self.column}" if self.line else ""
-        subject = f"{self.kind} {self.object}".strip()
+        subject = " ".join(part for part in (self.kind, self.object) if part)
         if not self.object and not position:
             subject = f"document {self.index + 1}" + (f" ({self.kind})" if self.kind else "")
         return ": ".join(part for part in (self.source, position, subject, self.field, self.message) if part)

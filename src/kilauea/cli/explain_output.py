@@ -90,6 +90,7 @@ def sentence(c: Change) -> str:
     return {
         "queue": f"make queue {c.object}, or open it",
         "quota": f"raise the capability of queue {c.object} by {amount}",
+        "cards": f"raise the card quota of queue {c.object} by {amount}",
         "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
         "minimum": f"lower minMember of {c.object} by {int(c.by)}",
         "job": f"take away the job {c.object}",

@@ -69,14 +69,12 @@ class Change:
     """The smallest single change that admits the group.
 
     Attributes:
-        what: `queue` (make or open it), `quota` (raise a queue's capability), `weight` (raise a queue's weight),
-        `minimum`
-            (lower minMember), `job` (one job fewer), `node` (one more node).
+        what: `queue` (make or open it), `quota` (raise a queue's capability), `cards` (raise its card quota), `weight`
+            (raise a queue's weight), `minimum` (lower minMember), `job` (one job fewer), `node` (one more node).
         object: the queue; the pod group; the pod group to take away; the node to copy.
-        resource: what is changed, for a quota and a node.
+        resource: what is changed, for a quota and a node; the card.
         by: how much more for a quota or weight; how much less for a minimum; how much of the resource the new node
-        offers; 1
-            otherwise. In the engine's units.
+            offers; 1 otherwise. In the engine's units.
     """
 
     what: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -36,10 +37,10 @@ def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
 
 
 def _files_of(path: str) -> list[str]:
-    folder = Path(path)
-    if path == "-" or not folder.is_dir():
+    # Unlike Path.is_dir, this never raises; what is wrong with a path is told when it is read.
+    if path == "-" or not os.path.isdir(path):
         return [path]
-    found = sorted(f for f in folder.rglob("*") if f.is_file() and _is_manifest(f))
+    found = sorted(f for f in Path(path).rglob("*") if f.is_file() and _is_manifest(f))
     if not found:
         raise SourceError(f"{path}: no {', '.join(SUFFIXES)} file in this folder")
     return [str(f) for f in found]

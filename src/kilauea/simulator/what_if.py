@@ -8,6 +8,7 @@ kind that admits the group is taken, with the smallest amount that does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -17,8 +18,10 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta, ResourceMap
 from kilauea.api.quantity import format_amount, resource_amounts
 from kilauea.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
+from kilauea.api.wellknown import CARD_QUOTA
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.explain import Change, Explanation
+from kilauea.engine.model.cards import CARD, EITHER
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -58,7 +61,7 @@ class WhatIf:
         """The smallest change that admits the group; None if it is admitted already or no single change does."""
         if explanation.verdict != "waits" or not self._job.group:
             return None
-        for kind in (self._queue, self._quota, self._weight, self._minimum, self._fewer, self._node):
+        for kind in (self._queue, self._quota, self._cards, self._weight, self._minimum, self._fewer, self._node):
             change = kind(explanation)
             if change is not None:
                 return change
@@ -147,6 +150,28 @@ class WhatIf:
             found = self._least(admits, short, most=self._total(resource))
             if found is not None:
                 return Change("quota", queue.name, resource, found)
+        return None
+
+    def _cards(self, explanation: Explanation) -> Change | None:
+        """Raise the queue's quota of a card that is short."""
+        queue = self._state.queues.get(self._job.queue)
+        made = self._objects.get(("Queue", self._job.queue))
+        short = [b for b in explanation.blockers if b.code == "InsufficientScalarQuota"]
+        if queue is None or not isinstance(made, Queue) or not short:
+            return None
+        cards = {name: amount // CARD for name, amount in queue.cards.amounts.items()}
+        for model in dict.fromkeys(model for b in short for model in b.resource.split(EITHER)):
+
+            def admits(more: int, model: str = model) -> bool:
+                quota = json.dumps({**cards, model: cards.get(model, 0) + more})
+                metadata = msgspec.structs.replace(made.metadata, annotations={**made.annotations, CARD_QUOTA: quota})
+                return self._admitted([msgspec.structs.replace(made, metadata=metadata)])
+
+            asked = max(int(b.asked) // CARD for b in short)
+            most = asked * max(len(self._job.tasks), 1)
+            found = self._least(admits, [int(b.asked - b.left) // CARD for b in short], most=max(most, 1))
+            if found is not None:
+                return Change("cards", queue.name, model, found * CARD)
         return None
 
     def _weight(self, explanation: Explanation) -> Change | None:

@@ -82,6 +82,8 @@ class NodeCards:
     """By card name, the resource that it is to Kubernetes."""
     notes: tuple[str, ...] = ()
     """What is odd about the node's labels."""
+    product: str = ""
+    """The model that the labels name, even if there is no card to be had now."""
 
 
 WITHOUT_CARDS = NodeCards()
@@ -126,7 +128,7 @@ def cards_of_node(node: str, labels: Mapping[str, str], allocatable: Mapping[str
             notes.append(f"Node <{node}> has several resources for card <{product}>: {whole[0]} is used.")
     if not amounts:
         notes.append(f"Node <{node}> has card <{product}> but no card resource found.")
-    return NodeCards(amounts, resources, tuple(notes))
+    return NodeCards(amounts, resources, tuple(notes), product)
 
 
 def _usable(labels: Mapping[str, str], product: re.Match[str]) -> bool:

@@ -26,6 +26,10 @@ class JobTable:
         self.axis = axis
         self.jobs: list[Job | None] = []
         self._free: list[int] = []
+        self.stamp = 0
+        """Grows with every row that is written."""
+        self.stamps: list[int] = []
+        """By row, the stamp when it was written last: whoever keeps something by job knows by it what has changed."""
         self._allocate(16)
 
     def _allocate(self, size: int) -> None:
@@ -74,7 +78,10 @@ class JobTable:
         if len(self.jobs) > self.min_available.shape[0] or self.allocated.shape[0] != len(self.axis):
             self._allocate(max(16, 2 * len(self.jobs)))
             rows = range(len(self.jobs))
+        self.stamps.extend([0] * (len(self.jobs) - len(self.stamps)))
         for row in rows:
+            self.stamp += 1
+            self.stamps[row] = self.stamp
             job = self.jobs[row]
             if job is None:
                 self._clear(row)

@@ -97,7 +97,7 @@ class Job(TaskCounts):
         self.sub_groups: tuple[SubGroup, ...] = ()
         self.sub_group_minimum: dict[str, int] = {}
         """By sub-group policy: how many of its sub-gangs have to be there."""
-        self.sub_jobs = {}
+        self._dissolve()
         self.creation = 0
         self.order = (0, self.key)
 
@@ -143,7 +143,7 @@ class Job(TaskCounts):
                 self._count_role(task, task.status, 1)
         self.sub_groups = tuple(map(sub_group_of, spec.sub_group_policy or ()))
         self.sub_group_minimum = {g.name: g.minimum for g in self.sub_groups}
-        self.sub_jobs = {}
+        self._dissolve()
         if self.sub_groups:
             for task in self.tasks.values():
                 self._join(task, labels_of(task))
@@ -157,6 +157,12 @@ class Job(TaskCounts):
         if self.sub_groups:
             self._join(task, labels)
         self._count(task, task.status, 1)
+
+    def _dissolve(self) -> None:
+        """Take all tasks out of their sub-gangs."""
+        self.sub_jobs = {}
+        for task in self.tasks.values():
+            task.sub_job = ""
 
     def _join(self, task: Task, labels: Mapping[str, str]) -> None:
         """Assign a task to its sub-gang."""

@@ -57,15 +57,13 @@ Example:
     Gang and conformance must not choose whom to take cards back from, or the types would not be asked for.
 
 Difference from the original:
-    Volcano has no such plugin; there is a proposal. Other than that one, this one reads its arguments before it counts;
-    counts waiting jobs that take any of several models against each other; keeps pods off models without quota; counts
-    what was admitted once all plugins have agreed; leaves out finished pods; and takes no victims for work, or from
-    work, of no known type. `docs/differences.md` has the whole list.
+    Volcano has no such plugin; there is a proposal, which this one follows in quotas, annotations, reasons and
+    messages. It differs where the proposal lets a queue have more than its quota or less than it could, and takes cards
+    back only for inference and only from training. `docs/differences.md` has the list.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -83,9 +81,9 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.plugins.capacity_card.book import CardBook, CardFault
+from kilauea.engine.plugins.capacity_card.book import CardFault
 from kilauea.engine.plugins.capacity_card.check import refusal, shortage
-from kilauea.engine.plugins.capacity_card.holdings import Jobs, open_holdings
+from kilauea.engine.plugins.capacity_card.holdings import FIGURES, Ledger
 from kilauea.engine.quota import closed
 from kilauea.engine.session import Session
 
@@ -131,13 +129,12 @@ class CapacityCard(Plugin):
         given: CapacityCardArguments = self.arguments
         self._session = session
         self._noted: set[tuple[str, str]] = set()
-        self._weight = self._positive("nodeOrderWeight", given.weight)
-        self._factor = self._positive("overCommitFactor", given.factor)
+        self._weight = self._read_weight()
         self._types = {**(BY_OLD_SWITCH if given.by_owner else {}), **given.types}
-        self._book = CardBook(session.nodes, unlimited=given.unlimited, named=given.named)
-        self._jobs = Jobs(session, self._book, self._note, unlimited=given.unlimited)
-        self._look_around()
-        self._holdings = open_holdings(session, self._book, self._jobs)
+        ledger = self._ledger()
+        self._jobs, self._book = ledger.jobs, ledger.jobs.book
+        self._holdings = ledger.open(session)
+        self._look_around(ledger)
         session.add_queue_order(self.name, self._order)
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)
@@ -146,6 +143,16 @@ class CapacityCard(Plugin):
         session.add_reclaimable(self.name, self._reclaimable)
         session.add_event_handler(self.name, self._placed, self._gone)
         self._register_for_nodes(session)
+
+    def _ledger(self) -> Ledger:
+        """The ledger of the cycle before, if nodes and arguments are still the same."""
+        state, nodes, given = self._session.state, self._session.nodes, self.arguments
+        known = state.kept.get(self.name)
+        if known is None or known[0][0] is not nodes or known[0][1] != given:
+            known = ((nodes, given), Ledger(nodes, unlimited=given.unlimited, named=given.named))
+            state.kept[self.name] = known
+        ledger: Ledger = known[1]
+        return ledger
 
     def _register_for_nodes(self, session: Session) -> None:
         if self.arguments.check == "none":
@@ -158,25 +165,28 @@ class CapacityCard(Plugin):
             session.add_predicate(self.name, self._has_card, (NO_CARD,), scope=Scope.STATIC, applies=self._has_one_card)
 
     def on_session_close(self, session: Session) -> None:
+        # Not before, because actions hold queues to what they deserve; here that is for shares and for people alone.
         for name, queue in session.queues.items():
             holdings = self._holdings[name]
-            queue.figures.capability = holdings.capability
-            queue.figures.deserved = holdings.deserved
-            queue.figures.real_capability = holdings.real_capability
+            queue.figures.capability = holdings.limits.capability
+            queue.figures.deserved = holdings.limits.deserved
+            queue.figures.real_capability = holdings.limits.real_capability
             queue.figures.share = holdings.share
-            queue.allocated, queue.request = holdings.allocated, holdings.request
-            queue.elastic, queue.inqueue = holdings.elastic, holdings.inqueue
+            for figure in FIGURES:
+                setattr(queue, figure, {n: amount for n, amount in getattr(holdings, figure).items() if amount})
         hidden = len(self._noted) - MOST_NOTES
         if hidden > 0:
             session.findings.append(Finding(f"plugin {self.name}", f"{hidden} more findings of this kind"))
 
     # --- what is odd
 
-    def _positive(self, key: str, value: float) -> float:
-        """A factor, or 1 if it is none."""
-        if value > 0 and math.isfinite(value):
-            return value
-        message = f"Invalid {key} value: {value}, must be positive, using default: 1"
+    def _read_weight(self) -> float:
+        """The weight of the scores, or 1 if it is not above 0."""
+        weight: float = self.arguments.weight
+        if weight > 0:
+            return weight
+        key = "nodeOrderWeight"
+        message = f"Invalid {key} value: {weight}, must be positive, using default: 1"
         self._session.findings.append(Finding(f"plugin {self.name}", message, code="wrong-value", path=(key,)))
         return 1.0
 
@@ -187,7 +197,7 @@ class CapacityCard(Plugin):
             if len(self._noted) <= MOST_NOTES:
                 self._session.findings.append(Finding(where, message, code=code))
 
-    def _look_around(self) -> None:
+    def _look_around(self, ledger: Ledger) -> None:
         """Note what is wrong with annotations and labels."""
         session = self._session
         if self.arguments.by_owner:
@@ -200,18 +210,11 @@ class CapacityCard(Plugin):
             if not has_cpu and not any(queue.cards.amounts.values()) and session.job_counts[queue.row]:
                 message = "it has jobs, but no cpu in its capability and no card quota: only empty requests fit"
                 self._note(f"queue {name}", message)
-        for key, fault in sorted((key, job.cards.fault) for key, job in session.state.jobs.items() if job.cards.fault):
-            self._note(f"pod group {key}", fault, "InvalidCardAnnotation")
         for node, notes in self._book.notes.items():
             for message in notes:
                 self._note(f"node {node}", message)
-        named = {task.spec.cards.names for task in session.state.with_cards.values() if task.spec.cards is not None}
-        for names in sorted(names for names in named if len(names) > 1):
-            kept = self._book.kept(names)
-            dropped = ", ".join(name for name in names if name not in kept)
-            if dropped:
-                message = f"{dropped} is another resource than the first card that is known, and is left out"
-                self._note(f"card name {EITHER.join(names)}", message)
+        for where, message, code in ledger.notes:
+            self._note(where, message, code)
 
     # --- order, and what comes and goes
 
@@ -246,7 +249,7 @@ class CapacityCard(Plugin):
         add(totals, holdings.allocated)
         add(totals, holdings.inqueue)
         add(totals, holdings.elastic, -1)
-        limit = {name: amount * self._factor for name, amount in holdings.capability.items()}
+        limit = {name: amount * self.arguments.factor for name, amount in holdings.limits.capability.items()}
         found = shortage(wanted, totals, limit, of_job=True)
         return (PERMIT, None) if found is None else (REJECT, refusal(queue.name, found))
 
@@ -267,7 +270,7 @@ class CapacityCard(Plugin):
             text = f"Get request resource failed, Queue <{queue.name}>, error: <{fault}>"
             return Refusal("GetTaskRequestResourceFailed", text, queue.name)
         add(totals, wanted)
-        found = shortage(wanted, totals, self._holdings[queue.name].capability, of_job=False)
+        found = shortage(wanted, totals, self._holdings[queue.name].limits.capability, of_job=False)
         return None if found is None else refusal(queue.name, found)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
@@ -335,7 +338,7 @@ class CapacityCard(Plugin):
             quantity = self._book.asked(shape.spec)[EITHER.join(names)]
         except CardFault:
             return [(name, True) for name in names]
-        held, limit = holdings.allocated, holdings.capability
+        held, limit = holdings.allocated, holdings.limits.capability
         return [(name, held.get(name, 0) + quantity <= limit.get(name, 0)) for name in names]
 
     def _fits(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int8]:

@@ -17,19 +17,21 @@ from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.resources import ALWAYS
 from kilauea.engine.model.tasks import Task, TaskSpec
 
+MOST_KEPT = 100_000
+"""Answers about tasks that are kept from cycle to cycle."""
+
 
 class CardFault(ValueError):
     """What a task asks for in cards cannot be told."""
 
 
 class CardBook:
-    """The cards of all nodes, and what tasks ask; of one session.
+    """The cards of all nodes, and what tasks ask.
 
     Attributes:
         total: thousandths of cards in the cluster, by name.
         resource_of: by card name, the resource that it is to Kubernetes.
         notes: what is odd about nodes, by node.
-        counts_all: tasks that ask for accelerators may count differently even if they name no card.
     """
 
     def __init__(self, nodes: NodeTable, *, unlimited: bool, named: bool) -> None:
@@ -43,7 +45,6 @@ class CardBook:
         self._nodes = nodes
         self._unlimited = unlimited
         self._named = named
-        self.counts_all = unlimited or named
         self.total: dict[str, int] = {}
         self.resource_of: dict[str, str] = {}
         self.notes: dict[str, tuple[str, ...]] = {}
@@ -63,6 +64,13 @@ class CardBook:
         self._alternatives: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._asked: dict[TaskSpec, Mapping[str, int]] = {}
         self._charged: dict[tuple[TaskSpec, int], Mapping[str, int]] = {}
+
+    def forget(self) -> None:
+        """Let go of what is kept by task, once it is much."""
+        if len(self._asked) + len(self._charged) + len(self._alternatives) > MOST_KEPT:
+            self._asked.clear()
+            self._charged.clear()
+            self._alternatives.clear()
 
     # --- nodes
 
@@ -138,7 +146,11 @@ class CardBook:
         return {EITHER.join(names): quantity}
 
     def _cards_on(self, spec: TaskSpec, names: tuple[str, ...], row: int) -> dict[str, int]:
-        there = self._nodes.facts[row].cards.resources
+        """The first model that is there, also if the node has none to offer for a while."""
+        node = self._nodes.facts[row].cards
+        there = dict(node.resources)
+        if node.product in self.resource_of:
+            there.setdefault(node.product, self.resource_of[node.product])
         for name in names:
             quantity = _quantity(spec, there[name]) if name in there else None
             if quantity is not None:

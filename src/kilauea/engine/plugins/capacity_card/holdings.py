@@ -1,48 +1,57 @@
 """What each queue may have and has, in cpu, memory and cards. Spec of capacity-card, 6.3, 6.4 and 7.
 
-The session's own sums are used for all jobs that have nothing to do with cards; only the others are gone through.
+The session's own sums hold for all jobs that have nothing to do with cards. Of the others the ledger keeps, from cycle
+to cycle, by how much they differ from those sums; only jobs that changed are looked at again. What it keeps is a
+function of the objects alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import NamedTuple
 
 from kilauea.engine.model import status
 from kilauea.engine.model.cards import EITHER
+from kilauea.engine.model.job_table import JobTable
 from kilauea.engine.model.jobs import INQUEUE, Job
+from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import ALWAYS, Amounts, add, cap, dominant_share, exceeded, largest
 from kilauea.engine.model.status import CHARGED
 from kilauea.engine.plugins.capacity_card.book import CardBook, CardFault
 from kilauea.engine.session import Session
 
-Note = Callable[[str, str], None]
-"""To be told what is odd: where, and what."""
-
 NOTHING: dict[str, float] = {}
+
+
+class Limits(NamedTuple):
+    """What a queue may have: cpu in milli-cores, memory in bytes, cards in thousandths."""
+
+    capability: dict[str, float]
+    """The most; what is not named is 0."""
+    guarantee: dict[str, float]
+    real_capability: dict[str, float]
+    deserved: dict[str, float]
 
 
 @dataclass
 class Holdings:
-    """Figures of one queue: cpu in milli-cores, memory in bytes, cards in thousandths."""
+    """Figures of one queue in a session."""
 
-    capability: dict[str, float]
-    """What it may have; what is not named is 0."""
-    guarantee: dict[str, float]
-    real_capability: dict[str, float] = field(default_factory=dict)
-    deserved: dict[str, float] = field(default_factory=dict)
-    allocated: dict[str, float] = field(default_factory=dict)
-    request: dict[str, float] = field(default_factory=dict)
-    elastic: dict[str, float] = field(default_factory=dict)
-    inqueue: dict[str, float] = field(default_factory=dict)
+    limits: Limits
+    allocated: dict[str, float]
+    request: dict[str, float]
+    elastic: dict[str, float]
+    inqueue: dict[str, float]
 
     @property
     def share(self) -> float:
         """The largest part of what it deserves that the queue holds; 0 if it deserves nothing."""
-        return dominant_share(self.allocated, self.deserved)
+        return dominant_share(self.allocated, self.limits.deserved)
+
+
+# --- jobs
 
 
 @dataclass
@@ -51,6 +60,8 @@ class Demand:
 
     allocated: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    """Tasks that hold something of which it cannot be told, and why."""
 
     @property
     def cards(self) -> dict[str, float]:
@@ -63,25 +74,24 @@ class Demand:
 class Jobs:
     """What jobs ask in cpu, memory and cards."""
 
-    def __init__(self, session: Session, book: CardBook, note: Note, *, unlimited: bool) -> None:
-        self._session = session
-        self._book = book
-        self._note = note
+    def __init__(self, nodes: NodeTable, *, unlimited: bool, named: bool) -> None:
+        self.nodes = nodes
+        self.book = CardBook(nodes, unlimited=unlimited, named=named)
         self._unlimited = unlimited
 
     def demand(self, job: Job) -> Demand:
         """What the tasks of a job hold and ask; one of which it cannot be told is left out."""
         demand = Demand()
-        row_of = self._session.nodes.row_of
+        row_of, book = self.nodes.row_of, self.book
         for task in job.tasks.values():
             try:
                 if task.status in CHARGED:
-                    add(demand.allocated, self._book.charged(task, row_of.get(task.node, -1)))
+                    add(demand.allocated, book.charged(task, row_of.get(task.node, -1)))
                 elif task.status == status.PENDING:
-                    add(demand.waiting, self._book.asked(task.spec))
+                    add(demand.waiting, book.asked(task.spec))
             except CardFault as fault:
                 if task.status in CHARGED:
-                    self._note(f"pod {task.key}", f"{fault}; what it holds is not counted")
+                    demand.faults.append((task.key, str(fault)))
         return demand
 
     def minimum(self, job: Job, demand: Demand | None = None) -> dict[str, float]:
@@ -95,7 +105,7 @@ class Jobs:
             cards = dict(job.cards.amounts)
         elif job.phase == INQUEUE and len(job.tasks) < job.min_available:
             add(cards, beyond(job.cards.amounts, cards))
-        if self._unlimited and (cards or self._book.among(minimum)):
+        if self._unlimited and (cards or self.book.among(minimum)):
             return cards
         return {**{name: minimum[name] for name in ALWAYS if name in minimum}, **cards}
 
@@ -105,7 +115,7 @@ class Jobs:
         for task in job.tasks.values():
             if task.foreign_gate:
                 try:
-                    asked = self._book.asked(task.spec)
+                    asked = self.book.asked(task.spec)
                 except CardFault:
                     continue
                 for name in out.keys() & asked.keys():
@@ -136,77 +146,158 @@ def beyond(named: Amounts, there: Amounts) -> dict[str, float]:
     return out
 
 
-def open_holdings(session: Session, book: CardBook, jobs: Jobs) -> dict[str, Holdings]:
-    """The figures of all queues, by name, at the beginning of a session."""
-    total = {**{name: session.total.get(name, 0) for name in ALWAYS}, **book.total}
-    out = {name: Holdings(*_limits(queue)) for name, queue in session.queues.items()}
+# --- the ledger
+
+
+class Entry(NamedTuple):
+    """A job that has to do with cards: by how much its queue's figures differ from the session's sums."""
+
+    queue: str
+    figures: tuple[dict[str, float], ...]
+    """Allocated, request, elastic, inqueue."""
+    notes: tuple[tuple[str, str, str], ...]
+    """What is odd about it: where, what, and a code."""
+
+
+FIGURES = ("allocated", "request", "elastic", "inqueue")
+
+
+class Ledger:
+    """Figures of all queues, kept from cycle to cycle."""
+
+    def __init__(self, nodes: NodeTable, *, unlimited: bool, named: bool) -> None:
+        self.jobs = Jobs(nodes, unlimited=unlimited, named=named)
+        self._counts_all = unlimited or named
+        self._stamp = 0
+        self._entries: dict[int, Entry] = {}
+        self._sums: dict[str, tuple[dict[str, float], ...]] = {}
+        self._limits: tuple[object, dict[str, Limits]] = ((), {})
+
+    @property
+    def notes(self) -> list[tuple[str, str, str]]:
+        """What is odd about jobs, in order."""
+        return sorted({note for entry in self._entries.values() for note in entry.notes})
+
+    def open(self, session: Session) -> dict[str, Holdings]:
+        """The figures of all queues, by name, at the beginning of a session."""
+        self.jobs.book.forget()
+        self._keep_up(session.table)
+        limits = self._settled(session)
+        return {name: self._holdings(queue, limits[name]) for name, queue in session.queues.items()}
+
+    def _holdings(self, queue: Queue, limits: Limits) -> Holdings:
+        figures = []
+        for field_name, more in zip(FIGURES, self._sums.get(queue.name, (NOTHING,) * len(FIGURES)), strict=True):
+            amounts = _room(getattr(queue, field_name))
+            add(amounts, more)
+            figures.append(amounts)
+        return Holdings(limits, *figures)
+
+    # --- what queues may have
+
+    def _settled(self, session: Session) -> dict[str, Limits]:
+        """Limits of all queues; they depend on the queues' objects and on what there is."""
+        total: dict[str, float] = {**{name: session.total.get(name, 0) for name in ALWAYS}, **self.jobs.book.total}
+        made_of = (session.state.queue_version, total)
+        if self._limits[0] != made_of:
+            self._limits = (made_of, limits_of(session.queues, total))
+        return self._limits[1]
+
+    # --- jobs
+
+    def _keep_up(self, table: JobTable) -> None:
+        """Take in the jobs that changed."""
+        if self._stamp == table.stamp:
+            return
+        rows = [row for row, stamp in enumerate(table.stamps) if stamp > self._stamp]
+        self._stamp = table.stamp
+        for row in rows:
+            before = self._entries.pop(row, None)
+            if before is not None:
+                self._post(before, -1)
+            job = table.jobs[row]
+            if job is not None and table.queue[row] >= 0 and self._concerned(job):
+                self._entries[row] = entry = self._entry(job, table)
+                self._post(entry, 1)
+
+    def _post(self, entry: Entry, times: int) -> None:
+        sums = self._sums.setdefault(entry.queue, ({}, {}, {}, {}))
+        for total, amounts in zip(sums, entry.figures, strict=True):
+            for name, amount in amounts.items():
+                left = total.get(name, 0) + times * amount
+                if left:
+                    total[name] = left
+                else:
+                    total.pop(name, None)
+
+    def _concerned(self, job: Job) -> bool:
+        """Whether a job has anything to do with cards."""
+        if job.cards.amounts or job.cards.fault or any(task.spec.cards is not None for task in job.tasks.values()):
+            return True
+        if not self._counts_all:
+            return False
+        among = self.jobs.book.among
+        return among(job.min_resources or NOTHING) or any(among(task.spec.requests) for task in job.tasks.values())
+
+    def _entry(self, job: Job, table: JobTable) -> Entry:
+        rows = [table.axis.rows[name] for name in ALWAYS]
+        held, asked, elastic, reserved = (
+            dict(zip(ALWAYS, column[rows, job.row].tolist(), strict=True))
+            for column in (table.allocated, table.pending, table.elastic, table.reserved)
+        )
+        demand = self.jobs.demand(job)
+        minimum = self.jobs.minimum(job, demand)
+        figures = (
+            less(demand.allocated, held),
+            less(demand.allocated, held, less(demand.waiting, asked)),
+            less(exceeded(demand.allocated, minimum), elastic),
+            less(self.jobs.reserved(job, minimum, demand.allocated), reserved),
+        )
+        return Entry(job.queue, figures, tuple(self._notes(job, demand)))
+
+    def _notes(self, job: Job, demand: Demand) -> list[tuple[str, str, str]]:
+        notes = [(f"pod {key}", f"{why}; what it holds is not counted", "") for key, why in demand.faults]
+        if job.cards.fault:
+            notes.append((f"pod group {job.key}", job.cards.fault, "InvalidCardAnnotation"))
+        named = {task.spec.cards.names for task in job.tasks.values() if task.spec.cards is not None}
+        for names in named:
+            kept = self.jobs.book.kept(names)
+            dropped = ", ".join(name for name in names if name not in kept)
+            if dropped:
+                message = f"{dropped} is another resource than the first card that is known, and is left out"
+                notes.append((f"card name {EITHER.join(names)}", message, ""))
+        return notes
+
+
+def less(a: Amounts, b: Amounts, more: Amounts = NOTHING) -> dict[str, float]:
+    """`a` and `more` less `b`, without zeros."""
+    out = dict(a)
+    add(out, more)
+    add(out, b, -1)
+    return {name: amount for name, amount in out.items() if amount}
+
+
+def limits_of(queues: Mapping[str, Queue], total: Amounts) -> dict[str, Limits]:
+    """What each queue may have of the total."""
+    guarantees = {name: _with_cards(queue.guarantee, queue) for name, queue in queues.items()}
     guaranteed: dict[str, float] = {}
-    for holdings in out.values():
-        add(guaranteed, holdings.guarantee)
-    for name, queue in session.queues.items():
-        holdings = out[name]
-        holdings.real_capability = exceeded(total, guaranteed)
-        add(holdings.real_capability, holdings.guarantee)
-        deserved = cap(_with_cards(queue.deserved, queue), holdings.real_capability)
-        holdings.deserved = largest(deserved, holdings.guarantee)
-        holdings.allocated = _room(queue.allocated)
-        holdings.request = _room(queue.request)
-        holdings.elastic = _room(queue.elastic)
-        holdings.inqueue = _room(queue.inqueue)
-    for job in _card_jobs(session, book):
-        _count(session, out[job.queue], job, jobs)
+    for guarantee in guarantees.values():
+        add(guaranteed, guarantee)
+    rest = exceeded(total, guaranteed)
+    out = {}
+    for name, queue in queues.items():
+        real = dict(rest)
+        add(real, guarantees[name])
+        deserved = largest(cap(_with_cards(queue.deserved, queue), real), guarantees[name])
+        out[name] = Limits(_with_cards(queue.capability, queue), guarantees[name], real, deserved)
     return out
 
 
-def _limits(queue: Queue) -> tuple[dict[str, float], dict[str, float]]:
-    """Capability and guarantee; both have the cards of the quota."""
-    return _with_cards(queue.capability, queue), _with_cards(queue.guarantee, queue)
-
-
 def _with_cards(amounts: Amounts | None, queue: Queue) -> dict[str, float]:
+    """Cpu and memory of the amounts, and the cards of the queue's quota."""
     return {**_room(amounts or NOTHING), **queue.cards.amounts}
 
 
 def _room(amounts: Amounts) -> dict[str, float]:
     """Only cpu and memory."""
     return {name: amounts.get(name, 0) for name in ALWAYS}
-
-
-def _card_jobs(session: Session, book: CardBook) -> list[Job]:
-    """Jobs that have anything to do with cards, of the queues of the session."""
-    table, axis = session.table, session.axis
-    size = len(table)
-    concerned = np.zeros(size, dtype=bool)
-    for name in sorted(book.resources) if book.counts_all else ():
-        row = axis.rows.get(name)
-        if row is not None:
-            for column in (table.allocated, table.pending, table.reserved):
-                concerned |= column[row, :size] > 0
-    for task in session.state.with_cards.values():
-        if task.group:
-            concerned[session.state.jobs[task.group].row] = True
-    for job in session.state.jobs.values():
-        if job.cards.amounts:
-            concerned[job.row] = True
-    return session.jobs_where(concerned)
-
-
-def _count(session: Session, holdings: Holdings, job: Job, jobs: Jobs) -> None:
-    """Count a job with its cards, in place of the session's own sums."""
-    table = session.table
-    rows = [session.axis.rows[name] for name in ALWAYS]
-    held, asked, elastic, reserved = (
-        dict(zip(ALWAYS, column[rows, job.row].tolist(), strict=True))
-        for column in (table.allocated, table.pending, table.elastic, table.reserved)
-    )
-    demand = jobs.demand(job)
-    minimum = jobs.minimum(job, demand)
-    for target, own, others in (
-        (holdings.allocated, demand.allocated, held),
-        (holdings.request, demand.allocated, held),
-        (holdings.request, demand.waiting, asked),
-        (holdings.elastic, exceeded(demand.allocated, minimum), elastic),
-        (holdings.inqueue, jobs.reserved(job, minimum, demand.allocated), reserved),
-    ):
-        add(target, own)
-        add(target, others, -1)

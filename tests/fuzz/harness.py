@@ -191,9 +191,13 @@ def _keys(state: ClusterState, kind: str) -> set[str]:
 def _says_nothing(kind: str, manifest: Any) -> bool:
     """Objects that are passed over by design: pods of other schedulers, and selectors that select nothing."""
     spec = manifest.get("spec") or {}
+    if not isinstance(spec, dict):
+        return False
     if kind == "Pod":
         return not spec.get("nodeName") and (spec.get("schedulerName") or "volcano") != "volcano"
     selector = spec.get("selector") or {}
+    if not isinstance(selector, dict):
+        return False
     if kind in ("ReplicaSet", "StatefulSet"):
         return not selector.get("matchLabels") and not selector.get("matchExpressions")
     return kind in ("Service", "ReplicationController") and not selector

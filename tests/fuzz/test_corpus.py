@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from fuzz import confs
 from fuzz.harness import DEFAULT_CONF, broken_laws, faults, lines_of, lost, run, run_bytes, within
-from fuzz.world import Data, cluster
+from fuzz.world import Data, Step, cluster, find
 from kilauea.api.decode import decode
 from kilauea.cli.main import main
 from kilauea.engine.actions import ACTIONS
@@ -98,6 +98,22 @@ def test_many_hypernodes_in_each_other(hypernodes: list[Data], tmp_path: Path) -
         outcome = run_bytes(lines_of([*cluster(), *hypernodes]), tmp_path, conf=CONFS["proportion"])
         assert outcome.result is not None
         assert broken_laws(outcome.result.plan, outcome.result.state) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [("PriorityClass", ("value",)), ("CSINode", ("spec", "drivers", 0, "allocatable", "count"))],
+)
+@pytest.mark.parametrize("number", [2**63, -(10**30)])
+def test_a_number_beyond_64_bits_that_nobody_checked(kind: str, path: tuple[Step, ...], number: int) -> None:
+    manifests = cluster()
+    for manifest in (m for m in manifests if m["kind"] == kind):
+        find(manifest, path[:-1])[path[-1]] = number
+    state = ClusterState()
+    for obj in decode(lines_of(manifests), "the cluster").objects:
+        state.apply(Changed(obj))
+    for conf in CONFS.values():
+        assert faults(cycle(state, conf, 0)) == []
 
 
 def test_tasks_forget_their_sub_gang_with_its_policy() -> None:

@@ -31,7 +31,7 @@ from kilauea.engine.model.limits import Budget, Quota, budget_of, quota_of
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import ResourceAxis
+from kilauea.engine.model.resources import MOST, ResourceAxis, within
 from kilauea.engine.model.tasks import SpecTable, Task, TaskSpec, task_of
 from kilauea.engine.model.volumes import Storage
 
@@ -402,7 +402,7 @@ class ClusterState:
         for row in rows:
             job = self.job_table.jobs[row]
             if job is not None:
-                job.priority = self.priority_of(job.priority_class)
+                job.priority = within(self.priority_of(job.priority_class), -MOST, MOST)
         self.job_table.refresh(rows, {name: queue.row for name, queue in self.queues.items()})
         self._dirty.clear()
 

@@ -15,6 +15,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.quantity import Scalar, parse_size
 from kilauea.api.selectors import NodeTerm, Requirement, Selector, matches, node_terms_of, selector_of
+from kilauea.engine.model.resources import MOST_PODS, within
 
 FILESYSTEM = "Filesystem"
 WAIT_FOR_CONSUMER = "WaitForFirstConsumer"
@@ -218,7 +219,8 @@ def class_of(obj: storage.StorageClass) -> StorageClass:
 def limits_of(obj: storage.CSINode) -> dict[str, int]:
     """How many volumes of each driver a node takes, of those that have a limit."""
     drivers = obj.spec.drivers or ()
-    return {d.name: d.allocatable.count for d in drivers if d.allocatable and d.allocatable.count is not None}
+    counts = {d.name: d.allocatable.count for d in drivers if d.allocatable}
+    return {name: within(count, 0, MOST_PODS) for name, count in counts.items() if count is not None}
 
 
 def capacity_of(obj: storage.CSIStorageCapacity) -> Capacity:

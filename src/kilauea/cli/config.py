@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kilauea.cli.plan import Usage
+from kilauea.cli.inputs import Usage, plugins_option
 
 if TYPE_CHECKING:
     from kilauea.engine.conf_check import Issue
@@ -31,13 +31,7 @@ def config() -> None:
 
 @config.command(short_help="Say what is wrong with a configuration.", epilog=EXAMPLES)
 @click.argument("file")
-@click.option(
-    "--plugins-dir",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    help="Folder with plugins and actions of your own, one a file. Repeatable.",
-)
+@plugins_option
 @click.option(
     "-o",
     "--output",

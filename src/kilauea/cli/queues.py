@@ -7,7 +7,15 @@ import sys
 
 import click
 
-from kilauea.cli.plan import OUTPUTS, read_inputs, warn
+from kilauea.cli.inputs import (
+    conf_option,
+    now_option,
+    objects_option,
+    output_option,
+    plugins_option,
+    read_inputs,
+    warn,
+)
 
 EXAMPLES = """\b
 Examples:
@@ -15,32 +23,13 @@ Examples:
   kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea queues -f - --scheduler-conf scheduler.conf
 """
 
-QUEUE_PLUGINS = ("capacity", "capacity-card", "proportion")
-"""Plugins that set what queues deserve or may use."""
-
 
 @click.command(short_help="Show what queues deserve, hold and have borrowed.", epilog=EXAMPLES)
-@click.option(
-    "-f",
-    "--filename",
-    "paths",
-    multiple=True,
-    required=True,
-    metavar="PATH",
-    help="File or folder with objects (YAML or JSON, gzipped or not); - is standard input. Repeatable.",
-)
-@click.option("--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds.")
-@click.option(
-    "--plugins-dir",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    help="Folder with plugins and actions of your own, one a file. Repeatable.",
-)
-@click.option("--now", "at", metavar="TIME", help="Time of the session, RFC 3339. [default: the newest in the input]")
-@click.option(
-    "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of the figures."
-)
+@objects_option
+@conf_option
+@plugins_option
+@now_option
+@output_option
 def queues(
     paths: tuple[str, ...], scheduler_conf: str | None, folders: tuple[str, ...], at: str | None, output: str
 ) -> None:
@@ -50,6 +39,7 @@ def queues(
     begins. What a queue holds beyond what it deserves is borrowed, and can be taken back by queues that deserve it.
     """
     from kilauea.cli.queues_output import render_queues
+    from kilauea.engine.conf import QUEUE_PLUGINS
     from kilauea.runtime.planning import plan_cycles
 
     inputs = read_inputs(paths, scheduler_conf, folders, at)
@@ -58,7 +48,7 @@ def queues(
     warn(inputs, result.plan, folders, scheduler_conf)
     if not any(entry.name in QUEUE_PLUGINS for tier in conf.tiers for entry in tier):
         click.echo(
-            f"warning: none of the queue plugins ({', '.join(QUEUE_PLUGINS)}) is configured: "
+            f"warning: none of the queue plugins ({', '.join(sorted(QUEUE_PLUGINS))}) is configured: "
             "nothing holds queues to these figures",
             err=True,
         )

@@ -78,11 +78,9 @@ def flag_of(key: str) -> str:
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
 KNOWN_ELSEWHERE = frozenset(
-    "deviceshare resource-strategy-fit tdm sla task-topology numa-aware cdp rescheduling usage pdb nodegroup "
-    "network-topology-aware capacity capacity-card extender resourcequota".split()
+    "deviceshare extender nodegroup numa-aware rescheduling resource-strategy-fit task-topology usage".split()
 )
-"""Plugins of the original; those that this build does not have yet are passed over with a warning."""
-ACTIONS_ELSEWHERE = frozenset("preempt reclaim shuffle gangpreempt gangreclaim".split())
+"""Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""
 MOVED_KEYS = {
@@ -228,15 +226,11 @@ class _Reader:
         for name in (part.strip() for part in text.split(",")):
             if name in self._actions:
                 chosen.append(name)
-            elif name in ACTIONS_ELSEWHERE:
-                message = f"action {name} is not part of this version and is skipped"
-                self._warn(path, "actions", message, "missing-action")
             elif not name:
                 what = "there is a comma too many" if text.strip() else "no action is named, so nothing would be done"
                 self._error(path, what, "empty-action")
             else:
-                known = {*self._actions, *ACTIONS_ELSEWHERE}
-                self._error(path, f"unknown action {name!r}", "unknown-action", nearest_name(name, known))
+                self._error(path, f"unknown action {name!r}", "unknown-action", nearest_name(name, self._actions))
         return tuple(chosen)
 
     def _read_tier(self, number: int, tier: object) -> tuple[PluginConf, ...]:
@@ -317,10 +311,11 @@ class _Reader:
             if not isinstance(entry, Mapping) or not isinstance(name, str):
                 self._error(path, "expected a map with the name of an action")
                 continue
-            known = {*self._actions, *ACTIONS_ELSEWHERE}
-            if name not in known:
+            if name not in self._actions:
                 message = f"unknown action {name!r}; its arguments are not used"
-                self._warn((*path, "name"), where_of(path), message, "unused-arguments", nearest_name(name, known))
+                self._warn(
+                    (*path, "name"), where_of(path), message, "unused-arguments", nearest_name(name, self._actions)
+                )
             self._unknown_keys(path, where_of(path), entry, ("name", "arguments"))
             out[name] = self._arguments(path, where_of(path), entry)
         return out

@@ -70,7 +70,6 @@ WHY = {
     "unknown-argument": "Unknown arguments are ignored, so the default holds.",
     "moved-argument": "It is another plugin's argument now; here it does nothing.",
     "missing-plugin": "Volcano has it; here its votes, limits and scores are missing.",
-    "missing-action": "Volcano has it; here this step of the cycle does not happen.",
     "empty-action": "A cycle is the list of its actions, so each has to have a name.",
     "unused-arguments": "Arguments of an action that does not exist are read by nobody.",
     "rival-plugins": "A queue would have the shares of the one and the order of the other, or of whichever comes last.",

@@ -1,0 +1,122 @@
+"""What the commands about a cluster have in common: the options that name their inputs, and the reading of these."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from kilauea.engine.conf import SchedulerConf
+    from kilauea.engine.plan import Plan
+    from kilauea.runtime.extensions import Extensions
+    from kilauea.runtime.planning import Cluster
+
+OUTPUTS = ("table", "wide", "json", "yaml")
+
+objects_option = click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="File or folder with objects (YAML or JSON, gzipped or not); - is standard input. Repeatable.",
+)
+conf_option = click.option(
+    "--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds."
+)
+plugins_option = click.option(
+    "--plugins-dir",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="Folder with plugins and actions of your own, one a file. Repeatable.",
+)
+now_option = click.option(
+    "--now", "at", metavar="TIME", help="Time of the session, RFC 3339. [default: the newest in the input]"
+)
+output_option = click.option(
+    "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of what is printed."
+)
+
+
+class Inputs(NamedTuple):
+    """What a command about a cluster works on."""
+
+    cluster: Cluster
+    conf: SchedulerConf
+    extensions: Extensions
+    now: int
+    """Microseconds since 1970."""
+
+
+def read_inputs(paths: Sequence[str], scheduler_conf: str | None, folders: Sequence[str], at: str | None) -> Inputs:
+    """What the options of a command name, read.
+
+    Raises:
+        Usage: one of them cannot be used.
+    """
+    from kilauea.api.times import parse_time
+    from kilauea.engine.conf import ConfError
+    from kilauea.runtime.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.planning import read_cluster, read_conf
+
+    try:
+        now = parse_time(at) if at else None
+    except ValueError as error:
+        raise Usage(f"--now: {error}") from error
+    try:
+        # The built-in configuration names none of the plugins that are installed.
+        extensions = load_extensions(folders, installed=scheduler_conf is not None)
+        conf = read_conf(scheduler_conf, extensions)
+    except ConfError as error:
+        lines = [f"  {finding}" for finding in error.findings if finding.error]
+        more = f"`kilauea config check {scheduler_conf}` says more."
+        raise Usage("\n".join([f"{scheduler_conf}: this configuration cannot be used:", *lines, more])) from error
+    except (ExtensionError, SourceError) as error:
+        raise Usage(str(error)) from error
+    try:
+        # What is read stays until the command ends, so looking for garbage in it would only take time.
+        gc.disable()
+        cluster = read_cluster(paths, _progress(sys.stderr.isatty()))
+        gc.freeze()
+        gc.enable()
+    except SourceError as error:
+        raise Usage(str(error)) from error
+    return Inputs(cluster, conf, extensions, cluster.newest if now is None else now)
+
+
+def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], scheduler_conf: str | None) -> None:
+    """Write to standard error what was found wrong with what was read."""
+    found = [*map(str, inputs.conf.findings), *map(str, plan.findings)]
+    if folders and scheduler_conf is None:
+        found.insert(
+            0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
+        )
+    for warning in (*inputs.extensions.warnings, *inputs.cluster.warnings, *found):
+        click.echo(f"warning: {warning}", err=True)
+
+
+class Failure(click.ClickException):
+    """It could not be done: exit code 1."""
+
+
+class Usage(click.ClickException):
+    """Wrong usage or configuration: exit code 2."""
+
+    exit_code = 2
+
+
+def _progress(shown: bool) -> Callable[[str], None]:
+    """Names each source as it is read, if shown."""
+
+    def note(source: str) -> None:
+        if shown:
+            click.echo(f"reading {source}", err=True)
+
+    return note

@@ -14,7 +14,7 @@ from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import DEFAULT_CONF, Finding, PluginConf, SchedulerConf, parse_conf, read_arguments
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.guard import UNWATCHED, ActionFault, Guard, Watchdog
-from kilauea.engine.outcome import conclude
+from kilauea.engine.outcome import conclude, outline
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
@@ -36,6 +36,7 @@ def cycle(
     plugins: Mapping[str, type[Plugin]] = PLUGINS,
     actions: Mapping[str, type[Action]] = ACTIONS,
     watchdog: Watchdog = UNWATCHED,
+    brief: bool = False,
 ) -> Plan:
     """Decide what to do next.
 
@@ -47,13 +48,18 @@ def cycle(
         plugins: plugins by name.
         actions: actions by name.
         watchdog: bounds the time of calls into plugins and actions that are not of this package.
+        brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
     """
     faults: list[Finding] = []
     while True:
         session = Session(state, conf, now, seed)
         session.findings.extend(faults)
         try:
-            return _run(session, conf, plugins, actions, watchdog)
+            _run(session, conf, plugins, actions, watchdog)
+            if brief:
+                return outline(session)
+            session.close_plugins()
+            return conclude(session)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(plugin=fault.plugin)
@@ -70,12 +76,10 @@ def _run(
     plugins: Mapping[str, type[Plugin]],
     actions: Mapping[str, type[Action]],
     watchdog: Watchdog,
-) -> Plan:
+) -> None:
     open_plugins(session, conf, plugins, watchdog)
     for name in conf.actions:
         _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
-    session.close_plugins()
-    return conclude(session)
 
 
 def open_plugins(

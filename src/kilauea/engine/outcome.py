@@ -6,6 +6,8 @@ that before the nodes, and last that a pod could run but for the rest of its gan
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from kilauea.engine.evaluation import Unfit
@@ -13,27 +15,41 @@ from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plan import GroupOutcome, Nomination, Pending, Plan, QueueOutcome
+from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
+from kilauea.engine.queue_faults import conditions, findings, jobs_without_queue, queue_faults
 from kilauea.engine.session import Session
 
 
-def conclude(session: Session) -> Plan:
-    """The plan of a session whose actions are done."""
-    nominations = tuple(
+def outline(session: Session) -> Plan:
+    """What a session whose actions are done does with pods, without reasons and figures."""
+    return Plan(tuple(session.binds), nominations(session), tuple(session.evictions))
+
+
+def nominations(session: Session) -> tuple[Nomination, ...]:
+    """Pods that are promised room."""
+    return tuple(
         Nomination(task.key, task.node)
         for job in sorted(session.touched.values(), key=lambda j: j.order)
         if job.counts[status.PIPELINED]
         for task in sorted(job.tasks.values(), key=lambda t: t.order)
         if task.status == status.PIPELINED
     )
+
+
+def conclude(session: Session) -> Plan:
+    """The plan of a session whose actions are done."""
+    faults = queue_faults(session)
+    for job in jobs_without_queue(session):
+        message = f"queue {job.queue} of pod group {job.key} does not exist"
+        session.conditions.setdefault(job.key, Condition("QueueNotFound", "QueueNotFound", message))
     return Plan(
         tuple(session.binds),
-        nominations,
+        nominations(session),
         tuple(session.evictions),
         groups(session),
-        queues(session),
+        queues(session, conditions(faults)),
         tuple(pending(session)),
-        tuple(session.findings),
+        (*session.findings, *findings(faults)),
     )
 
 
@@ -90,8 +106,8 @@ def counts_of(job: Job) -> dict[str, int]:
 # --- queues
 
 
-def queues(session: Session) -> dict[str, QueueOutcome]:
-    """Figures of all queues."""
+def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) -> dict[str, QueueOutcome]:
+    """Figures of all queues, and the conditions that some have."""
     return {
         name: QueueOutcome(
             queue.parent,
@@ -104,6 +120,7 @@ def queues(session: Session) -> dict[str, QueueOutcome]:
             dict(queue.inqueue),
             dict(queue.elastic),
             queue.figures.share,
+            conditions.get(name, ()),
         )
         for name, queue in sorted(session.queues.items())
     }

@@ -30,6 +30,9 @@ from kilauea.runtime.watchdog import watchdog
 from kilauea.simulator.instant import events_after
 from kilauea.simulator.what_if import WhatIf
 
+PLACING = frozenset({"enqueue", "allocate", "backfill"})
+"""Actions that evict nobody."""
+
 
 @dataclass
 class Cluster:
@@ -134,13 +137,20 @@ def build_state(objects: Iterable[Object]) -> ClusterState:
 
 
 def decide(
-    state: ClusterState, conf: SchedulerConf, now: int, seed: int | None, extensions: Extensions = BUILT_IN
+    state: ClusterState,
+    conf: SchedulerConf,
+    now: int,
+    seed: int | None,
+    extensions: Extensions = BUILT_IN,
+    *,
+    brief: bool = False,
 ) -> Plan:
-    """The plan of one cycle; plugins and actions of the user are under a watchdog."""
+    """The plan of one cycle; plugins and actions of the user are under a watchdog. `brief` as for the cycle."""
     if not extensions.bring_any:
-        return cycle(state, conf, now, seed)
+        return cycle(state, conf, now, seed, brief=brief)
+    plugins, actions = extensions.plugins, extensions.actions
     with watchdog() as dog:
-        return cycle(state, conf, now, seed, plugins=extensions.plugins, actions=extensions.actions, watchdog=dog)
+        return cycle(state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog, brief=brief)
 
 
 def plan_cycles(
@@ -180,7 +190,8 @@ def explain_group(
             kind, _, name = finding.where.partition(" ")
             if finding.error and kind in ("plugin", "action"):
                 conf = conf.without(**{kind: name})
-        trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions)
-        what_if = WhatIf(result.objects, result.state, trial, key, result.plan)
+        trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
+        evicting = not PLACING.issuperset(conf.actions)
+        what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation, time.perf_counter() - started

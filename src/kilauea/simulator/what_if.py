@@ -4,6 +4,9 @@ A change is applied to the state as an event, a whole cycle decides, and the obj
 answer holds for the cluster with everybody else in it, not for the group alone. Kinds of changes are tried from the
 least to the most costly for others: a queue or its quota, the group's own minimum, another job, a new node; the first
 kind that admits the group is taken, with the smallest amount that does.
+
+A trial costs a cycle, so it is spared where the answer is known before: where nobody is evicted and the nodes could not
+hold the group's minimum even if no other waiting pod got anything, and where a job is taken away like one before it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
+import numpy as np
 
 from kilauea.api.core import Node, NodeStatus
 from kilauea.api.errors import object_label
@@ -22,6 +26,7 @@ from kilauea.api.wellknown import CARD_QUOTA
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.explain import Change, Explanation
 from kilauea.engine.model.cards import CARD, EITHER
+from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -29,11 +34,17 @@ from kilauea.engine.state import ClusterState
 NEW_NODE = "kilauea-what-if"
 """Name of the node that is added for a trial; it sorts like any other."""
 
-JOBS_TRIED = 12
-"""Jobs that are taken away, one at a time, before giving up on that kind of change."""
+JOBS_TRIED = 6
+"""Jobs that are taken away, one at a time, before giving up on that kind of change; no two of them are alike."""
+
+JOBS_LOOKED_AT = 1000
+"""Jobs among which they are looked for."""
 
 MOST_WEIGHT = 64
 """How much the weight of a queue is raised at most."""
+
+OF_NODES = ("Unschedulable", "GangWaiting")
+"""Codes of what waits for nodes alone."""
 
 Decide = Callable[[ClusterState], Plan]
 
@@ -44,17 +55,28 @@ class WhatIf:
     Args:
         objects: the objects that the state was built from.
         state: the cluster; every trial leaves it as it was.
-        decide: the cycle to run.
+        decide: the cycle to run; of its plan only binds and nominations are read.
         key: the pod group, `namespace/name`.
         plan: what the cycle decides without any change.
+        evicting: whether the cycle may evict, so that what is taken may become free.
     """
 
-    def __init__(self, objects: Iterable[Object], state: ClusterState, decide: Decide, key: str, plan: Plan) -> None:
+    def __init__(
+        self,
+        objects: Iterable[Object],
+        state: ClusterState,
+        decide: Decide,
+        key: str,
+        plan: Plan,
+        *,
+        evicting: bool = True,
+    ) -> None:
         self._objects: dict[tuple[str, str], Object] = {(o.kind, object_label(o)): o for o in objects}
         self._state = state
         self._decide = decide
         self._key = key
         self._plan = plan
+        self._evicting = evicting
         self._job = state.jobs[key]
 
     def smallest(self, explanation: Explanation) -> Change | None:
@@ -79,7 +101,7 @@ class WhatIf:
         for event in forward:
             self._state.apply(event)
         try:
-            return self._starts(self._decide(self._state))
+            return self._has_room() and self._starts(self._decide(self._state))
         finally:
             for event in reversed(back):
                 self._state.apply(event)
@@ -95,6 +117,21 @@ class WhatIf:
         minimum = self._state.jobs[self._key].min_available if self._key in self._state.jobs else 0
         return bool(placed) and len(placed) + job.ready_count >= minimum
 
+    def _has_room(self) -> bool:
+        """Whether the nodes could hold what the group lacks of its minimum, if nobody else who waits got anything."""
+        job, state = self._state.jobs.get(self._key), self._state
+        if self._evicting or job is None:
+            return True
+        state.settle()
+        least = np.array([state.axis.vector(task.spec.requests) for task in job.pending()])
+        if not len(least):
+            return False
+        need, nodes = least.min(axis=0), state.nodes.all()
+        asked = need > 0
+        free = np.maximum(nodes.idle + nodes.releasing, 0)[asked]
+        fitting = (free // need[asked][:, None]).min(axis=0) if asked.any() else np.full(len(state.nodes), len(least))
+        return int(fitting.sum()) >= max(job.min_available - job.ready_count, 1)
+
     def _least(self, admits: Callable[[int], bool], guesses: Iterable[int], most: int) -> int | None:
         """The least number from 1 to `most` that admits, if one does; what admits is taken to go on admitting."""
         low, high = 0, 0
@@ -104,7 +141,7 @@ class WhatIf:
                 break
             low = guess
         if not high:
-            if not admits(most):
+            if low >= most or not admits(most):
                 return None
             high = most
         if high - low > 1 and not admits(high - 1):
@@ -204,15 +241,46 @@ class WhatIf:
         found = self._least(admits, (1, 2, 4), most=self._job.min_available - 1)
         return None if found is None else Change("minimum", self._key, "", found)
 
-    def _fewer(self, _: Explanation) -> Change | None:
+    def _fewer(self, explanation: Explanation) -> Change | None:
         """Take another job away: the least important first, then the smallest, then the newest."""
+        of_queue = any(b.code not in OF_NODES for b in explanation.blockers)
         others = [j for j in self._state.jobs.values() if j.key != self._key and j.group and j.tasks]
+        if not of_queue:
+            placed = [*(b.pod for b in self._plan.binds), *(n.pod for n in self._plan.nominations)]
+            started = {self._state.tasks[pod].group for pod in placed}
+            others = [j for j in others if j.allocated or j.key in started]
         order = sorted(others, key=lambda j: (j.priority, len(j.tasks), -j.creation, j.key))
-        for job in order[:JOBS_TRIED]:
+        labels = any(not reason.reason.startswith("Insufficient ") for reason in explanation.nodes)
+        tried: set[object] = set()
+        for job in order[:JOBS_LOOKED_AT]:
+            kind = self._kind(job, of_queue=of_queue, labels=labels)
+            if kind in tried:
+                continue
+            tried.add(kind)
             gone = [("Pod", key) for key in job.tasks if ("Pod", key) in self._objects]
             if self._admitted([], [*gone, ("PodGroup", job.key)]):
                 return Change("job", job.key, "", 1)
+            if len(tried) == JOBS_TRIED:
+                break
         return None
+
+    def _kind(self, job: Job, *, of_queue: bool, labels: bool) -> object:
+        """What a job's going would give the group: jobs with the same pods on nodes as full give the same.
+
+        Args:
+            job: the job.
+            of_queue: the group waits for a queue, so that it matters in which the job is.
+            labels: the group waits for more than room, so that labels of pods may matter.
+        """
+        nodes = self._state.nodes
+        idle = nodes.all().idle
+        pods = []
+        for task in job.tasks.values():
+            row = nodes.row_of.get(task.node, -1)
+            left = idle[:, row].tobytes() if row >= 0 else b""
+            pods.append((id(task.spec), task.label_class if labels else 0, task.status, left))
+        queue = job.queue if of_queue else job.queue == self._job.queue
+        return (queue, job.phase, tuple(sorted(pods)))
 
     def _node(self, explanation: Explanation) -> Change | None:
         """Add a node like one that is there, with as much of the scarce resource as it takes."""

@@ -97,6 +97,7 @@ def test_json_has_the_figures_as_plan_does_and_what_is_borrowed() -> None:
         "inqueue": {},
         "elastic": {"cpu": "70", "memory": "280Gi", "pods": "8"},
         "share": 2.0,
+        "conditions": [],
     }
 
 

@@ -83,7 +83,10 @@ def test_a_broken_request_is_no_request_and_is_named() -> None:
 
 def test_a_node_whose_labels_promise_more_than_it_offers_is_named() -> None:
     plan = plan_of(node("n", labels=labelled(C)), card_queue("q", {C: 1}), conf=CARDS)
-    assert findings(plan) == [f"node n: Node <n> has card <{C}> but no card resource found."]
+    assert findings(plan) == [
+        f"node n: Node <n> has card <{C}> but no card resource found.",
+        f"queue q: no node has the card {C} of its quota",
+    ]
 
 
 def test_a_pod_that_has_to_name_its_card_and_does_not() -> None:
@@ -413,7 +416,7 @@ def test_a_running_pod_of_which_it_cannot_be_told_is_left_out_and_named() -> Non
 
 def test_findings_do_not_flood() -> None:
     bare = [node(f"n{i}", labels=labelled(C)) for i in range(30)]
-    found = findings(plan_of(bare, card_queue("q", {C: 1}), conf=CARDS))
+    found = findings(plan_of(bare, card_queue("q"), conf=CARDS))
     assert (len(found), found[-1]) == (21, "plugin capacity-card: 10 more findings of this kind")
 
 
@@ -569,7 +572,7 @@ def test_names_that_are_another_resource_are_named() -> None:
     ],
 )
 def test_arguments_that_are_wrong_are_named(arguments: Data, expected: str | None) -> None:
-    plan = plan_of(node("n"), card_queue("q", {C: 1}), conf=card_conf(**arguments))
+    plan = plan_of(card_node("n", C), card_queue("q", {C: 1}), conf=card_conf(**arguments))
     assert [f.message for f in plan.findings] == ([] if expected is None else [expected])
 
 

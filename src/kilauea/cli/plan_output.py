@@ -75,6 +75,7 @@ def queue_data(queue: QueueOutcome) -> dict[str, Any]:
         "inqueue": limited(queue.inqueue),
         "elastic": limited(queue.elastic),
         "share": None if queue.share is None else round(queue.share, 6),
+        "conditions": [{"type": c.type, "reason": c.reason, "message": c.message} for c in queue.conditions],
     }
 
 

@@ -51,7 +51,7 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of a pod group."""
+    """A condition of a pod group or a queue; of each type an object has at most one."""
 
     type: str
     reason: str
@@ -84,6 +84,8 @@ class QueueOutcome:
     inqueue: Mapping[str, float]
     elastic: Mapping[str, float]
     share: float | None
+    conditions: tuple[Condition, ...] = ()
+    """What is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +139,4 @@ class Plan:
     queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """What was found wrong with the configuration's arguments, and plugins or actions that failed."""
+    """What was found wrong: arguments of the configuration, plugins or actions that failed, objects."""

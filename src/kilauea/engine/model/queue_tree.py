@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.model.queues import Queue
+
+
+class TreeFault(NamedTuple):
+    """Why a queue is left out of the tree: a reason for programs (`ParentNotFound`, `ParentCycle`), and in words."""
+
+    reason: str
+    message: str
 
 
 @dataclass
@@ -25,7 +33,7 @@ class QueueTree:
 
     ancestors: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, TreeFault] = field(default_factory=dict)
 
     def is_leaf(self, name: str) -> bool:
         """Whether a queue has no children."""
@@ -58,7 +66,7 @@ def build_queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
     tree = QueueTree()
     for name in sorted(queues):
         way, fault = _way_to_root(name, queues)
-        if fault:
+        if fault is not None:
             tree.faults[name] = fault
             continue
         tree.ancestors[name] = tuple(queues[n] for n in way)
@@ -67,16 +75,16 @@ def build_queue_tree(queues: Mapping[str, Queue]) -> QueueTree:
     return tree
 
 
-def _way_to_root(name: str, queues: Mapping[str, Queue]) -> tuple[list[str], str]:
+def _way_to_root(name: str, queues: Mapping[str, Queue]) -> tuple[list[str], TreeFault | None]:
     """Ancestors from the root to the parent, or why there is no way."""
     way: list[str] = []
     at = name
     while at != ROOT_QUEUE:
         parent = queues[at].parent or ROOT_QUEUE
         if parent not in queues:
-            return [], f"the queue {at} has invalid parent queue {parent}"
+            return [], TreeFault("ParentNotFound", f"the queue {at} has invalid parent queue {parent}")
         if parent in way or parent == name:
-            return [], f"cycle detected in queue hierarchy for queue {parent}"
+            return [], TreeFault("ParentCycle", f"cycle detected in queue hierarchy for queue {parent}")
         way.append(parent)
         at = parent
-    return way[::-1], ""
+    return way[::-1], None

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kilauea.api.wellknown import ROOT_QUEUE
-from kilauea.engine.conf import Finding, argument
+from kilauea.engine.conf import argument
 from kilauea.engine.extension import PERMIT, REJECT
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
@@ -124,10 +124,6 @@ class Capacity(Plugin):
             figures = session.queues[name].figures
             figures.deserved, figures.real_capability = deserved, limit
         if self._hierarchy:
-            for name, fault in sorted(self._tree.faults.items()):
-                session.findings.append(Finding(f"queue {name}", f"{fault}; it and its jobs wait", error=True))
-            if ROOT_QUEUE not in session.queues:
-                session.findings.append(Finding("queue root", "it does not exist; all jobs wait", error=True))
             self._sum_up()
             session.add_event_handler(self.name, self._placed, self._gone)
             session.add_victim_queue_order(self.name, self._victim_order)
@@ -290,7 +286,8 @@ class Capacity(Plugin):
             return None
         fault = self._tree.faults.get(queue.name)
         if fault is not None or ROOT_QUEUE not in self._session.queues:
-            return Refusal("QueueFault", fault or "the queue root does not exist", queue.name)
+            message = fault.message if fault is not None else "the queue root does not exist"
+            return Refusal("QueueFault", message, queue.name)
         if not self._tree.is_leaf(queue.name):
             return Refusal("QueueNotLeaf", f"queue {queue.name} has children; jobs go to its leaves", queue.name)
         return None

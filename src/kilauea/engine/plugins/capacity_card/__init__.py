@@ -204,8 +204,6 @@ class CapacityCard(Plugin):
             message = "allowServiceTypeByPodOwnerReferences is deprecated; use podOwnerReferenceToServiceType"
             session.findings.append(Finding(f"plugin {self.name}", message, code="moved-argument"))
         for name, queue in sorted(session.queues.items()):
-            if queue.cards.fault:
-                self._note(f"queue {name}", queue.cards.fault, "InvalidCardAnnotation")
             has_cpu = (queue.capability or {}).get(CPU, 0) > 0
             if not has_cpu and not any(queue.cards.amounts.values()) and session.job_counts[queue.row]:
                 message = "it has jobs, but no cpu in its capability and no card quota: only empty requests fit"

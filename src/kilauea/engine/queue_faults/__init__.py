@@ -1,0 +1,61 @@
+"""What is wrong with queues: where they stand, what they promise, and the work that they hold but cannot serve.
+
+Nothing here decides anything, and nothing stops: whoever is at fault waits by itself. Each fault becomes a condition of
+its queue and a finding of the plan, with a reason that programs can rely on and a message with numbers. What follows
+from the queues' objects and the nodes alone is kept from cycle to cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.queue_faults.fault import DETACHED, Fault, Rules, conditions, findings, rules_of
+from kilauea.engine.queue_faults.promises import broken_promises, card_faults
+from kilauea.engine.queue_faults.work import faults_of_work, jobs_without_queue
+from kilauea.engine.session import Session
+
+__all__ = ["Fault", "conditions", "findings", "jobs_without_queue", "queue_faults"]
+
+
+def queue_faults(session: Session) -> list[Fault]:
+    """Everything that is wrong with queues, in order of their names."""
+    rules = rules_of(session.conf)
+    state = session.state
+    made_of = (state.queue_version, tuple(session.total.items()), rules, session.nodes)
+    known = state.kept.get(__name__)
+    if known is None or known[0] != made_of:
+        tree = build_queue_tree(session.queues)
+        known = (made_of, (tree, list(_standing(session, rules, tree))))
+        state.kept[__name__] = known
+    tree, standing = known[1]
+    return sorted((*standing, *faults_of_work(session, tree, rules)), key=lambda fault: fault.queue)
+
+
+def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Fault]:
+    """What follows from the queues' objects and the nodes; a cluster without nodes has not come up yet."""
+    queues = {name: session.queues[name] for name in sorted(session.queues)}
+    yield from _misplaced(queues, rules, tree)
+    if len(session.nodes):
+        yield from broken_promises(queues, tree, session.total, rules)
+    if rules.cards:
+        yield from card_faults(queues, session.nodes)
+
+
+def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> Iterator[Fault]:
+    """Queues that do not hang on the root, and parents that nobody looks at."""
+    effect = "it and its jobs wait" if rules.tree else "parents are not looked at here, so its jobs go on"
+    if ROOT_QUEUE not in queues:
+        if rules.tree:
+            yield Fault(ROOT_QUEUE, DETACHED, "RootNotFound", "it does not exist; all jobs wait", blocks=True)
+        return
+    for name, (reason, why) in tree.faults.items():
+        yield Fault(name, DETACHED, reason, f"{why}; {effect}", blocks=rules.tree)
+    below = [name for name, ancestors in tree.ancestors.items() if len(ancestors) > 1]
+    if below and rules.plugin and not rules.tree:
+        first, more = below[0], f", and {len(below) - 1} more" if len(below) > 1 else ""
+        why = "enableHierarchy is not true" if rules.plugin == "capacity" else "only capacity knows a tree of queues"
+        message = f"queues have parents ({first} in {queues[first].parent}{more}); {rules.plugin} ignores them: {why}"
+        yield Fault(ROOT_QUEUE, DETACHED, "ParentsIgnored", message)

@@ -1,0 +1,109 @@
+"""Promises that cannot be kept: children that are promised more than their parent, amounts that nobody can ever have.
+
+What a queue may use at most (`capability`) is no promise: several may add up to more than there is, and share it by
+turns, and the cluster may have yet to grow. Card quotas too are lent to and fro. What is deserved and what is
+guaranteed are promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kilauea.api.quantity import format_amount
+from kilauea.api.wellknown import ROOT_QUEUE
+from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.queue_tree import QueueTree
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import EPSILON, Amounts, add, order_of
+from kilauea.engine.queue_faults.fault import OUT_OF_REACH, OVER_PROMISED, UNREADABLE, Fault, Rules
+
+NOTHING: dict[str, float] = {}
+
+Promises = tuple[tuple[str, Amounts], tuple[str, Amounts]]
+
+
+def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts, rules: Rules) -> Iterator[Fault]:
+    """Everything about amounts that is wrong in a cluster with this total."""
+    children = tree.children if rules.tree else {ROOT_QUEUE: [name for name in queues if name != ROOT_QUEUE]}
+    for parent, names in children.items():
+        yield from _over_promised(parent, [queues[name] for name in names], queues.get(parent), total, rules)
+    for name, queue in queues.items():
+        if name != ROOT_QUEUE:
+            yield from _above_cluster(queue, total, rules)
+            if rules.tree:
+                yield from _above_ancestor(queue, tree)
+
+
+def _promised(queue: Queue, rules: Rules) -> Promises:
+    """What a queue is guaranteed, and what it deserves if that is what its object says."""
+    deserved = queue.deserved if rules.deserves else None
+    return ("guarantee", rules.counted(queue.guarantee)), ("deserved", rules.counted(deserved))
+
+
+def _over_promised(
+    name: str, children: list[Queue], parent: Queue | None, total: Amounts, rules: Rules
+) -> Iterator[Fault]:
+    """Children that are promised more than their parent; the root has the cluster's total."""
+    sums: dict[str, dict[str, float]] = {}
+    for child in children:
+        for kind, amounts in _promised(child, rules):
+            add(sums.setdefault(kind, {}), amounts)
+    own = dict(_promised(parent, rules)) if parent is not None else {}
+    for kind, summed in sums.items():
+        of_root = name == ROOT_QUEUE
+        beyond = _beyond(summed, total if of_root else own[kind])
+        if beyond:
+            who, what = ("first-level queues", "what the cluster has") if of_root else ("its children", "its own")
+            message = f"the {kind} amounts of {who} add up to more than {what}: {beyond}"
+            yield Fault(name, OVER_PROMISED, f"{kind.capitalize()}OverPromised", message)
+
+
+def _above_cluster(queue: Queue, total: Amounts, rules: Rules) -> Iterator[Fault]:
+    """Promises to one queue that are more than the cluster has."""
+    for kind, amounts in _promised(queue, rules):
+        beyond = _beyond(amounts, total)
+        if beyond:
+            message = f"its {kind} is more than the cluster has: {beyond}"
+            yield Fault(queue.name, OUT_OF_REACH, f"{kind.capitalize()}AboveCluster", message)
+
+
+def _above_ancestor(queue: Queue, tree: QueueTree) -> Iterator[Fault]:
+    """A capability above that of the nearest ancestor that names the resource."""
+    nearest: dict[str, tuple[float, str]] = {}
+    for ancestor in tree.ancestors.get(queue.name, ())[1:]:
+        nearest.update({name: (most, ancestor.name) for name, most in (ancestor.capability or NOTHING).items()})
+    above = [
+        f"{_of(name, amount, nearest[name][0])} of queue {nearest[name][1]}"
+        for name, amount in sorted((queue.capability or NOTHING).items(), key=lambda item: order_of(item[0]))
+        if name in nearest and amount - nearest[name][0] >= EPSILON
+    ]
+    if above:
+        message = f"its capability is more than that of its ancestors: {', '.join(above)}"
+        yield Fault(queue.name, OUT_OF_REACH, "CapabilityAboveParent", message)
+
+
+def _beyond(amounts: Amounts, there: Amounts) -> str:
+    """`cpu 120 of 100, memory 3Gi of 2Gi`, for the resources of which more is promised than there is."""
+    short = [name for name, amount in amounts.items() if amount - there.get(name, 0) >= EPSILON]
+    return ", ".join(_of(name, amounts[name], there.get(name, 0)) for name in sorted(short, key=order_of))
+
+
+def _of(resource: str, amount: float, there: float) -> str:
+    return f"{resource} {format_amount(resource, amount)} of {format_amount(resource, there)}"
+
+
+def card_faults(queues: Mapping[str, Queue], nodes: NodeTable) -> Iterator[Fault]:
+    """Quotas of cards that cannot be read, that no node has, or that are more than there are."""
+    there: dict[str, float] = {}
+    for facts in nodes.facts:
+        add(there, facts.cards.amounts)
+    for queue in queues.values():
+        if queue.cards.fault:
+            yield Fault(queue.name, UNREADABLE, "InvalidCardAnnotation", queue.cards.fault)
+        for card, amount in sorted(queue.cards.amounts.items()):
+            if amount and card not in there:
+                message = f"no node has the card {card} of its quota"
+                yield Fault(queue.name, OUT_OF_REACH, "UnknownCard", message)
+            elif amount > there.get(card, 0):
+                message = f"its card quota is more than the cluster has: {_of(card, amount, there[card])}"
+                yield Fault(queue.name, OUT_OF_REACH, "CardQuotaAboveCluster", message)

@@ -209,18 +209,33 @@ def test_the_nearest_queue_loses_first() -> None:
     assert evicted(planned("nearest")) == [("job-b-0", "job-a"), ("job-c-0", "job-a-2")]
 
 
-@pytest.mark.parametrize(("level", "evictions"), [(0, 1), (1, 1), (2, 0)])
-def test_ancestors_have_to_agree(level: int, evictions: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("level", "evictions"), [(0, 0), (1, 1), (2, 1)])
+def test_a_leaf_claims_for_its_ancestors(level: int, evictions: int, tmp_path: Path) -> None:
     with_level = tmp_path / "tree.conf"
     flag = "    enableHierarchy: true\n"
     conf = (QUEUES / "tree.conf").read_text()
     with_level.write_text(conf.replace(flag, f"{flag}    arguments: {{ancestorReclaimLevel: {level}}}\n"))
     held = {name: figures("levels")[name]["allocated"]["cpu"] for name in ("queue-b", "parent-b", "grand-b")}
     assert held == dict.fromkeys(held, "3")
+    assert figures("levels")["queue-a"]["allocated"]["cpu"] == "1"
     plan = planned("levels", "--scheduler-conf", str(with_level))
     assert len(plan["evictions"]) == evictions
     answer = "yes" if evictions else "no"
     assert re.search(rf"^\| {level} \|.*\| {answer} \|$", PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("ancestor", "evictions"), [("", 1), ("parent-b", 0), ("grand-b", 0)])
+def test_no_ancestor_goes_below_what_it_deserves(ancestor: str, evictions: int, tmp_path: Path) -> None:
+    objects = yaml.safe_load((QUEUES / "levels.yaml").read_text())["items"]
+    for obj in objects:
+        if obj["metadata"]["name"] in {"queue-a", ancestor} and obj["kind"] == "Queue":
+            obj["spec"]["deserved"] = {"cpu": "3", "memory": "12Gi"}
+    changed = tmp_path / "levels.json"
+    changed.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, default=lambda time: time.isoformat())
+    )
+    result = run("plan", "-f", str(changed), "--scheduler-conf", str(QUEUES / "tree.conf"), "-o", "json")
+    assert len(json.loads(result.stdout)["evictions"]) == evictions
 
 
 def test_what_weights_give() -> None:

@@ -118,6 +118,21 @@ def test_system_pods_are_spared() -> None:
     assert not plan.evictions
 
 
+@pytest.mark.parametrize("least", ["n1", "n2", "n3"])
+def test_among_nodes_that_cost_one_pod_the_least_important_loses_it(least: str) -> None:
+    names = ["n1", "n2", "n3"]
+    held = [running(f"on-{n}", 2, n, cpu=2, priority="low" if n == least else "middle") for n in names]
+    plan = plan_of(
+        CLASSES,
+        priority_class("middle", 100),
+        [node(n) for n in names],
+        held,
+        starving("s", 1, 2, priority="high"),
+        conf=PREEMPT,
+    )
+    assert [v[:-2] for v in victims(plan)] == [f"on-{least}"]
+
+
 def test_nobody_is_evicted_where_only_a_predicate_stands_in_the_way_that_eviction_does_not_mend() -> None:
     picky = [group("s", priority="high"), pod("s-0", "s", nodeSelector={"disk": "ssd"})]
     plan = plan_of(CLASSES, node("n1"), running("r", 4, "n1", priority="low"), picky, conf=PREEMPT)

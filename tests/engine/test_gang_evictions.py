@@ -28,10 +28,11 @@ from builders import (
     queue,
     state_of,
 )
-from engine.probes import plugin_called
+from engine.probes import inside, plugin_called
 from engine.test_claims import as_json, claims, cluster, gangs, laws, running, sizes, victims
 from engine.test_topology import hypernode
 from kilauea.api.meta import Object
+from kilauea.engine.bundles import GangClaim
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed
 from kilauea.engine.plan import Plan
@@ -328,6 +329,27 @@ def test_a_gang_goes_whole_only_if_its_queue_may_lose_all_of_it() -> None:
     nothing = [queue("a", deserved={"cpu": "0"}), queue("b", deserved={"cpu": "4", "memory": "16Gi"})]
     assert jobs_of(plan_of(nothing, node("n1"), held, claimer(1, queue="b"), conf=RECLAIM)) == {"w": 4}
     assert not plan_of(HALVES, node("n1"), held, claimer(1, queue="b"), conf=RECLAIM).evictions
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(["capacity", "gang"], {"r": 2}), (["gang", "conformance", "capacity"], {})]
+)
+def test_the_first_tier_with_an_answer_names_the_victims(first: list[str], expected: dict[str, int]) -> None:
+    rest = ["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]
+    tiers = conf("allocate, gangreclaim", first, [name for name in rest if name not in first])
+    held = running("r", 4, "n1", queue="a", priorityClassName="system-node-critical")
+    assert jobs_of(plan_of(HALVES, node("n1"), held, claimer(2, queue="b"), conf=tiers)) == expected
+
+
+def test_a_queue_loses_no_more_than_it_can_spare_to_gangreclaim() -> None:
+    def asked(session: Session) -> list[list[str]]:
+        tasks = session.in_order(session.state.jobs["ns/r"].tasks.values())
+        claims = [GangClaim(action, session.state.jobs["ns/s"], 0) for action in ("gangreclaim", "gangpreempt")]
+        return [[task.name for task in session.unified_evictable(claim, tasks)] for claim in claims]
+
+    objects = [HALVES, node("n1"), running("r", 4, "n1", queue="a"), claimer(1, queue="b")]
+    found = inside(*objects, do=asked, conf=conf("allocate", ["capacity"]))
+    assert found == [["r-0", "r-1"], ["r-0", "r-1", "r-2", "r-3"]]
 
 
 # --- what every plan promises

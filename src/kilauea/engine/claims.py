@@ -49,8 +49,8 @@ class Rule(ABC):
     def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
         """Why no room may be made for the task; None if it may."""
 
-    def floor_holds(self, session: Session, tasks: Sequence[Task]) -> bool:
-        """Whether these tasks may go together, after what went already."""
+    def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Whether these tasks may go together for a queue, after what went already."""
         return True
 
 
@@ -62,11 +62,13 @@ class Option:
     units: list[Unit] = field(default_factory=list)
     serves: int = 1
     """Tasks of the same shape that would fit then, as far as the gang lacks them."""
+    turn: int = 0
+    """The latest turn of any of those that go, in the order in which jobs lose tasks."""
 
     @property
-    def rank(self) -> tuple[int, int]:
-        """The fewest pods come first; among equals the room that serves the most tasks."""
-        return (sum(len(unit) for unit in self.units), -self.serves)
+    def rank(self) -> tuple[int, int, int]:
+        """The fewest pods come first; among equals the room that serves the most tasks; then who is to go first."""
+        return (sum(len(unit) for unit in self.units), -self.serves, self.turn)
 
 
 @dataclass
@@ -80,15 +82,17 @@ class Prospect:
     largest: NDArray[np.int64]
     """(R,) the most that any one candidate holds there."""
     asked: NDArray[np.int64]
+    lacking: int
+    """Tasks that the job lacks; room for more serves nobody."""
 
     def may_beat(self, best: Option | None) -> bool:
-        """Whether any plan on this node could rank before an option."""
+        """Whether any plan on this node could take fewer pods than an option, or as many and serve more tasks."""
         if best is None:
             return True
-        pods, serves = best.rank
+        pods, serves, _ = best.rank
         if self.pods != pods:
             return self.pods < pods
-        return fitting(self.free + pods * self.largest, self.asked) > -serves
+        return min(fitting(self.free + pods * self.largest, self.asked), self.lacking) > -serves
 
 
 def fitting(free: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
@@ -109,6 +113,7 @@ class Claim:
         self._gangs = gangs
         self.statement: Statement = session.statement()
         self._units: list[Unit] = []
+        self._turns: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_vain: dict[tuple[object, ...], int] = {}
         """By kind of task: how many operations there were when no room could be made for it."""
 
@@ -179,6 +184,7 @@ class Claim:
     def _best_option(self, task: Task) -> Option | None:
         """The node where room for the task costs the fewest pods."""
         wanted = self._rule.candidates(self._pool, task, self._job) & self._pool.there
+        self._turns = self._pool.turns(self._session, self._queue)
         kind = (type(self._rule), self._queue.name, self._job.priority, task.priority, self._session.shape_of(task))
         in_vain = self._pool.in_vain(kind)
         best = self._best_among(task, wanted, self._promising(task, wanted, in_vain), in_vain)
@@ -202,8 +208,6 @@ class Claim:
                 in_vain[prospect.row] = option is None
             if option is not None and (best is None or option.rank < best.rank):
                 best = option
-                if best.rank <= (1, -self._lacking()):
-                    break
         return best
 
     def _lacking(self) -> int:
@@ -238,6 +242,7 @@ class Claim:
     def _promising(self, task: Task, wanted: NDArray[np.bool_], in_vain: NDArray[np.bool_]) -> list[Prospect]:
         """Nodes where room could be made, those first that lack the least of what their candidates hold.
 
+        Among equals those first where a job has candidates that is to lose tasks before others.
         Nodes that were tried in vain for tasks of this kind make way for others.
         """
         session = self._session
@@ -247,23 +252,35 @@ class Claim:
         room = self._pool.room(wanted, len(nodes))
         fits = (free + room >= need).all(axis=0) & room.any(axis=0)
         rows = np.flatnonzero(fits & session.evaluation(task).hopeful())
-        lacking = np.where(need == NOT_ASKED, 0, np.maximum(need - free, 0))[:, rows]
+        short = np.where(need == NOT_ASKED, 0, np.maximum(need - free, 0))[:, rows]
         largest = self._pool.largest(wanted, len(nodes))[:, rows]
-        pods = np.ceil(np.divide(lacking, largest, out=np.zeros(lacking.shape), where=largest > 0)).max(
-            axis=0, initial=0
-        )
+        pods = np.ceil(np.divide(short, largest, out=np.zeros(short.shape), where=largest > 0)).max(axis=0, initial=0)
         at_least = pods.copy()
         if self._gangs:
             at_minimum = wanted & self._pool.at_minimum()
             alone = self._pool.room(wanted & ~at_minimum, len(nodes))
             whole = ((free + alone)[:, rows] < need).any(axis=0)
             at_least[whole] = np.maximum(pods, self._pool.smallest_gang(at_minimum, len(nodes))[rows])[whole]
-        first = np.lexsort((rows, pods, at_least, in_vain[rows]))[:NODES_TRIED]
-        first = first[np.lexsort((rows[first], pods[first]))]
+        turns = self._pool.earliest(wanted, self._turns, len(nodes))[rows]
+        first = np.lexsort((rows, turns, pods, at_least, in_vain[rows]))[:NODES_TRIED]
+        first = first[np.lexsort((rows[first], turns[first], pods[first]))]
+        lacking = self._lacking()
         return [
-            Prospect(int(rows[i]), max(int(at_least[i]), 1), free[:, rows[i]], largest[:, i], shape.request)
+            Prospect(
+                int(rows[i]),
+                max(int(at_least[i]), 1),
+                free[:, rows[i]],
+                largest[:, i],
+                shape.request,
+                lacking,
+            )
             for i in first
         ]
+
+    def _option(self, task: Task, row: int, units: list[Unit]) -> Option:
+        """What has just been evicted for a task on a node, as an option."""
+        index = [self._pool.index[unit[0].key] for unit in units]
+        return Option(row, units, self._serves(task, row), int(self._turns[index].max(initial=0)))
 
     def _work_out(
         self, task: Task, prospect: Prospect, wanted: NDArray[np.bool_], known: Option | None
@@ -272,13 +289,13 @@ class Claim:
         session = self._session
         candidates = self._pool.on_node(prospect.row, wanted)
         let_go = self._rule.votes(session, task, candidates)
-        best = self._several(task, in_victim_order(session, let_go, task), prospect.row, wanted)
+        best = self._several(task, in_victim_order(session, let_go, self._queue), prospect.row, wanted)
         if best is None or (known is not None and known.rank <= best.rank):
             best = known
-        if best is None or (best.rank > (1, -self._lacking()) and prospect.may_beat(best)):
+        if prospect.may_beat(best):
             known_to_go = {victim.key for victim in let_go}
             rest = (victim for victim in candidates if victim.key not in known_to_go)
-            ordered = in_victim_order(session, [*let_go, *rest], task)
+            ordered = in_victim_order(session, [*let_go, *rest], self._queue)
             best = self._single(task, ordered, known_to_go, prospect, wanted, best)
         return best
 
@@ -296,8 +313,7 @@ class Claim:
             self._evict([unit])
             taken.append(unit)
             if self._fits(task, row):
-                needed = self._needed(task, row, taken, checkpoint)
-                found = Option(row, needed, self._serves(task, row))
+                found = self._option(task, row, self._needed(task, row, taken, checkpoint))
                 break
         self._discard(checkpoint)
         return found
@@ -320,7 +336,7 @@ class Claim:
         checkpoint = self.statement.checkpoint()
         lacking = session.shape_of(task).need[:, 0] - self._free(row)
         for victim in ordered:
-            if best is not None and (best.rank <= (1, -self._lacking()) or not prospect.may_beat(best)):
+            if not prospect.may_beat(best):
                 break
             if not pool.has(victim):
                 continue
@@ -335,7 +351,7 @@ class Claim:
                 continue
             self._evict([unit])
             if self._fits(task, row):
-                option = Option(row, [unit], self._serves(task, row))
+                option = self._option(task, row, [unit])
                 best = option if best is None or option.rank < best.rank else best
             self._discard(checkpoint)
         return best
@@ -353,7 +369,7 @@ class Claim:
         """Whether the plugins and the rule let all of a unit go."""
         if len(unit) > 1 and len(self._rule.votes(self._session, task, unit)) < len(unit):
             return False
-        return self._rule.floor_holds(self._session, unit)
+        return self._rule.floor_holds(self._session, self._queue, unit)
 
     def _needed(self, task: Task, row: int, taken: list[Unit], checkpoint: int) -> list[Unit]:
         """The units without which the task would not fit, the others put back, the most important first.

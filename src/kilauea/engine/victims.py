@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
@@ -74,6 +75,7 @@ class VictimPool:
         self._no_spare = np.zeros(len(known), dtype=bool)
         self._size = np.zeros(len(known), dtype=np.int64)
         self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
+        self._turns: dict[str, NDArray[np.int64]] = {}
         self._stale = set(range(len(known)))
         """Jobs of which pods came or went since the two arrays above were brought up to date."""
         self._used = np.flatnonzero(np.diff(self._starts))
@@ -114,6 +116,22 @@ class VictimPool:
         if len(self._used):
             sizes = np.where(wanted, self._size[self._job_index], MANY)
             out[self._used] = np.minimum.reduceat(sizes, self._starts[self._used])
+        return out
+
+    def turns(self, session: Session, claimer: Queue) -> NDArray[np.int64]:
+        """(T,) the turn of each task's job to lose tasks to a queue, as things stood when the queue first asked."""
+        known = self._turns.get(claimer.name)
+        if known is None:
+            place = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, self._jobs, claimer))}
+            by_job = np.array([place[job.key] for job in self._jobs], dtype=np.int64)
+            known = self._turns[claimer.name] = by_job[self._job_index]
+        return known
+
+    def earliest(self, wanted: NDArray[np.bool_], turns: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+        """(N,) the earliest turn of a wanted task on each node; of no meaning where there is none."""
+        out = np.full(nodes, MANY)
+        if len(self._used):
+            out[self._used] = np.minimum.reduceat(np.where(wanted, turns, MANY), self._starts[self._used])
         return out
 
     def _by_node(self, combine: np.ufunc, wanted: NDArray[np.bool_], nodes: int) -> NDArray[np.int64]:
@@ -167,21 +185,24 @@ def surplus(job: Job, task: Task) -> int:
     return spare
 
 
-def in_victim_order(session: Session, candidates: Sequence[Task], claimer: Task) -> list[Task]:
-    """Who goes first: by queue as plugins say, then who would be served last."""
-    jobs, queues = session.state.jobs, session.queues
-    own = jobs[claimer.group]
-    keys: dict[str, tuple[Any, ...]] = {}
+def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) -> list[Job]:
+    """Whose tasks go first: by queue as plugins say, then who would be served last."""
+    queues = session.queues
 
-    def key(task: Task) -> tuple[Any, ...]:
-        job = jobs[task.group]
-        known = keys.get(job.key)
-        if known is None:
-            queue = () if job.queue == own.queue else session.queue_key(queues[job.queue])
-            known = keys[job.key] = (queue, session.job_key(job))
-        return (*known, session.task_key(task))
+    def key(job: Job) -> tuple[Any, ...]:
+        queue = () if job.queue == claimer.name else session.queue_key(queues[job.queue])
+        return (queue, session.job_key(job))
 
-    ordered = sorted(candidates, key=key, reverse=True)
-    if any(jobs[task.group].queue != own.queue for task in candidates):
-        ordered.sort(key=lambda t: session.victim_queue_key(queues[jobs[t.group].queue], queues[own.queue]))
+    ordered = sorted(jobs, key=key, reverse=True)
+    if any(job.queue != claimer.name for job in ordered):
+        ordered.sort(key=lambda job: session.victim_queue_key(queues[job.queue], claimer))
+    return ordered
+
+
+def in_victim_order(session: Session, candidates: Sequence[Task], claimer: Queue) -> list[Task]:
+    """Who goes first: by job, and of a job the task that would be served last."""
+    jobs = {task.group: session.state.jobs[task.group] for task in candidates}
+    turn = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, jobs.values(), claimer))}
+    ordered = session.in_order(candidates, reverse=True)
+    ordered.sort(key=lambda task: turn[task.group])
     return ordered

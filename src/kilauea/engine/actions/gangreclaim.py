@@ -55,7 +55,7 @@ class OtherQueues(GangRule):
         return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
     def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return self._between.floor_holds(session, tasks) and all(
+        return self._between.floor_holds(session, queue, tasks) and all(
             may_take(queue, session.queues[session.state.jobs[task.group].queue], task) for task in tasks
         )
 

@@ -19,7 +19,7 @@ from kilauea.engine.conf import argument
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import EPSILON, PODS
+from kilauea.engine.model.resources import EPSILON, PODS, add
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.queue_turns import QueueTurns
 from kilauea.engine.session import Session
@@ -57,17 +57,19 @@ class BetweenQueues(Rule):
             return None
         return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
-    def floor_holds(self, session: Session, tasks: Sequence[Task]) -> bool:
-        """Only a queue with more than it deserves loses anything, and it goes below neither that nor its guarantee.
+    def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Only what has more than it deserves loses anything, and goes below neither that nor its guarantee.
 
+        That is so for the queues that lose tasks and for their ancestors, as far as they are not the claimer's too.
         Held whatever tier answers who may go, or two queues would evict each other's tasks in turn for ever.
         """
+        shared = {ancestor.name for ancestor in queue.figures.ancestors}
         lost: dict[str, dict[str, float]] = {}
         for task in tasks:
-            queue = session.state.jobs[task.group].queue
-            for name, amount in task.spec.requests.items():
-                held = lost.setdefault(queue, {})
-                held[name] = held.get(name, 0) + amount
+            owner = session.queues[session.state.jobs[task.group].queue]
+            for at in (owner, *owner.figures.ancestors):
+                if at.name not in shared:
+                    add(lost.setdefault(at.name, {}), task.spec.requests)
         return all(self._may_lose(session.queues[name], amounts) for name, amounts in lost.items())
 
     def _may_lose(self, queue: Queue, amounts: dict[str, float]) -> bool:
@@ -90,14 +92,21 @@ class BetweenQueues(Rule):
 def may_take(claimer: Queue, owner: Queue, task: Task) -> bool:
     """The task holds something that its queue has too much of, and the claimer too little, or neither a share of.
 
-    A queue that has its share of what it takes would lose it again to the one that it took it from.
+    A queue that has its share of what it takes would lose it again to the one that it took it from. For the claimer
+    those of its ancestors may stand that take part in reclaim and are not the owner's too.
     """
-    deserved, of_owner = claimer.figures.deserved or {}, owner.figures.deserved or {}
+    above = {ancestor.name for ancestor in owner.figures.ancestors}
+    near = claimer.figures.ancestors[: claimer.figures.reclaim_level]
+    claimers = [claimer, *(ancestor for ancestor in near if ancestor.name not in above)]
+    of_owner = owner.figures.deserved or {}
     for name in task.spec.requests:
-        share, other = deserved.get(name, 0), of_owner.get(name, 0)
+        shares = [(at.figures.deserved or {}).get(name, 0) for at in claimers]
+        other = of_owner.get(name, 0)
         too_much = owner.allocated.get(name, 0) > other + EPSILON
-        too_little = claimer.allocated.get(name, 0) < share - EPSILON
-        if name != PODS and too_much and (too_little or (share <= EPSILON and other <= EPSILON)):
+        too_little = any(
+            at.allocated.get(name, 0) < share - EPSILON for at, share in zip(claimers, shares, strict=True)
+        )
+        if name != PODS and too_much and (too_little or max(*shares, other) <= EPSILON):
             return True
     return task.spec.best_effort
 

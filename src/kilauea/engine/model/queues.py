@@ -76,13 +76,17 @@ class Queue:
 class QueueFigures:
     """What the queue plugin makes of a queue in this session; None where no plugin says anything."""
 
-    __slots__ = ("capability", "deserved", "real_capability", "share")
+    __slots__ = ("ancestors", "capability", "deserved", "real_capability", "reclaim_level", "share")
 
     def __init__(self) -> None:
         self.capability: dict[str, float] | None = None
         self.deserved: dict[str, float] | None = None
         self.real_capability: dict[str, float] | None = None
         self.share: float | None = None
+        self.ancestors: tuple[Queue, ...] = ()
+        """From the parent to the root, where the plugin knows a tree."""
+        self.reclaim_level = 0
+        """How many of them may stand for the queue when it takes back."""
 
 
 def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:

@@ -123,6 +123,8 @@ class Capacity(Plugin):
         for name, (deserved, limit) in self._limits.by_queue.items():
             figures = session.queues[name].figures
             figures.deserved, figures.real_capability = deserved, limit
+            figures.ancestors = self._tree.ancestors.get(name, ())[::-1]
+            figures.reclaim_level = self.arguments.ancestor_level
         if self._hierarchy:
             self._sum_up()
             session.add_event_handler(self.name, self._placed, self._gone)
@@ -133,6 +135,7 @@ class Capacity(Plugin):
         session.add_allocatable(self.name, self._allocatable)
         session.add_preemptive(self.name, self._preemptive)
         session.add_reclaimable(self.name, self._reclaimable)
+        session.add_unified_evictable(self.name, self._evictable)
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)
 
@@ -376,24 +379,36 @@ class Capacity(Plugin):
     def _may_lose(
         self, queue: Queue, task: Task, left: dict[str, dict[str, float]], claimer: Queue, reclaimer: Task
     ) -> bool:
-        allocated, requests = left[queue.name], task.spec.requests
-        after = dict(allocated)
-        add(after, requests, -1)
-        if not less_equal(queue.guarantee, after):
+        requests = task.spec.requests
+        if not can_spare(queue, left[queue.name], requests):
             return False
-        deserved = queue.figures.deserved or NOTHING
-        if not set(names(requests)) & set(names(deserved)):
-            if self._shares_ancestor(queue, claimer) and not (
-                useful(reclaimer.spec.requests) & set(names(claimer.figures.deserved or NOTHING))
-            ):
-                return False
-        elif not over_in_any(allocated, deserved, requests):
+        if (
+            not set(names(requests)) & set(names(queue.figures.deserved or NOTHING))
+            and self._shares_ancestor(queue, claimer)
+            and not (useful(reclaimer.spec.requests) & set(names(claimer.figures.deserved or NOTHING)))
+        ):
             return False
         return all(
             not set(names(requests)) & set(names(at.figures.deserved or NOTHING))
             or over_in_any(left[at.name], at.figures.deserved or NOTHING, requests)
             for at in self._ancestors_in_contention(queue, claimer)
         )
+
+    def _evictable(self, claim: Any, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        """For gangreclaim those whose queues can spare them, one after the other; for gangpreempt all (spec 2.8)."""
+        if claim.action != "gangreclaim":
+            return list(candidates), PERMIT
+        if self._out_of_place(self._session.queues[claim.job.queue]):
+            return [], REJECT
+        left: dict[str, dict[str, float]] = {}
+        victims = []
+        for task in candidates:
+            queue = self._session.queues[self._session.state.jobs[task.group].queue]
+            held = left.setdefault(queue.name, dict(queue.allocated))
+            if can_spare(queue, held, task.spec.requests):
+                add(held, task.spec.requests, -1)
+                victims.append(task)
+        return victims, PERMIT
 
     def _shares_ancestor(self, queue: Queue, claimer: Queue) -> bool:
         mine = {ancestor.name for ancestor in self._near_ancestors(queue)}
@@ -417,6 +432,16 @@ def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
         if capability.get(name, 0) <= 0:
             out[name] = parent.get(name, 0)
     return out
+
+
+def can_spare(queue: Queue, held: Amounts, requests: Amounts) -> bool:
+    """Whether a queue that holds this keeps its guarantee without a task, and has too much of something it holds."""
+    after = dict(held)
+    add(after, requests, -1)
+    if not less_equal(queue.guarantee, after):
+        return False
+    deserved = queue.figures.deserved or NOTHING
+    return not set(names(requests)) & set(names(deserved)) or over_in_any(held, deserved, requests)
 
 
 def useful(requests: Amounts) -> set[str]:

@@ -140,6 +140,7 @@ def test_the_form_for_programs() -> None:
         ),
         pytest.param(with_tiers("allocate, allocate", "gang"), [(1, "duplicate-action")], id="an action twice"),
         pytest.param(with_tiers("allocate", "gang", "gang"), [(6, "duplicate-plugin")], id="a plugin twice"),
+        pytest.param(with_tiers("allocate", *["gang"] * 9), [(6, "duplicate-plugin")], id="a plugin in many tiers"),
         pytest.param(with_tiers("allocate", "proportion capacity"), [(5, "rival-plugins")], id="rivals"),
         pytest.param("actions: allocate\n", [(1, "no-plugins")], id="no plugins"),
         pytest.param("actions: allocate\ntiers: 3\n", [(2, "wrong-type")], id="no list"),

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, conf, group, node, parsed, plan_of, pod
-from kilauea.engine.conf import ConfError, parse_conf
-from kilauea.engine.cycle import cycle
+from builders import NOW, conf, group, node, parsed, plan_of, pod, queue, state_of
+from kilauea.engine.actions import ACTIONS
+from kilauea.engine.conf import ConfError, inspect_conf, parse_conf
+from kilauea.engine.cycle import cycle, open_plugins
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
 
 GANG = [node("n1", cpu=1), group("g", minimum=2), pod("a", "g"), pod("b", "g")]
@@ -95,3 +98,43 @@ def test_without_leaves_out_one_plugin_or_one_action() -> None:
     whole = parsed(conf("enqueue, allocate", ["gang"], ["drf", "gang"]))[0]
     assert [[p.name for p in tier] for tier in whole.without(plugin="gang").tiers] == [[], ["drf"]]
     assert whole.without(action="enqueue").actions == ("allocate",)
+
+
+@pytest.mark.parametrize(
+    ("tiers", "where", "also"),
+    [
+        (["gang", "gang"], "tiers[1]", "tiers[0].plugins[0]"),
+        (["gang priority", "drf", "gang", "gang"], "tiers[2]", "tiers[0].plugins[0], tiers[3].plugins[0]"),
+        (["gang"] * 300, "tiers[1]", "tiers[0].plugins[0] and 298 more, up to tiers[299].plugins[0]"),
+    ],
+)
+def test_a_plugin_in_several_tiers_is_warned_of_once(tiers: list[str], where: str, also: str) -> None:
+    document = {"actions": "allocate", "tiers": [{"plugins": [{"name": n} for n in t.split()]} for t in tiers]}
+    (finding,) = inspect_conf(document, PLUGINS, ACTIONS).findings
+    assert (finding.where, finding.code, finding.error) == (f"{where}.plugins[0] (gang)", "duplicate-plugin", False)
+    assert finding.message == f"plugin gang is also at {also}: keep one of them"
+
+
+def test_a_plugin_in_several_tiers_is_opened_once_with_its_last_arguments() -> None:
+    tree: dict[str, Any] = {"name": "capacity", "enableHierarchy": True}
+    often = [["gang"], [{"name": "capacity"}], [tree], ["predicates"], [tree]]
+    queues = [queue("root"), queue("p", parent="root"), queue("q", parent="p")]
+    objects = [node("n1"), queues, group(), pod("a", cpu=2), group("r"), pod("r", "r", cpu=1, node="n1")]
+    held = [
+        plan_of(objects, conf=conf("allocate", *tiers)).queues["p"].allocated
+        for tiers in (often, often[:1] + often[2:4])
+    ]
+    assert held[0] == held[1]
+    assert held[0]["cpu"] == 3000
+
+
+def test_a_predicate_of_a_plugin_in_several_tiers_is_asked_once() -> None:
+    state = state_of(node("n1"), group(), pod("a"))
+    once, often = (parsed(conf("allocate", *[["predicates"]] * times))[0] for times in (1, 9))
+    predicates = []
+    for usable in (once, often):
+        session = Session(state, usable, NOW, None)
+        open_plugins(session, usable, PLUGINS)
+        predicates.append(len(session.predicates()))
+        session.close()
+    assert predicates[0] == predicates[1] > 0

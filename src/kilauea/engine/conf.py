@@ -206,6 +206,7 @@ class _Reader:
         actions = self._read_actions(document.get("actions"))
         tiers = tuple(self._read_tier(i, t) for i, t in enumerate(self._list(("tiers",), document.get("tiers"))))
         self._warn_of_rivals(tiers)
+        self._warn_of_duplicates(tiers)
         arguments = self._read_action_arguments(document)
         return SchedulerConf(actions, tiers, arguments, tuple(self.findings))
 
@@ -256,6 +257,17 @@ class _Reader:
             last = next(p for p in used if p.name == names[-1])
             message = f"{' and '.join(names)} both decide what queues get, and overwrite each other: keep one"
             self._warn(last.path, where_of(last.path), message, "rival-plugins")
+
+    def _warn_of_duplicates(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+        entries: dict[str, list[PluginConf]] = {}
+        for entry in (entry for tier in tiers for entry in tier):
+            entries.setdefault(entry.name, []).append(entry)
+        for name, (first, *others) in entries.items():
+            if others:
+                second, *more = (where_of(other.path) for other in others)
+                rest = f", {more[0]}" if len(more) == 1 else f" and {len(more)} more, up to {more[-1]}" if more else ""
+                message = f"plugin {name} is also at {where_of(first.path)}{rest}: keep one of them"
+                self._warn(others[0].path, f"{second} ({name})", message, "duplicate-plugin")
 
     def _read_plugin(self, path: Path, entry: object) -> PluginConf | None:
         where = where_of(path)

@@ -185,12 +185,6 @@ def _arguments(
 
 
 def _duplicates(conf: SchedulerConf) -> Iterator[Issue]:
-    first: dict[str, PluginConf] = {}
-    for entry in _entries(conf):
-        if entry.name in first:
-            message = f"plugin {entry.name} is also at {where_of(first[entry.name].path)}: keep one of them"
-            yield _issue(WARNING, "duplicate-plugin", entry, message)
-        first.setdefault(entry.name, entry)
     for name in dict.fromkeys(conf.actions):
         if conf.actions.count(name) > 1:
             yield _issue(

@@ -85,19 +85,18 @@ def _run(
 def open_plugins(
     session: Session, conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog = UNWATCHED
 ) -> None:
-    """Make the plugins of a configuration and let them register.
+    """Make the plugins of a configuration and let them register; one that is named several times, as it is named last.
 
     Raises:
         PluginFault: one of them cannot.
     """
     opened = []
-    for tier in conf.tiers:
-        for entry in tier:
-            of = plugins[entry.name]
-            if of is not PLUGINS.get(entry.name):
-                domains = len(session.domains.tree.names)
-                session.post_guard(entry.name, Guard(entry.name, of.__module__, watchdog, domains=domains))
-            opened.append(_make(session, of, entry))
+    for name, entry in {entry.name: entry for tier in conf.tiers for entry in tier}.items():
+        of = plugins[name]
+        if of is not PLUGINS.get(name):
+            domains = len(session.domains.tree.names)
+            session.post_guard(name, Guard(name, of.__module__, watchdog, domains=domains))
+        opened.append(_make(session, of, entry))
     session.open_plugins(opened)
 
 

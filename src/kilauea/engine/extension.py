@@ -649,7 +649,7 @@ class ExtensionPoints:
 
     def predicates(self) -> list[NodePredicate]:
         """All predicates, in order."""
-        return [predicate for _, several in self.walk("predicate") for predicate in several]
+        return [predicate for several in dict(self.walk("predicate")).values() for predicate in several]
 
     def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
         """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""

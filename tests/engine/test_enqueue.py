@@ -211,3 +211,61 @@ def test_a_group_that_is_refused_learns_how_much_is_left() -> None:
     why = pending(waiting)["g-w-0"]
     assert (why.code, why.resource, why.asked, why.left) == ("ClusterOvercommitted", "cpu", 13000, 12000)
     assert why.message == "resource in cluster is overused: overused cpu"
+
+
+# --- admission counts on what is lent
+
+BORROWED: list[Objects] = [
+    [group(f"r{i}", "b", phase="Running", resources={"cpu": 1}), pod(f"r{i}-0", f"r{i}", cpu=1, node="n1")]
+    for i in range(4)
+]
+"""Four jobs of queue b that have no pod to spare."""
+
+
+def lent(
+    actions: str = "enqueue, allocate, reclaim", tree: bool = True, more: tuple[Any, ...] = (), wants: int = 2, **b: Any
+) -> Plan:
+    """Queue a asks for room while b, which deserves 2, holds all 4 cores; they are cousins in a tree, or stand flat."""
+    parents = {"a": "team-a", "b": "team-b"} if tree else {"a": "", "b": ""}
+    queues: list[Objects] = [
+        queue("a", deserved={"cpu": "2", "memory": "8Gi"}, parent=parents["a"]),
+        queue("b", deserved={"cpu": "2", "memory": "8Gi"}, parent=parents["b"], **b),
+    ]
+    if tree:
+        top = [queue(f"team-{n}", deserved={"cpu": "2", "memory": "8Gi"}, parent="root") for n in "ab"]
+        queues += [queue("root"), top]
+    plugins = [{"name": "capacity", "enableHierarchy": tree}, "predicates", *more]
+    configured = conf(actions, ["priority", "gang"], plugins)
+    claim = [waits("g", wants, queue="a", minimum=wants), *(pod(f"g-{i}", "g", cpu=1) for i in range(wants))]
+    return plan_of(queues, node("n1"), BORROWED, claim, conf=configured)
+
+
+@pytest.mark.parametrize("tree", [True, False])
+@pytest.mark.parametrize("more", [(), (plugin("overcommit"),)])
+def test_a_queue_within_its_promise_is_admitted_and_takes_back(tree: bool, more: tuple[Any, ...]) -> None:
+    plan = lent(tree=tree, more=more)
+    assert phases(plan)["g"] == "Inqueue"
+    assert len(plan.evictions) == 2
+
+
+@pytest.mark.parametrize(
+    ("why", "changes"),
+    [
+        ("nothing takes back", {"actions": "enqueue, allocate"}),
+        ("the job would take the queue beyond what it deserves", {"wants": 3}),
+        ("the borrower may not be asked to give back", {"reclaimable": False}),
+        ("the borrower is guaranteed what it holds", {"guarantee": {"cpu": "4", "memory": "16Gi"}}),
+    ],
+)
+def test_a_job_is_not_admitted_where_nothing_would_come_back(why: str, changes: dict[str, Any]) -> None:
+    assert phases(lent(**changes))["g"] == "Pending", why
+    flat = lent(tree=False, more=(plugin("overcommit", {"overcommit-factor": 1.0}),), **changes)
+    assert phases(flat)["g"] == "Pending", why
+
+
+def test_a_job_is_admitted_once_on_what_is_lent_once() -> None:
+    queues = [queue("root"), *(queue(n, deserved={"cpu": "2", "memory": "8Gi"}, parent="root") for n in "ab")]
+    claims = [waits(f"g{i}", 1, queue="a") for i in range(3)]
+    configured = conf("enqueue, reclaim", ["priority", "gang"], [{"name": "capacity", "enableHierarchy": True}])
+    plan = plan_of(queues, node("n1"), BORROWED, claims, conf=configured)
+    assert [phases(plan)[f"g{i}"] for i in range(3)] == ["Inqueue", "Inqueue", "Pending"]

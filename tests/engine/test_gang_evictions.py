@@ -332,7 +332,7 @@ def test_a_gang_goes_whole_only_if_its_queue_may_lose_all_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "expected"), [(["capacity", "gang"], {"r": 2}), (["gang", "conformance", "capacity"], {})]
+    ("first", "expected"), [(["capacity", "gang"], {"r": 2}), (["priority", "gang", "conformance", "capacity"], {})]
 )
 def test_the_first_tier_with_an_answer_names_the_victims(first: list[str], expected: dict[str, int]) -> None:
     rest = ["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
-from kilauea.engine.actions.reclaim import BetweenQueues, may_take
+from kilauea.engine.actions.reclaim import BetweenQueues, may_not_reclaim, may_take
 from kilauea.engine.bundles import Bundle, GangArguments, GangRule, claim_for_gangs
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
@@ -30,12 +30,9 @@ class OtherQueues(GangRule):
 
     def __init__(self, session: Session) -> None:
         self._between = BetweenQueues(session)
-        open_to_it = [session.queues[name].reclaimable for name in sorted(session.queues)]
-        self._reclaimable = np.array(open_to_it, dtype=bool)
 
     def candidates(self, pool: VictimPool, job: Job) -> NDArray[np.bool_]:
-        chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._reclaimable[pool.queue]
-        return chosen
+        return self._between.of_others(pool, job)
 
     def in_order(self, session: Session, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
         def key(bundle: Bundle) -> tuple[Any, ...]:
@@ -50,9 +47,7 @@ class OtherQueues(GangRule):
         return session.overused(queue) is not None
 
     def refusal(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
-        if session.preemptive(queue, tasks):
-            return None
-        return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
+        return may_not_reclaim(session, queue, tasks)
 
     def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
         return self._between.floor_holds(session, queue, tasks) and all(

@@ -43,6 +43,10 @@ class BetweenQueues(Rule):
         self._reclaimable = np.array(open_to_it, dtype=bool)
 
     def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
+        return self.of_others(pool, job)
+
+    def of_others(self, pool: VictimPool, job: Job) -> NDArray[np.bool_]:
+        """(T,) tasks of the pool that run in other queues than a job's, which are reclaimable."""
         chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._reclaimable[pool.queue]
         return chosen
 
@@ -53,9 +57,7 @@ class BetweenQueues(Rule):
         return session.reclaimable(task, useful) if useful else []
 
     def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
-        if session.preemptive(queue, [task]):
-            return None
-        return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
+        return may_not_reclaim(session, queue, [task])
 
     def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
         """Only what has more than it deserves loses anything, and goes below neither that nor its guarantee.
@@ -87,6 +89,13 @@ class BetweenQueues(Rule):
             if before > limit + EPSILON > after + 2 * EPSILON and limit > EPSILON:
                 return False
         return True
+
+
+def may_not_reclaim(session: Session, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
+    """Why a queue may not take back what tasks ask for; None if it may."""
+    if session.preemptive(queue, tasks):
+        return None
+    return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
 
 def may_take(claimer: Queue, owner: Queue, task: Task) -> bool:

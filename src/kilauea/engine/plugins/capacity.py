@@ -23,19 +23,21 @@ Example:
 
 Difference from the original:
     A faulty queue, or a job in a queue with children, is held back by itself; in the original nothing is scheduled
-    then. The root queue has the cluster's total, and ancestors' shares are live; both as Volcano's documents say.
+    then. The root queue has the cluster's total, and ancestors' shares are live; both as Volcano's documents say. A job
+    within its queue's promise is admitted though borrowers fill the queues above, if an action takes that back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import argument
 from kilauea.engine.extension import PERMIT, REJECT
+from kilauea.engine.lending import Lending
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
 from kilauea.engine.model.queues import Queue
@@ -118,6 +120,7 @@ class Capacity(Plugin):
         self._moves = 0
         self._places: dict[str, list[Any]] = {}
         """By queue: the part of sort keys that is about it; changed in place."""
+        self._lending = Lending(session)
         self._limits = self._settled()
         self._tree = self._limits.tree
         for name, (deserved, limit) in self._limits.by_queue.items():
@@ -314,12 +317,17 @@ class Capacity(Plugin):
         queue = self._session.queues[job.queue]
         refusal = self._out_of_place(queue) or closed(queue)
         if refusal is None and job.min_resources is not None:
-            checks: list[Callable[[], Refusal | None]] = [
-                lambda at=at: no_room_for_minimum(at, at.figures.real_capability or NOTHING, job)  # type: ignore[misc]
-                for at in self._way_up(queue)
-            ]
-            refusal = next((r for check in checks if (r := check()) is not None), None)
+            refusals = (self._no_room(at, job) for at in self._way_up(queue))
+            refusal = next((r for r in refusals if r is not None), None)
         return (PERMIT, None) if refusal is None else (REJECT, refusal)
+
+    def _no_room(self, at: Queue, job: Job) -> Refusal | None:
+        """Why a queue on the way up has no room for a job's minimum, not even in what is lent out below it."""
+        limit = at.figures.real_capability or NOTHING
+        refusal = no_room_for_minimum(at, limit, job)
+        if refusal is None or not (lent := self._lending.room_for(job, at)):
+            return refusal
+        return no_room_for_minimum(at, {**limit, **{n: limit.get(n, 0) + amount for n, amount in lent.items()}}, job)
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:

@@ -18,7 +18,8 @@ Example:
           overcommit-factor: 1.5
 
 Difference from the original:
-    None known.
+    A queue that stays within what it deserves or is guaranteed counts on what others hold beyond theirs, if an action
+    takes that back.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 
 from kilauea.engine.conf import argument
 from kilauea.engine.extension import PERMIT, REJECT, Refusal
+from kilauea.engine.lending import Lending
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import add, insufficient
 from kilauea.engine.plugin import Plugin
@@ -55,6 +57,7 @@ class Overcommit(Plugin):
         self._inqueue: dict[str, float] = dict(
             session.axis.amounts(table.admitted[:, : len(table)][:, known].sum(axis=1))
         )
+        self._lending = Lending(session)
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)
 
@@ -64,6 +67,9 @@ class Overcommit(Plugin):
         wanted = dict(self._inqueue)
         add(wanted, job.min_resources)
         short = insufficient(wanted, self._idle, job.min_resources)
+        if short and (lent := self._lending.room_for(job)):
+            add(lent, self._idle)
+            short = insufficient(wanted, {**self._idle, **lent}, job.min_resources)
         if not short:
             return PERMIT, None
         message = "resource in cluster is overused: " + ", ".join(f"overused {name}" for name in short)

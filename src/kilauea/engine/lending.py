@@ -1,0 +1,105 @@
+"""What queues lend to each other, so that a queue within its own promise is admitted though borrowers fill the cluster.
+
+A queue that is promised something (what it deserves, or is guaranteed) may count on what others hold beyond their own
+promise, as far as the action reclaim could take it back for it: admission adds that to the room it sees. In a tree that
+holds at every level: below each ancestor the siblings on the way up lend what they have beyond what they are promised.
+The rule is the product's own; the figures are those that the queue plugin of the session gives.
+"""
+
+from __future__ import annotations
+
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import PODS, Amounts, add
+from kilauea.engine.session import Session
+
+TAKING_BACK = frozenset({"reclaim", "gangreclaim"})
+"""Actions that give a queue back what others borrowed."""
+
+
+class Lending:
+    """Who lends what to whom in a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._taken_back = not TAKING_BACK.isdisjoint(session.conf.actions)
+        self._children: dict[str, list[Queue]] = {}
+        self._lent: dict[tuple[str, str], dict[str, float]] = {}
+        self._stamp = -1
+
+    def room_for(self, job: Job, at: Queue | None = None) -> dict[str, float]:
+        """What a job may count on beside what is free, below a queue on its way up, or in the whole cluster.
+
+        Only of resources of which its queue stays within its promise with the job's minimum; nothing without an action
+        that takes back.
+        """
+        minimum = job.min_resources or {}
+        queue = self._session.queues[job.queue]
+        promise = promised(queue)
+        covered = [
+            name
+            for name, amount in minimum.items()
+            if name != PODS
+            and queue.allocated.get(name, 0) + queue.inqueue.get(name, 0) + amount <= promise.get(name, 0)
+        ]
+        if not covered or not self._taken_back:
+            return {}
+        lent = self._lent_to(queue, at)
+        return {name: lent[name] for name in covered if lent.get(name, 0) > 0}
+
+    def _lent_to(self, queue: Queue, at: Queue | None) -> dict[str, float]:
+        stamp = len(self._session.nodes.changed)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._lent.clear()
+        key = (queue.name, at.name if at else "")
+        known = self._lent.get(key)
+        if known is None:
+            known = self._lent[key] = self._sum_up(queue, at)
+        return known
+
+    def _sum_up(self, queue: Queue, at: Queue | None) -> dict[str, float]:
+        out: dict[str, float] = {}
+        if at is queue:
+            return out
+        below = queue
+        for above in (*queue.figures.ancestors, None):
+            for sibling in self._below(above):
+                if sibling is not below:
+                    add(out, self._surplus(sibling))
+            if above is None or above is at:
+                break
+            below = above
+        return out
+
+    def _below(self, above: Queue | None) -> list[Queue]:
+        """Children of a queue, or the queues that have no parent."""
+        if not self._children:
+            for name in sorted(self._session.queues):
+                queue = self._session.queues[name]
+                parent = queue.figures.ancestors[0].name if queue.figures.ancestors else ""
+                self._children.setdefault(parent, []).append(queue)
+        return self._children.get(above.name if above else "", [])
+
+    def _surplus(self, queue: Queue) -> dict[str, float]:
+        """What a queue, or those below it, could give back."""
+        children = self._below(queue)
+        if not children and not queue.reclaimable:
+            return {}
+        promise = promised(queue)
+        over = {name: held - promise.get(name, 0) for name, held in queue.allocated.items()}
+        over = {name: amount for name, amount in over.items() if amount > 0}
+        if not children or not over:
+            return over
+        below: dict[str, float] = {}
+        for child in children:
+            add(below, self._surplus(child))
+        return {name: min(amount, below.get(name, 0)) for name, amount in over.items()}
+
+
+def promised(queue: Queue) -> Amounts:
+    """What a queue deserves, and at least what it is guaranteed."""
+    deserved = queue.figures.deserved or {}
+    if not queue.guarantee:
+        return deserved
+    return {name: max(deserved.get(name, 0), queue.guarantee.get(name, 0)) for name in {**deserved, **queue.guarantee}}

@@ -447,6 +447,7 @@ def test_question_2_a_child_with_a_larger_capability_is_still_held_to_its_parent
     jobs = [wants(f"g{i}", "a", 10) for i in range(8)]
     plan = plan_of(CLUSTER, queues, jobs, conf=tree_conf("allocate"))
     assert held(plan, "a", "team") == [60, 60]
+    assert [(f.where, f.code) for f in plan.findings] == [("queue a", "CapabilityAboveParent")]
 
 
 def test_question_3_the_real_capability_can_be_far_below_the_capability() -> None:

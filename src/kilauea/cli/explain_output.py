@@ -8,6 +8,7 @@ import yaml
 
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount
+from kilauea.cli.explain_queues import attempt_data, borrower_data, level_data, queue_lines
 from kilauea.cli.plan_output import human
 from kilauea.cli.table import table
 from kilauea.engine.explain import Blocker, Change, Explanation
@@ -38,6 +39,9 @@ def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> di
         "blockers": [_blocker(b) for b in explanation.blockers],
         "nodes": [{"reason": n.reason, "count": n.count, "example": n.example} for n in explanation.nodes],
         "change": None if explanation.change is None else _change(explanation.change),
+        "queues": [level_data(level) for level in explanation.levels],
+        "borrowers": [borrower_data(borrower) for borrower in explanation.borrowers],
+        "attempts": [attempt_data(attempt) for attempt in explanation.attempts],
         "timing": {"load": load, "cycle": cycle, "explain": explain},
     }
 
@@ -77,6 +81,7 @@ def _text(explanation: Explanation) -> list[str]:
     if explanation.nodes:
         rows = [[str(n.count), n.reason, n.example] for n in explanation.nodes]
         lines += ["", *table(["NODES", "REASON", "FOR EXAMPLE"], rows)]
+    lines += queue_lines(explanation)
     if explanation.change is not None:
         lines += ["", f"Smallest change that admits it: {sentence(explanation.change)}."]
     elif explanation.verdict == "waits":

@@ -13,6 +13,8 @@ from kilauea.engine.conf import nearest
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import TaskSpec
 from kilauea.engine.plan import NodeReason, Pending, Plan
+from kilauea.engine.queue_levels import Borrower, Level
+from kilauea.engine.spared import Attempt
 from kilauea.engine.state import ClusterState
 
 RULES = {
@@ -28,7 +30,7 @@ RULES = {
     "QueueClosed": "a queue takes work while it is Open",
     "QueueQuotaInsufficient": "minResources + allocated + inqueue - elastic of a queue stay within what it may use",
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
-    "QueueQuotaExceeded": "what a queue holds stays within what it deserves",
+    "QueueQuotaExceeded": "what a queue holds stays within what it may use; with proportion, within what it deserves",
     "GetTaskRequestResourceFailed": "a pod's card is one that nodes have, and the pod asks for the resource that it is",
     "InsufficientCPUQuota": "what a queue holds stays within the cpu of its capability",
     "InsufficientMemoryQuota": "what a queue holds stays within the memory of its capability",
@@ -93,6 +95,12 @@ class Explanation:
     blockers: tuple[Blocker, ...] = ()
     nodes: tuple[NodeReason, ...] = ()
     change: Change | None = None
+    levels: tuple[Level, ...] = ()
+    """The queues from the root to the group's own, where a plugin says anything of them."""
+    borrowers: tuple[Borrower, ...] = ()
+    """Queues that hold more than they deserve, the nearest first: of the queue that blocks, else of all."""
+    attempts: tuple[Attempt, ...] = ()
+    """Whom the actions that evict thought of, and why each was spared."""
 
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:

@@ -7,6 +7,7 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from kilauea.api import wellknown
@@ -17,10 +18,14 @@ from kilauea.api.meta import Object, ObjectMeta
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import parse_time
 from kilauea.api.validate import check
+from kilauea.engine.aftermath import aftermath
 from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
 from kilauea.engine.explain import Explanation, explain
+from kilauea.engine.explain_queues import with_queues
+from kilauea.engine.extension import PluginFault
+from kilauea.engine.guard import UNWATCHED
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.conf_file import ConfFile, read_conf_file
@@ -184,14 +189,30 @@ def explain_group(
     """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took."""
     started = time.perf_counter()
     explanation = explain(result.plan, result.state, key)
-    if explanation.verdict == "waits":
+    if explanation.verdict in ("waits", "starts in part"):
         # What failed once would fail again at each trial, and may take its time.
         for finding in result.plan.findings:
             kind, _, name = finding.where.partition(" ")
             if finding.error and kind in ("plugin", "action"):
                 conf = conf.without(**{kind: name})
+        explanation = _with_queues(explanation, result, conf, now, seed, extensions)
+    if explanation.verdict == "waits":
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
         evicting = not PLACING.issuperset(conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation, time.perf_counter() - started
+
+
+def _with_queues(
+    explanation: Explanation, result: Result, conf: SchedulerConf, now: int, seed: int | None, extensions: Extensions
+) -> Explanation:
+    """The explanation with what queues and evictions have to do with it; as it is, if a plugin fails at that."""
+    try:
+        with (
+            watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog,
+            aftermath(result.state, conf, now, seed, result.plan, plugins=extensions.plugins, watchdog=dog) as session,
+        ):
+            return with_queues(explanation, result.plan, session)
+    except PluginFault:
+        return explanation

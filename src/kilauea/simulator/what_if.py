@@ -167,27 +167,31 @@ class WhatIf:
         return Change("queue", name, "", 1) if self._admitted([queue]) else None
 
     def _quota(self, explanation: Explanation) -> Change | None:
-        """Raise the capability of the queue in the resource that is short."""
-        queue = self._state.queues.get(self._job.queue)
-        made = self._objects.get(("Queue", self._job.queue))
-        if queue is None or not queue.capability or not isinstance(made, Queue) or made.spec is None:
-            return None
-        spec = made.spec
-        for resource in self._scarce(explanation):
-            if resource not in queue.capability:
+        """Raise the capability of a queue in the resource that is short: of the group's own, or of one that blocks."""
+        for name in dict.fromkeys([self._job.queue, *(b.queue for b in explanation.blockers)]):
+            queue, made = self._state.queues.get(name), self._objects.get(("Queue", name))
+            if queue is None or not queue.capability or not isinstance(made, Queue) or made.spec is None:
                 continue
-            given = int(queue.capability[resource])
-
-            def admits(more: int, resource: str = resource, given: int = given) -> bool:
-                capability = {**(spec.capability or {}), resource: format_amount(resource, given + more)}
-                raised = msgspec.structs.replace(spec, capability=capability)
-                return self._admitted([msgspec.structs.replace(made, spec=raised)])
-
-            short = self._shortage(explanation, resource)
-            found = self._least(admits, short, most=self._total(resource))
-            if found is not None:
-                return Change("quota", queue.name, resource, found)
+            for resource in self._scarce(explanation):
+                change = self._raised(explanation, made, made.spec, resource, queue.capability.get(resource))
+                if change is not None:
+                    return change
         return None
+
+    def _raised(
+        self, explanation: Explanation, made: Queue, spec: QueueSpec, resource: str, given: float | None
+    ) -> Change | None:
+        """Raise the capability of a queue in one resource, where it has one."""
+        if given is None:
+            return None
+
+        def admits(more: int) -> bool:
+            capability = {**(spec.capability or {}), resource: format_amount(resource, int(given) + more)}
+            raised = msgspec.structs.replace(spec, capability=capability)
+            return self._admitted([msgspec.structs.replace(made, spec=raised)])
+
+        found = self._least(admits, self._shortage(explanation, resource), most=self._total(resource))
+        return None if found is None else Change("quota", made.name, resource, found)
 
     def _cards(self, explanation: Explanation) -> Change | None:
         """Raise the queue's quota of a card that is short."""

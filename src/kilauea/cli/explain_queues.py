@@ -1,0 +1,155 @@
+"""What queues and evictions have to do with a group that waits: tables for people, plain data for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.api.quantity import format_amount
+from kilauea.cli.plan_output import human, plural
+from kilauea.cli.table import table
+from kilauea.engine.explain import Explanation
+from kilauea.engine.queue_levels import Borrower, Level
+from kilauea.engine.spared import Attempt
+
+BORROWERS_SHOWN = 8
+"""Rows of borrowers in the text."""
+
+REASONS_SHOWN = 12
+"""Rows of reasons for each action in the text."""
+
+INDENTATION = "  "
+
+PREEMPTION = "pods of the same queue"
+RECLAIM = "pods of other queues"
+WHERE = {"preempt": PREEMPTION, "gangpreempt": PREEMPTION, "reclaim": RECLAIM, "gangreclaim": RECLAIM}
+
+
+# --- for programs
+
+
+def level_data(level: Level) -> dict[str, Any]:
+    """A level as plain data; amounts are Kubernetes quantities, None where there is no such limit."""
+    return {
+        "queue": level.queue,
+        "depth": level.depth,
+        "resource": level.resource,
+        "allocated": format_amount(level.resource, level.allocated),
+        "asked": format_amount(level.resource, level.asked),
+        "inqueue": format_amount(level.resource, level.inqueue),
+        "deserved": _limit(level.resource, level.deserved),
+        "guarantee": format_amount(level.resource, level.guarantee),
+        "mayUse": _limit(level.resource, level.may_use),
+        "blocks": level.blocks,
+    }
+
+
+def _limit(resource: str, amount: float | None) -> str | None:
+    return None if amount is None or amount == float("inf") else format_amount(resource, amount)
+
+
+def borrower_data(borrower: Borrower) -> dict[str, Any]:
+    """A borrower as plain data."""
+    return {
+        "queue": borrower.queue,
+        "resource": borrower.resource,
+        "allocated": format_amount(borrower.resource, borrower.allocated),
+        "deserved": format_amount(borrower.resource, borrower.deserved),
+        "borrowed": format_amount(borrower.resource, borrower.borrowed),
+        "distance": borrower.distance,
+    }
+
+
+def attempt_data(attempt: Attempt) -> dict[str, Any]:
+    """An attempt to evict, as plain data."""
+    return {
+        "action": attempt.action,
+        "pod": attempt.pod,
+        "refusal": attempt.refusal,
+        "considered": attempt.considered,
+        "spared": [
+            {
+                "code": s.code,
+                "why": s.why,
+                "plugin": s.plugin,
+                "queue": s.queue,
+                "pods": s.pods,
+                "podGroups": s.groups,
+                "examples": list(s.examples),
+            }
+            for s in attempt.spared
+        ],
+    }
+
+
+# --- for people
+
+
+def queue_lines(explanation: Explanation) -> list[str]:
+    """The tables, each with a line that says what it is, and an empty line before it."""
+    admission = any(b.code == "QueueQuotaInsufficient" for b in explanation.blockers)
+    parts = [_levels(explanation.levels, admission=admission), _borrowers(explanation)]
+    parts += [_attempt(attempt) for attempt in explanation.attempts]
+    return [line for part in parts if part for line in ("", *part)]
+
+
+def _levels(levels: tuple[Level, ...], *, admission: bool) -> list[str]:
+    """One row for each queue and resource; columns that say nothing anywhere are left out.
+
+    What is kept for admitted groups counts only where the group waits for its own admission.
+    """
+    if not levels:
+        return []
+    rows = []
+    before = ""
+    for level in levels:
+        name = INDENTATION * level.depth + level.queue if level.queue != before else ""
+        kept_for = level.inqueue if admission and level.inqueue else None
+        figures = (level.allocated, level.asked, kept_for, level.guarantee or None, level.deserved, level.may_use)
+        rows.append([name, level.resource, *(_cell(level.resource, f) for f in figures), "yes" * level.blocks])
+        before = level.queue
+    heading = ["QUEUE", "RESOURCE", "HOLDS", "ASKED", "ADMITTED", "GUARANTEED", "DESERVES", "MAY USE", "BLOCKS"]
+    kept = [i for i in range(len(heading)) if i in (0, 1, 2) or any(row[i] not in ("", "-") for row in rows)]
+    title = "Its queue:" if levels[-1].depth == 0 else "Its queue, and the queues above it:"
+    return [title, *table([heading[i] for i in kept], [[row[i] for i in kept] for row in rows])]
+
+
+def _cell(resource: str, amount: float | None) -> str:
+    """An amount without the name of its resource; `-` where there is no such limit."""
+    if amount is None or amount == float("inf"):
+        return "-"
+    return human(resource, amount).removesuffix(f" {resource}")
+
+
+def _borrowers(explanation: Explanation) -> list[str]:
+    borrowers = explanation.borrowers
+    if not borrowers:
+        return []
+    rows = []
+    for b in borrowers[:BORROWERS_SHOWN]:
+        rows.append([b.queue, b.resource, *(_cell(b.resource, a) for a in (b.allocated, b.deserved, b.borrowed))])
+    shown = table(["QUEUE", "RESOURCE", "HOLDS", "DESERVES", "BORROWED"], rows)
+    more = len(borrowers) - BORROWERS_SHOWN
+    full = [level.queue for level in explanation.levels if level.blocks]
+    where = f" below {full[-1]}" if full else ""
+    title = f"Queues{where} that hold more than they deserve, the nearest first:"
+    return [title, *shown, *([f"... and {more} more; -o json has them all"] if more > 0 else [])]
+
+
+def _attempt(attempt: Attempt) -> list[str]:
+    """What one action could do, and whom it spared."""
+    where = WHERE[attempt.action]
+    if attempt.refusal:
+        return [f"The action {attempt.action} evicts nobody for {attempt.pod}: {attempt.refusal}."]
+    if not attempt.considered:
+        return [f"The action {attempt.action} finds nobody to evict for {attempt.pod}: there are no {where}."]
+    rows = [
+        [str(s.pods), str(s.groups), s.queue, s.why + (f" ({s.plugin})" if s.plugin else ""), s.examples[0]]
+        for s in attempt.spared[:REASONS_SHOWN]
+    ]
+    more = len(attempt.spared) - REASONS_SHOWN
+    count = f"{plural(attempt.considered, 'pod')} {where.removeprefix('pods ')}"
+    return [
+        f"The action {attempt.action} looks at {count} for {attempt.pod} and spares them:",
+        *table(["PODS", "OF GROUPS", "QUEUE", "SPARED BECAUSE", "FOR EXAMPLE"], rows),
+        *([f"... and {plural(more, 'more reason')}; -o json has them all"] if more > 0 else []),
+    ]

@@ -1,0 +1,77 @@
+"""A session as it stood when its plan was made: opened again on the same state, with every decision of the plan in it.
+
+For questions that are asked after the fact, so that no cycle pays for the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.cycle import open_plugins
+from kilauea.engine.guard import UNWATCHED, Watchdog
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import PENDING
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+
+
+@contextmanager
+def aftermath(
+    state: ClusterState,
+    conf: SchedulerConf,
+    now: int,
+    seed: int | None,
+    plan: Plan,
+    *,
+    plugins: Mapping[str, type[Plugin]] = PLUGINS,
+    watchdog: Watchdog = UNWATCHED,
+) -> Iterator[Session]:
+    """The session at the end of the cycle that made a plan; the state is what it was when this ends.
+
+    Args:
+        state: the cluster, as the plan was made from it.
+        conf: the configuration, without plugins that failed.
+        now: time of the cycle.
+        seed: seed of the cycle.
+        plan: what was decided.
+        plugins: plugins by name.
+        watchdog: as for the cycle.
+
+    Raises:
+        PluginFault: a plugin fails now.
+    """
+    session = Session(state, conf, now, seed)
+    try:
+        open_plugins(session, conf, plugins, watchdog)
+        _admit(session, plan)
+        _move(session, plan)
+        yield session
+    finally:
+        session.close()
+
+
+def _admit(session: Session, plan: Plan) -> None:
+    for key, outcome in plan.groups.items():
+        job = session.state.jobs.get(key)
+        if job is not None and job.is_pending and outcome.phase != PENDING:
+            session.admit(job)
+            if "enqueue" in session.conf.actions:
+                session.job_enqueued(job)
+
+
+def _move(session: Session, plan: Plan) -> None:
+    tasks, row_of = session.state.tasks, session.nodes.row_of
+    for eviction in plan.evictions:
+        task = tasks[eviction.pod]
+        task.evicted_for = eviction.by
+        session.release(task, row_of[task.node])
+    for bind in plan.binds:
+        session.place(tasks[bind.pod], row_of[bind.node], status.ALLOCATED)
+        session.bind(tasks[bind.pod])
+    for nomination in plan.nominations:
+        session.place(tasks[nomination.pod], row_of[nomination.node], status.PIPELINED)

@@ -1,0 +1,100 @@
+"""What queues, those of others and their pods have to do with a group that waits.
+
+Asked of a session as it stands after the plan (`kilauea.engine.aftermath`), so no cycle pays for the answers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from kilauea.engine.explain import Blocker, Explanation
+from kilauea.engine.model.cards import EITHER
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.resources import ALWAYS, PODS, add, order_of
+from kilauea.engine.plan import Plan
+from kilauea.engine.queue_levels import Borrower, borrowers, levels
+from kilauea.engine.session import Session
+from kilauea.engine.spared import attempts
+
+QUOTAS = frozenset(
+    {
+        "QueueQuotaInsufficient",
+        "QueueQuotaExceeded",
+        "InsufficientCPUQuota",
+        "InsufficientMemoryQuota",
+        "InsufficientScalarQuota",
+        "QueueMayNotReclaim",
+        "QueueOverused",
+    }
+)
+"""Codes of what a queue has too little of."""
+
+CARDS = "capacity-card"
+"""The plugin under which a queue may have what its own capability names, and no more."""
+
+
+def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Explanation:
+    """The explanation of a group that waits with what its queues, those of others and their pods have to do with it.
+
+    Args:
+        explanation: what the plan says.
+        plan: the plan.
+        session: the session as it stands after the plan (`kilauea.engine.aftermath`); it is used up.
+
+    Raises:
+        PluginFault: a plugin fails.
+    """
+    job = session.state.jobs[explanation.group]
+    if job.queue not in session.queues:
+        return explanation
+    lacking = _lacking(job)
+    tried = attempts(session, plan, job) if explanation.verdict == "waits" else ()
+    blocking = {(b.queue, part) for b in explanation.blockers if _of_queue(b) for part in b.resource.split(EITHER)}
+    named = [part for b in explanation.blockers if b.resource for part in b.resource.split(EITHER)]
+    resources = list(dict.fromkeys(named)) or sorted(lacking, key=order_of)
+    asked = {name: lacking.get(name, 0) for name in resources}
+    way = [queue.name for queue in (*session.queues[job.queue].figures.ancestors[::-1], session.queues[job.queue])]
+    own = any(plugin.name == CARDS for plugin in session.plugins)
+    found = levels(plan.queues, way, asked, blocking, own_capability=own)
+    return dataclasses.replace(
+        explanation, levels=found, borrowers=_lent(session, plan, job, blocking, resources), attempts=tried
+    )
+
+
+def _lacking(job: Job) -> dict[str, float]:
+    """What the first waiting pods ask for that the group lacks of its minimum, pod slots aside; of cards by their name.
+
+    Before it has pods, its minResources.
+    """
+    waiting = sorted(job.pending(), key=lambda task: task.order)
+    if not waiting:
+        return {name: amount for name, amount in (job.min_resources or {}).items() if name != PODS}
+    out: dict[str, float] = {}
+    for task in waiting[: max(job.min_available - job.ready_count, 1)]:
+        add(out, {name: amount for name, amount in task.spec.requests.items() if name != PODS and amount})
+        if task.spec.cards is not None:
+            amount = max((a for n, a in task.spec.requests.items() if n not in (*ALWAYS, PODS)), default=0)
+            add(out, dict.fromkeys(task.spec.cards.names, amount))
+    return out
+
+
+def _of_queue(blocker: Blocker) -> bool:
+    """Whether it is for want of room in a queue that the group waits, and not by what the queue is."""
+    return blocker.code in QUOTAS
+
+
+def _lent(
+    session: Session, plan: Plan, job: Job, blocking: set[tuple[str, str]], resources: Sequence[str]
+) -> tuple[Borrower, ...]:
+    """Who borrowed what the group lacks: from a queue above it that blocks, those below it; from the cluster, all.
+
+    Nobody borrows what the group's own queue may not have.
+    """
+    above = [queue.name for queue in session.queues[job.queue].figures.ancestors]
+    names = {name for name, _ in blocking}
+    below = next((name for name in above if name in names), "")
+    if names and not below:
+        return ()
+    found = borrowers(session, plan.queues, job.queue, below)
+    return tuple(b for b in found if b.resource in resources)

@@ -1,0 +1,135 @@
+"""Where a pod group stands among the queues: each level above it with what it holds, and who borrowed what it lacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from kilauea.engine.model.resources import EPSILON, PODS, order_of
+from kilauea.engine.plan import QueueOutcome
+from kilauea.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A queue on the way from the root to a group's own, and one resource, in the engine's units.
+
+    Attributes:
+        queue: its name.
+        depth: levels above it; 0 for the uppermost.
+        resource: the resource that the other figures are about.
+        allocated: what it holds after the cycle.
+        asked: what the group lacks of its minimum.
+        inqueue: what was kept, when the cycle began, for groups that were admitted and not placed yet.
+        deserved: what it can count on; None where nothing is said about it.
+        guarantee: what is kept for it at any time.
+        may_use: the most that it may hold; None if there is no such end.
+        blocks: it is for want of room in this queue that the group waits.
+    """
+
+    queue: str
+    depth: int
+    resource: str
+    allocated: float
+    asked: float
+    inqueue: float
+    deserved: float | None
+    guarantee: float
+    may_use: float | None
+    blocks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Borrower:
+    """A queue with jobs that holds more of a resource than it deserves, in the engine's units.
+
+    Attributes:
+        queue: its name.
+        resource: the resource.
+        allocated: what it holds.
+        deserved: what it deserves.
+        distance: levels from the group's queue up to the first that both have above them; 1 for a sister queue.
+    """
+
+    queue: str
+    resource: str
+    allocated: float
+    deserved: float
+    distance: int
+
+    @property
+    def borrowed(self) -> float:
+        """What it holds beyond what it deserves."""
+        return self.allocated - self.deserved
+
+
+def levels(
+    outcomes: Mapping[str, QueueOutcome],
+    way: Sequence[str],
+    asked: Mapping[str, float],
+    blocking: Set[tuple[str, str]],
+    *,
+    own_capability: bool,
+) -> tuple[Level, ...]:
+    """The queues on a way from the root, each with its figures; without those of which no plugin says anything.
+
+    Args:
+        outcomes: figures of all queues.
+        way: names of the queues, the uppermost first.
+        asked: what the group lacks, by the resources to show.
+        blocking: queues that block, each with the resource of which they have too little, or "" for all of them.
+        own_capability: queues are held to the capability that they name, and have nothing of what it does not name.
+    """
+    found = []
+    for depth, name in enumerate(way):
+        of = outcomes[name]
+        if of.deserved is None and of.real_capability is None:
+            continue
+        for resource, lacking in asked.items():
+            blocks = (name, resource) in blocking or (name, "") in blocking
+            if own_capability and resource not in (of.capability or {}) and not blocks:
+                continue
+            most = (of.capability or {}).get(resource, 0) if own_capability else None
+            if most is None and of.real_capability is not None:
+                most = of.real_capability.get(resource)
+            found.append(
+                Level(
+                    name,
+                    depth,
+                    resource,
+                    of.allocated.get(resource, 0),
+                    lacking,
+                    of.inqueue.get(resource, 0),
+                    None if of.deserved is None else of.deserved.get(resource, 0),
+                    of.guarantee.get(resource, 0),
+                    None if most == math.inf else most,
+                    blocks,
+                )
+            )
+    return tuple(found)
+
+
+def borrowers(session: Session, outcomes: Mapping[str, QueueOutcome], own: str, below: str = "") -> list[Borrower]:
+    """Queues with jobs that hold more than they deserve, the nearest first, of those the ones with most.
+
+    Args:
+        session: the session, for where queues stand.
+        outcomes: figures of all queues.
+        own: the group's queue, which is left out.
+        below: only queues below this one.
+    """
+    above = [queue.name for queue in session.queues[own].figures.ancestors]
+    parents = {queue.name for at in session.queues.values() for queue in at.figures.ancestors}
+    found = []
+    for name, of in outcomes.items():
+        way = [queue.name for queue in session.queues[name].figures.ancestors]
+        if name == own or name in parents or of.deserved is None or (below and below not in way):
+            continue
+        distance = next((i for i, ancestor in enumerate(above, start=1) if ancestor in way), len(above) or 1)
+        found += [
+            Borrower(name, resource, held, of.deserved.get(resource, 0), distance)
+            for resource, held in of.allocated.items()
+            if resource != PODS and held > of.deserved.get(resource, 0) + EPSILON
+        ]
+    return sorted(found, key=lambda b: (b.distance, order_of(b.resource), -b.borrowed, b.queue))

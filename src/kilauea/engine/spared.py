@@ -1,0 +1,316 @@
+"""Whom the actions that evict thought of for a group that waits, and why each was spared.
+
+Asked after the fact, of a session as it stands at the end of its cycle (`kilauea.engine.aftermath`): every pod that an
+action may think of goes through the same questions as in the action, and the first that spares it is its reason. A pod
+is asked about alone, so the reason holds whoever else goes; pods that are alike are asked about once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.conf import QUEUE_PLUGINS
+from kilauea.engine.extension import ABSTAIN, victims_and_vote
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.resources import order_of
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from kilauea.engine.spared_reasons import Reason, below_floor, nothing_to_take, of_plugin
+from kilauea.engine.taking import Taking, may_not_reclaim, takings
+from kilauea.engine.victims import VictimPool, in_victim_order, unit_of
+
+EXAMPLES = 2
+"""Pods that are named for each reason."""
+
+NODES_LOOKED_AT = 64
+"""Nodes for which it is found out how many of their pods may go together."""
+
+MARKED = Reason("NotPreemptable", "marked as not preemptable (volcano.sh/preemptable)")
+STARTING = Reason("NotRunning", "does not run yet")
+CLOSED = Reason("QueueNotReclaimable", "its queue is not reclaimable")
+BEST_EFFORT = Reason("HoldsSomething", "a pod that asks for nothing takes from no pod that does")
+LESSER = Reason("PriorityNotLower", "its priority is not lower")
+GANG = Reason("GangGoesWhole", "its gang would have to go whole, and a pod of it may not go")
+RULED_OUT = Reason("NodeRuledOut", "the pod cannot go to its node, whoever leaves")
+OTHERS = Reason("NotTogether", "with the pods that would have to go too, its queue would lose too much")
+ENOUGH_FOR_ONE = Reason("NotTheWholeGang", "makes room for some of the gang, not for all that it lacks")
+NEXT_CYCLE = Reason("MayGo", "nothing spares it any more: the next cycle may evict it")
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """Pods of one queue that one reason spares.
+
+    Attributes:
+        code: the reason, for programs.
+        why: the reason, in words that go on from "the pod is spared because".
+        plugin: the plugin that spares them; empty if the action itself does.
+        queue: their queue.
+        pods: how many.
+        groups: of how many pod groups.
+        examples: keys of a few, in order.
+    """
+
+    code: str
+    why: str
+    plugin: str
+    queue: str
+    pods: int
+    groups: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one action could do for a pod that waits.
+
+    Attributes:
+        action: name of the action.
+        pod: key of the pod: the first of the group for which there is no free room.
+        refusal: why the action evicts nobody for it at all; empty if it looked for victims.
+        considered: pods that it may think of.
+        spared: all of these, by reason, the most frequent first.
+    """
+
+    action: str
+    pod: str
+    refusal: str
+    considered: int
+    spared: tuple[Spared, ...]
+
+
+def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
+    """What each of the configuration's actions that evict could do for a job that waits.
+
+    Args:
+        session: the session as it stands after the plan; free room in it is given to the job's pods on the way.
+        plan: what was decided.
+        job: the job.
+
+    Raises:
+        PluginFault: a plugin fails.
+    """
+    pool = VictimPool(session)
+    task = _first_without_room(session, job)
+    if task is None:
+        return ()
+    late = [p for p in plan.pending if p.group == job.key and p.code == "QueueMayNotReclaim"]
+    out = []
+    for taking in takings(session, pool, job, task):
+        refusal, pod = taking.refusal or "", task.key
+        if not refusal and late and taking.elsewhere:
+            refusal, pod = may_not_reclaim(job.queue), late[0].pod
+        inquiry = Inquiry(session, pool, taking, job, task)
+        considered, spared = (0, ()) if refusal else inquiry.spared()
+        out.append(Attempt(taking.action, pod, refusal, considered, spared))
+    return tuple(out)
+
+
+def _first_without_room(session: Session, job: Job) -> Task | None:
+    """The first waiting task that finds no room; those before it are promised what is free."""
+    first: Task | None = None
+    statement = session.statement()
+    queue = session.queues[job.queue]
+    for task in session.in_order(task for task in job.pending() if not task.gated):
+        first = first or task
+        if session.allocatable(queue, task) or session.pre_predicate(task):
+            return task
+        choice = session.evaluation(task).choose()
+        if choice is None:
+            return task
+        statement.pipeline(task, choice.row)
+    statement.roll_back()
+    return first
+
+
+class Inquiry:
+    """One action's victims, looked at one by one."""
+
+    def __init__(self, session: Session, pool: VictimPool, taking: Taking, job: Job, task: Task) -> None:
+        self._session = session
+        self._pool = pool
+        self._taking = taking
+        self._job = job
+        self._task = task
+        self._known: dict[tuple[object, ...], Reason | None] = {}
+
+    def spared(self) -> tuple[int, tuple[Spared, ...]]:
+        """How many pods may be thought of, and all of them by the reason that spares them."""
+        thought_of = list(self._thought_of())
+        wanted = [task for task, why in thought_of if why is None]
+        answers = self._answers(wanted)
+        reasons: dict[str, Reason] = {task.key: why for task, why in thought_of if why is not None}
+        free: list[Task] = []
+        for task in wanted:
+            why = self._alone(task, tuple(task.key in named for named in answers))
+            if why is None:
+                free.append(task)
+            else:
+                reasons[task.key] = why
+        reasons.update(self._of_nodes(free))
+        return len(thought_of), self._grouped([task for task, _ in thought_of], reasons)
+
+    # --- who is thought of
+
+    def _thought_of(self) -> Iterator[tuple[Task, Reason | None]]:
+        """Pods on nodes, of other queues or of the group's own, and what spares some before anybody is asked."""
+        session, taking, table = self._session, self._taking, self._session.table
+        there = table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0
+        for job in session.jobs_where(there):
+            if (job.queue != self._job.queue) != taking.elsewhere:
+                continue
+            for task in sorted(job.tasks.values(), key=lambda t: t.order):
+                if task.status in (status.BOUND, status.RUNNING) and task.node in session.nodes.row_of:
+                    yield task, self._ruled_out(task, job)
+
+    def _ruled_out(self, task: Task, job: Job) -> Reason | None:
+        index = self._pool.index.get(task.key)
+        if index is None:
+            return MARKED
+        if self._taking.wanted[index]:
+            return None
+        if self._taking.elsewhere:
+            return CLOSED if not self._session.queues[job.queue].reclaimable else STARTING
+        return BEST_EFFORT if self._task.spec.best_effort else LESSER
+
+    # --- who spares it
+
+    def _votes(self, tasks: Sequence[Task]) -> list[Task]:
+        """Those that the plugins let go together."""
+        asked = {
+            "reclaimable": self._session.reclaimable,
+            "preemptable": self._session.preemptable,
+            "unified_evictable": self._session.unified_evictable,
+        }[self._taking.point]
+        return asked(self._taking.initiator, tasks) if tasks else []  # type: ignore[arg-type]
+
+    def _answers(self, tasks: Sequence[Task]) -> list[set[str]]:
+        """Whom each of the plugins names when it is asked about all; they tell apart who is not alike."""
+        point, walk = self._taking.point, self._session.walk(self._taking.point)
+        asked = [self._session.ask(point, plugin, f, self._taking.initiator, tasks) for plugin, f in walk if tasks]
+        return [{task.key for task in answer[0]} for answer in asked]
+
+    def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
+        """What spares a pod by itself; None if nothing does. Pods that are alike share the answer."""
+        kind = (task.group, id(task.spec), task.role, task.priority, named)
+        if kind not in self._known:
+            self._known[kind] = self._why(task)
+        return self._known[kind]
+
+    def _why(self, task: Task) -> Reason | None:
+        session, taking = self._session, self._taking
+        owner, claimer = session.queues[session.state.jobs[task.group].queue], session.queues[self._job.queue]
+        if taking.elsewhere and (reason := nothing_to_take(claimer, owner, task)) is not None:
+            return reason
+        sparing = self._sparing([task])
+        if sparing:
+            return of_plugin(session, sparing[-1], self._task, task)
+        unit = unit_of(session, task, self._pool, gangs=taking.gangs)
+        if unit is None or any(mate.group == self._job.key and mate is not task for mate in unit):
+            return GANG
+        if not all(taking.wanted[self._pool.index[mate.key]] for mate in unit):
+            return GANG
+        if len(unit) > 1 and len(self._votes(unit)) < len(unit):
+            return self._of_gang(unit)
+        return None if taking.floor(unit) else below_floor(claimer, owner, unit)
+
+    def _of_gang(self, unit: Sequence[Task]) -> Reason:
+        """Why a gang may not go whole, though one pod of it might."""
+        plugin = (self._sparing(unit) or [""])[-1]
+        rest = "its queue may not lose that much" if plugin in QUEUE_PLUGINS else "a pod of it may not go"
+        return Reason(GANG.code, f"its gang of {len(unit)} would have to go whole, and {rest}", plugin)
+
+    def _sparing(self, tasks: Sequence[Task]) -> list[str]:
+        """Of each tier the first plugin that does not let all of some pods go; none if that is what is decided."""
+        session, point = self._session, self._taking.point
+        found: list[str] = []
+        if len(self._votes(tasks)) == len(tasks):
+            return found
+        for tier in session.tiers_of(point):
+            for plugin, function in tier:
+                answer = session.ask(point, plugin, function, self._taking.initiator, tasks)
+                named, vote = victims_and_vote(point, plugin, answer)
+                if vote != ABSTAIN and len(named) < len(tasks):
+                    found.append(plugin)
+                    break
+        return found
+
+    # --- whether it would help
+
+    def _of_nodes(self, free: Sequence[Task]) -> dict[str, Reason]:
+        """Why pods that nobody spares do not help."""
+        session, pool, task = self._session, self._pool, self._task
+        if not free:
+            return {}
+        hopeful = session.evaluation(task).hopeful()
+        chosen = np.zeros(len(pool.tasks), dtype=bool)
+        chosen[[pool.index[t.key] for t in free]] = True
+        short = self._short(chosen)
+        together: dict[int, Reason] = {}
+        out = {}
+        for victim in free:
+            row = int(pool.node[pool.index[victim.key]])
+            if not hopeful[row]:
+                out[victim.key] = RULED_OUT
+            elif short[:, row].any():
+                out[victim.key] = self._too_small(short[:, row])
+            else:
+                if row not in together and len(together) < NODES_LOOKED_AT:
+                    together[row] = self._together(row, chosen)
+                out[victim.key] = together.get(row, self._for_all())
+        return out
+
+    def _short(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(R, N) resources of which each node would have too little for the pod without the chosen ones."""
+        nodes = self._session.nodes
+        room = nodes.all().future_idle + self._pool.room(chosen, len(nodes))
+        short: NDArray[np.bool_] = room < self._session.shape_of(self._task).need
+        return short
+
+    def _too_small(self, short: NDArray[np.bool_]) -> Reason:
+        names = sorted((self._session.axis.names[i] for i in np.flatnonzero(short)), key=order_of)
+        return Reason("NotEnoughRoom", f"even without all pods that may go, its node has too little {names[0]}")
+
+    def _together(self, row: int, chosen: NDArray[np.bool_]) -> Reason:
+        """Whether as many pods of a node may go together as have to."""
+        session, pool, taking = self._session, self._pool, self._taking
+        here = self._votes(pool.on_node(row, chosen)) or pool.on_node(row, chosen)
+        going: list[Task] = []
+        for victim in in_victim_order(session, here, session.queues[self._job.queue]):
+            unit = unit_of(session, victim, pool, gangs=taking.gangs) or (victim,)
+            if victim not in going and taking.floor([*going, *unit]):
+                going += unit
+        mask = np.zeros(len(pool.tasks), dtype=bool)
+        mask[[pool.index[t.key] for t in going]] = True
+        return OTHERS if self._short(mask)[:, row].any() else self._for_all()
+
+    def _for_all(self) -> Reason:
+        lacking = self._job.min_available - self._job.ready_count
+        return ENOUGH_FOR_ONE if lacking > 1 else NEXT_CYCLE
+
+    # --- in few words
+
+    def _grouped(self, tasks: Sequence[Task], reasons: dict[str, Reason]) -> tuple[Spared, ...]:
+        jobs = self._session.state.jobs
+        rows: dict[tuple[str, Reason], list[Task]] = {}
+        for task in tasks:
+            rows.setdefault((jobs[task.group].queue, reasons[task.key]), []).append(task)
+        found = [
+            Spared(
+                why.code,
+                why.words,
+                why.plugin,
+                queue,
+                len(of),
+                len({task.group for task in of}),
+                tuple(task.key for task in of[:EXAMPLES]),
+            )
+            for (queue, why), of in rows.items()
+        ]
+        return tuple(sorted(found, key=lambda s: (-s.pods, s.queue, s.code, s.why)))

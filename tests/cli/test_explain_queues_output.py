@@ -1,0 +1,191 @@
+"""`kilauea plan --explain` about queues: what people read is the golden one, what programs read says the same.
+
+KILAUEA_UPDATE_GOLDEN=1 writes the golden files anew; the difference is then for review.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from builders import (
+    Data,
+    Objects,
+    build,
+    flat,
+    gang,
+    group,
+    manifest,
+    node,
+    pod,
+    priority_class,
+    queue,
+)
+from kilauea.api.scheduling import PodDisruptionBudget
+from kilauea.cli.main import main
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+CARD = "NVIDIA-H200"
+
+
+def conf(*last: str, actions: str = "enqueue, allocate, backfill, reclaim", first: tuple[str, ...] = ()) -> str:
+    """A configuration: who is asked about victims stands in the first tier with the queue plugin."""
+    reclaiming = [{"name": "gang", "enableReclaimable": False}, {"name": "conformance"}]
+    tier: list[Data] = [{"name": "priority"}, *reclaiming, *({"name": name} for name in first)]
+    for name in last:
+        plugin, _, flag = name.partition("+")
+        tier.append({"name": plugin} | ({"enableHierarchy": True} if flag else {}))
+    nodes = [{"name": "predicates"}, {"name": "nodeorder"}]
+    return yaml.safe_dump({"actions": actions, "tiers": [{"plugins": tier}, {"plugins": nodes}]})
+
+
+def running(name: str, of: str, node: str, *, pods: int = 1, minimum: int = 1, **more: Any) -> Objects:
+    """A group with pods that run on a node."""
+    marks = {k: more.pop(k) for k in ("created", "priority_class") if k in more}
+    made = group(name, of, minimum, "Running", priority=marks.get("priority_class"), created=marks.get("created"))
+    return [made, [pod(f"{name}-{i}", name, node=node, labels={"app": name}, **more) for i in range(pods)]]
+
+
+# --- the clusters
+
+
+def cousins() -> tuple[Objects, str]:
+    """Team-a may use 60 cpu. Its leaf batch holds all of that, and deep below its sister branch a group waits."""
+    queues = [
+        queue("team-a", deserved={"cpu": "60"}, capability={"cpu": "60"}),
+        queue("services", parent="team-a", deserved={"cpu": "40"}),
+        queue("search", parent="services", deserved={"cpu": "30"}),
+        queue("training", parent="team-a", deserved={"cpu": "20"}),
+        queue("batch", parent="training", deserved={"cpu": "20"}, reclaimable=False),
+        queue("team-b", deserved={"cpu": "40"}),
+    ]
+    nodes = [node(f"n{i}", cpu=20, memory="200Gi") for i in range(5)]
+    held = [running(f"sweep-{i}", "batch", f"n{i}", cpu="20") for i in range(3)]
+    claim = [group("index", "search", 2), [pod(f"index-{i}", "index", cpu="10") for i in range(2)]]
+    return [queues, nodes, held, claim], conf("capacity+tree")
+
+
+def spared() -> tuple[Objects, str]:
+    """Red deserves 24 cpu and holds nothing. Others run on all nodes, and each is spared for a reason of its own."""
+    queues = [
+        queue("red", deserved={"cpu": "24"}),
+        queue("within", deserved={"cpu": "16"}),
+        queue("beyond", deserved={"cpu": "9"}),
+        queue("fixed", deserved={"cpu": "1"}, reclaimable=False),
+    ]
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "keep", "namespace": "ns"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    marked = {"volcano.sh/preemptable": "false"}
+    held: list[Objects] = [
+        running("ours", "within", "n0", pods=4, cpu="4"),
+        running("pinned", "fixed", "n1", pods=2, cpu="4"),
+        running("marked", "beyond", "n1", cpu="4", annotations=marked),
+        running("guarded", "beyond", "n1", cpu="4"),
+        running("system", "beyond", "n2", cpu="4", priorityClassName="system-cluster-critical"),
+        running("gpu", "beyond", "n3", cpu="4"),
+        running("large", "beyond", "n2", cpu="10"),
+        running("small", "beyond", "n2", pods=2, cpu="1"),
+    ]
+    nodes = [node(f"n{i}", cpu=16, memory="160Gi") for i in range(3)]
+    nodes.append(node("n3", cpu=16, memory="160Gi", taints=["gpu=yes:NoSchedule"]))
+    claim = [group("render", "red", 1), pod("render-0", "render", cpu="16")]
+    return [queues, nodes, held, claim, msgspec.convert(budget, PodDisruptionBudget)], conf("capacity", first=("pdb",))
+
+
+def shares() -> tuple[Objects, str]:
+    """Two queues of equal weight under proportion; one of them has more because the other one was idle."""
+    queues = [queue("blue"), queue("red")]
+    nodes = [node(f"n{i}", cpu=8, memory="80Gi") for i in range(2)]
+    gangs = [gang(f"sim-{i}", 2, queue="blue", phase="Running", cpu="4", node=f"n{i}") for i in range(2)]
+    claim = [group("fit", "red", 1), pod("fit-0", "fit", cpu="4")]
+    default = {
+        "actions": "enqueue, allocate, backfill, reclaim",
+        "tiers": [
+            {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+            {"plugins": [{"name": name} for name in ("drf", "predicates", "proportion", "nodeorder")]},
+        ],
+    }
+    return [queues, nodes, gangs, claim], yaml.safe_dump(default)
+
+
+def cards() -> tuple[Objects, str]:
+    """A queue with a quota of 8 cards holds 6, and a pod of it asks for 4; another queue has cards left."""
+    data = manifest(queue("train", capability={"cpu": "64", "memory": "64Gi"}))
+    data["metadata"]["annotations"] = {"volcano.sh/card.quota": json.dumps({CARD: 8})}
+    named = {"volcano.sh/card.name": CARD}
+    labels = {"nvidia.com/gpu.product": CARD, "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "141000"}
+    nodes = [node(f"n{i}", cpu=32, memory="64Gi", gpu=8, labels=labels) for i in range(2)]
+    held = running("old", "train", "n0", pods=3, cpu="1", gpu=2, annotations=named)
+    claim = [group("new", "train", 1), pod("new-0", "new", gpu=4, annotations=named)]
+    return [build(data), queue("other"), nodes, held, claim], conf("capacity-card")
+
+
+def priorities() -> tuple[Objects, str]:
+    """In one queue a job of middle priority waits; those that run are as important, or hold too little."""
+    classes = [priority_class("low", 1), priority_class("high", 10)]
+    nodes = [node(f"n{i}", cpu=8, memory="80Gi") for i in range(3)]
+    held = [
+        running("equal", "q", "n0", pods=2, cpu="4", priority_class="high"),
+        running("low", "q", "n1", cpu="2", priority_class="low"),
+        running("rest", "q", "n1", cpu="6", priority_class="high"),
+        running("pair", "q", "n2", pods=2, minimum=2, cpu="2", priority_class="low"),
+        running("other", "side", "n2", cpu="4"),
+    ]
+    claim = [group("urgent", "q", 1, priority="high"), pod("urgent-0", "urgent", cpu="8")]
+    tiers = [
+        {"plugins": [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]},
+        {"plugins": [{"name": name} for name in ("predicates", "nodeorder")]},
+    ]
+    scheduler_conf = yaml.safe_dump({"actions": "enqueue, allocate, preempt", "tiers": tiers})
+    return [classes, queue("q"), queue("side"), nodes, held, claim], scheduler_conf
+
+
+CASES = {
+    "priorities": (priorities, "ns/urgent"),
+    "cousins": (cousins, "ns/index"),
+    "spared": (spared, "ns/render"),
+    "shares": (shares, "ns/fit"),
+    "cards": (cards, "ns/new"),
+}
+
+
+def explained(case: str, folder: Path, *options: str) -> str:
+    """What the command prints; nothing may be written to standard error."""
+    make, key = CASES[case]
+    objects, scheduler_conf = make()
+    return printed(objects, scheduler_conf, key, folder, *options)
+
+
+def printed(objects: Objects, scheduler_conf: str, key: str, folder: Path, *options: str) -> str:
+    items = [manifest(obj) for obj in flat(objects)]
+    file, of_conf = folder / "cluster.json", folder / "scheduler.conf"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    of_conf.write_text(scheduler_conf)
+    arguments = ["plan", "-f", str(file), "--scheduler-conf", str(of_conf), "--explain", key, *options]
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    return result.stdout
+
+
+def compare(name: str, text: str) -> None:
+    """The text is that of the golden file, byte for byte."""
+    file = GOLDEN / name
+    if os.environ.get("KILAUEA_UPDATE_GOLDEN"):
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_what_is_printed_is_the_golden_one(case: str, tmp_path: Path) -> None:
+    compare(f"explain-{case}.txt", explained(case, tmp_path))

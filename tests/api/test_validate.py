@@ -343,6 +343,21 @@ CASES = [
         id="an empty deletion time",
     ),
     pytest.param(
+        make(Queue, metadata={"name": "a\x1b[31m"}),
+        ("metadata.name", r'"a\x1b[31m" is not a name: use lower-case letters, digits, "-" and "."'),
+        id="a name with an escape sequence",
+    ),
+    pytest.param(
+        make(Pod, metadata={"name": "x", "namespace": "a\u202eb"}),
+        ("metadata.namespace", r'"a\u202eb" is not a name: use lower-case letters, digits, "-" and "."'),
+        id="a namespace that turns the direction of text",
+    ),
+    pytest.param(
+        make(Pod, metadata={"name": "a/b"}),
+        ("metadata.name", '"a/b" is not a name: use lower-case letters, digits, "-" and "."'),
+        id="a name that reads as two",
+    ),
+    pytest.param(
         make(Queue, metadata={}), ("metadata.name", "missing: every object needs a name"), id="an object without name"
     ),
 ]

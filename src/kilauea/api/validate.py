@@ -84,6 +84,13 @@ def _present(out: list[Problem], path: str, text: str) -> None:
         out.append((path, "missing: give a value"))
 
 
+def _name(out: list[Problem], path: str, text: str) -> None:
+    """A name has nothing in it that breaks a line, a path or a terminal. Kubernetes allows less."""
+    if not text.isprintable() or " " in text or "/" in text:
+        shown = ascii(text)[1:-1]
+        out.append((path, f'"{shown}" is not a name: use lower-case letters, digits, "-" and "."'))
+
+
 def _time(out: list[Problem], path: str, text: str | None) -> None:
     """A time, where there is one, is RFC 3339."""
     if text is not None:
@@ -362,6 +369,8 @@ def problems(obj: Object) -> list[Problem]:
     metadata = obj.metadata
     if not metadata.name:
         out.append(("metadata.name", "missing: every object needs a name"))
+    _name(out, "metadata.name", metadata.name)
+    _name(out, "metadata.namespace", metadata.namespace or "")
     _time(out, "metadata.creationTimestamp", metadata.creation_timestamp)
     _time(out, "metadata.deletionTimestamp", metadata.deletion_timestamp)
     check_kind = _CHECKS.get(type(obj))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.inputs import Usage, plugins_option
+from kilauea.cli.table import printable, table
 
 if TYPE_CHECKING:
     from kilauea.engine.conf_check import Issue
@@ -58,7 +59,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
     except (ExtensionError, SourceError) as error:
         raise Usage(str(error)) from error
     for warning in extensions.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {printable(warning)}", err=True)
     findings = _findings(conf_file, extensions)
     ok = all(finding["severity"] != ERROR for finding in findings)
     if output == "json":
@@ -101,8 +102,9 @@ def _as_data(issue: Issue, line: int, column: int) -> dict[str, Any]:
 
 
 def _table(name: str, findings: list[dict[str, Any]]) -> list[str]:
-    from kilauea.cli.table import table
     from kilauea.engine.conf_check import SEVERITIES
+
+    name = printable(name)
 
     if not findings:
         return [f"{name}: can be used, and nothing was found."]

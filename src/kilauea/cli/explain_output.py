@@ -10,7 +10,7 @@ from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount
 from kilauea.cli.explain_queues import attempt_data, borrower_data, level_data, queue_lines
 from kilauea.cli.plan_output import human
-from kilauea.cli.table import table
+from kilauea.cli.table import printable, table
 from kilauea.engine.explain import Blocker, Change, Explanation
 
 VERDICTS = {
@@ -27,7 +27,7 @@ def render_explanation(explanation: Explanation, output: str, seconds: tuple[flo
         return encode_json(as_data(explanation, seconds)).decode() + "\n"
     if output == "yaml":
         return yaml.safe_dump(as_data(explanation, seconds), sort_keys=True, allow_unicode=True)
-    return "\n".join(_text(explanation)) + "\n"
+    return "\n".join(map(printable, _text(explanation))) + "\n"
 
 
 def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kilauea.cli.table import printable
+
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf
     from kilauea.engine.plan import Plan
@@ -99,14 +101,18 @@ def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], scheduler_conf: str
             0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
         )
     for warning in (*inputs.extensions.warnings, *inputs.cluster.warnings, *found):
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(f"warning: {printable(warning)}", err=True)
 
 
 class Failure(click.ClickException):
     """It could not be done: exit code 1."""
 
+    def format_message(self) -> str:
+        """The message as a terminal may have it."""
+        return "\n".join(map(printable, self.message.split("\n")))
 
-class Usage(click.ClickException):
+
+class Usage(Failure):
     """Wrong usage or configuration: exit code 2."""
 
     exit_code = 2
@@ -117,6 +123,6 @@ def _progress(shown: bool) -> Callable[[str], None]:
 
     def note(source: str) -> None:
         if shown:
-            click.echo(f"reading {source}", err=True)
+            click.echo(f"reading {printable(source)}", err=True)
 
     return note

@@ -1,4 +1,7 @@
-"""Tables of text that line up."""
+"""Text for terminals: tables that line up, and no character that a terminal would obey.
+
+Names and messages come from files and plugins. Whatever of it is shown to people goes through `printable`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,18 @@ NUMBER = re.compile(r"-|(\d[\d.]*([KMGTP]i)?)?")
 """Cells that are set to the right: numbers, with a unit or not, and what stands for none."""
 
 
+def printable(text: str) -> str:
+    r"""The text on one line, with characters that do not print (`\x1b`, line ends, marks of direction) spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:
     """Lines of a table; columns are as wide as their widest cell, numbers stand to the right. No rows, no lines."""
     if not rows:
         return []
-    cells = [list(heading), *[list(row) for row in rows]]
+    cells = [list(heading), *[[printable(cell) for cell in row] for row in rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(heading))]
     numeric = [all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(heading))]
     lines = []

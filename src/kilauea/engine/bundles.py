@@ -27,6 +27,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.placement import Part
 from kilauea.engine.queue_turns import QueueTurns
 from kilauea.engine.session import Session
+from kilauea.engine.spare_tasks import spare_and_rest
 from kilauea.engine.statement import PIPELINE
 from kilauea.engine.victims import Unit, VictimPool
 
@@ -424,16 +425,39 @@ class Search:
         """Take units off the plan as long as all nominations still fit, those first that were added last."""
         promised = [(op.task, op.row) for op in self._statement.operations if op.kind == PIPELINE]
         needed, spare = self._units, self._spare_units()
-        not_needed = {id(unit) for unit in spare}
-        if not spare or self._stands([unit for unit in needed if id(unit) not in not_needed], promised):
-            return
-        for unit in spare:
-            rest = [other for other in needed if other is not unit]
-            if self._stands(rest, promised):
-                needed = rest
+        at_once = [unit for unit in needed if not any(unit is other for other in spare)]
+        if spare and not self._stands(at_once, promised):
+            needed = self._thinned(needed, spare, promised)
+        elif spare:
+            needed = at_once
+        for gang in [unit for unit in needed if len(unit) > 1]:
+            needed = self._with_part_of(gang, needed, promised)
         self._evict_again(needed)
         for task, row in promised:
             self._statement.pipeline(task, row)
+
+    def _thinned(self, units: list[Unit], spare: Sequence[Unit], promised: Sequence[tuple[Task, int]]) -> list[Unit]:
+        """The units without those among `spare` that the plan can do without, one after the other."""
+        for unit in spare:
+            rest = [other for other in units if other is not unit]
+            if self._stands(rest, promised):
+                units = rest
+        return units
+
+    def _with_part_of(self, gang: Unit, units: list[Unit], promised: Sequence[tuple[Task, int]]) -> list[Unit]:
+        """The units with only those pods of a gang that are in the way, where it can spare just these.
+
+        Which pods a gang spares is settled before it is known where the claimer goes.
+        """
+        rows, row_of = {row for _, row in promised}, self._session.nodes.row_of
+        in_the_way = [task for task in gang if row_of[task.node] in rows]
+        others = [unit for unit in units if unit is not gang]
+        self._evict_again(others)
+        if spare_and_rest(self._session.state.jobs[gang[0].group], in_the_way)[1]:
+            return units
+        alone: list[Unit] = [(task,) for task in in_the_way]
+        fewer = [*others, *alone]
+        return self._thinned(fewer, alone, promised) if self._stands(fewer, promised) else units
 
     def _spare_units(self) -> list[Unit]:
         """Units that there is room for beside the nominations, all of them together."""
@@ -453,62 +477,16 @@ class Search:
         return out
 
     def _stands(self, units: Sequence[Unit], promised: Sequence[tuple[Task, int]]) -> bool:
-        """Do the plan again with these units only; whether it holds."""
+        """Do the plan again with these units only; whether it holds, on the nodes and in the limits of the queue."""
+        session = self._session
         self._statement.roll_back()
         self._units = []
         if not all(self._add_unit(unit) for unit in units):
             return False
         for task, row in promised:
-            if self._session.evaluation(task).choose(np.array([row], dtype=np.intp)) is None:
+            if session.allocatable(self._queue, task):
+                return False
+            if session.evaluation(task).choose(np.array([row], dtype=np.intp)) is None:
                 return False
             self._statement.pipeline(task, row)
-        return True
-
-
-def spare_and_rest(job: Job, tasks: Iterable[Task]) -> tuple[list[Task], list[Task]]:
-    """Tasks that a job can lose without falling below its minimum, in total, of a role or of sub-gangs; and the rest.
-
-    The least important come first. A job that is below its minimum already has nothing to lose.
-    """
-    ordered = sorted(tasks, key=lambda t: (t.priority, t.uid))
-    spare = job.ready_count - job.min_available
-    if spare < 0:
-        return ordered, []
-    left = _Left(job, spare)
-    safe = [task for task in ordered if left.takes(task)]
-    return safe, [task for task in ordered if task not in safe]
-
-
-class _Left:
-    """What a job can still lose."""
-
-    def __init__(self, job: Job, spare: int) -> None:
-        self._job = job
-        self._spare = spare
-        self._roles: dict[str, int] = {}
-        if job.min_available >= job.role_minimum_total:
-            for role, minimum in job.role_minimum.items():
-                self._roles[role] = job.role_count(role, status.READY, True) - minimum
-        self._of_sub_job = {key: s.ready_count - s.min_available for key, s in job.sub_jobs.items()}
-        self._of_group = {
-            name: sum(1 for s in job.sub_jobs.values() if s.group == name and s.is_ready) - minimum
-            for name, minimum in job.sub_group_minimum.items()
-            if minimum > 0
-        }
-
-    def takes(self, task: Task) -> bool:
-        """Whether the task can go too; it is counted then."""
-        if self._spare <= 0 or self._roles.get(task.role, 1) <= 0:
-            return False
-        sub_job = self._job.sub_jobs.get(task.sub_job)
-        breaks = sub_job is not None and self._of_sub_job[sub_job.key] == 0
-        if breaks and sub_job is not None and sub_job.group in self._of_group:
-            if self._of_group[sub_job.group] <= 0:
-                return False
-            self._of_group[sub_job.group] -= 1
-        if sub_job is not None:
-            self._of_sub_job[sub_job.key] -= 1
-        if task.role in self._roles:
-            self._roles[task.role] -= 1
-        self._spare -= 1
         return True

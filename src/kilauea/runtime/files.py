@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import sys
 import zlib
@@ -12,6 +13,11 @@ from pathlib import Path
 from kilauea.api.decode import Decoded, decode
 
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
+
+MOST_UNPACKED = 1 << 30
+"""Bytes that a gzipped source may unpack to: well over 100,000 pods. A file can hold a thousand times its own size."""
+
+_CHUNK = 1 << 20
 
 
 class SourceError(Exception):
@@ -51,10 +57,27 @@ def _is_manifest(path: Path) -> bool:
     return name.endswith(SUFFIXES) and not name.startswith(".")
 
 
+def unpack(data: bytes, most: int) -> bytes:
+    """What gzipped data holds.
+
+    Raises:
+        OSError: it holds more than `most` bytes, or is broken; EOFError and zlib.error also say the latter.
+    """
+    parts = []
+    left = most
+    with gzip.open(io.BytesIO(data)) as stream:
+        while part := stream.read(_CHUNK):
+            left -= len(part)
+            if left < 0:
+                raise OSError(f"unpacks to more than {most >> 20} MiB: give it unpacked, or in parts")
+            parts.append(part)
+    return b"".join(parts)
+
+
 def _bytes_of(path: str) -> bytes:
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        return unpack(data, MOST_UNPACKED) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise SourceError(f"{path}: {reason}") from error

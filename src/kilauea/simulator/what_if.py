@@ -83,7 +83,10 @@ class WhatIf:
         """The smallest change that admits the group; None if it is admitted already or no single change does."""
         if explanation.verdict != "waits" or not self._job.group:
             return None
-        for kind in (self._queue, self._quota, self._cards, self._weight, self._minimum, self._fewer, self._node):
+        kinds: list[Callable[[Explanation], Change | None]] = [self._minimum, self._fewer, self._node]
+        if self._has_room():
+            kinds[:0] = [self._queue, self._quota, self._cards, self._weight]
+        for kind in kinds:
             change = kind(explanation)
             if change is not None:
                 return change
@@ -252,7 +255,7 @@ class WhatIf:
         if not of_queue:
             placed = [*(b.pod for b in self._plan.binds), *(n.pod for n in self._plan.nominations)]
             started = {self._state.tasks[pod].group for pod in placed}
-            others = [j for j in others if j.allocated or j.key in started]
+            others = [j for j in others if any(j.allocated.values()) or j.key in started]
         order = sorted(others, key=lambda j: (j.priority, len(j.tasks), -j.creation, j.key))
         labels = any(not reason.reason.startswith("Insufficient ") for reason in explanation.nodes)
         tried: set[object] = set()

@@ -120,6 +120,19 @@ def test_a_configuration_without_a_queue_plugin_is_warned_of(tmp_path: Path, plu
     assert "  blue " in result.stdout
 
 
+def test_faults_of_queues_are_warned_of_and_are_conditions_in_json_and_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "tree.yaml"
+    file.write_text((QUEUES / "tree.yaml").read_text().replace("parent: team-a", "parent: team-x", 1))
+    options = ("-f", str(file), "--scheduler-conf", str(QUEUES / "tree.conf"))
+    message = "the queue training has invalid parent queue team-x; it and its jobs wait"
+    expected = [{"type": "Detached", "reason": "ParentNotFound", "message": message}]
+    for command in ("queues", "plan"):
+        in_json, in_yaml = (run(command, *options, "-o", output) for output in ("json", "yaml"))
+        assert in_json.stderr == in_yaml.stderr == f"warning: queue training: {message}\n"
+        assert json.loads(in_json.stdout)["queues"]["training"]["conditions"] == expected
+        assert yaml.safe_load(in_yaml.stdout)["queues"]["training"]["conditions"] == expected
+
+
 def test_wrong_options_are_refused(tmp_path: Path) -> None:
     example = str(QUEUES / "tree.yaml")
     assert run("queues").exit_code == 2

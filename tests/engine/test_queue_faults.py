@@ -200,11 +200,10 @@ def test_both_promises_share_one_condition() -> None:
     assert len(plan.findings) == 2
 
 
-@pytest.mark.parametrize("form", ALL)
-@pytest.mark.parametrize("kind", ["guarantee", "deserved"])
+@pytest.mark.parametrize(
+    ("kind", "form"), [*(("guarantee", form) for form in ALL), *(("deserved", form) for form in (TREE, FLAT, CARDS))]
+)
 def test_a_queue_with_more_than_the_cluster_has_is_named(kind: str, form: str) -> None:
-    if form == WEIGHTS and kind == "deserved":
-        pytest.skip("under proportion the object does not say what is deserved")
     limits = {"capability": ROOM} | promised(kind, {"cpu": 101, "memory": "1Gi"})
     plan = plan_of(GOOD, team("a", **limits), conf=conf(form))
     reason, message = f"{kind.capitalize()}AboveCluster", f"its {kind} is more than the cluster has: cpu 101 of 100"

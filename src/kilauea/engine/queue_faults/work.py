@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,46 @@ from kilauea.engine.session import Session
 
 def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[Fault]:
     """Queues with unfinished work that they cannot take."""
-    for name, queue in session.queues.items():
-        is_parent = rules.tree and not tree.is_leaf(name)
-        if session.job_counts[queue.row] and (is_parent or not queue.open):
-            work = _work(session, queue.row)
-            if work and is_parent:
-                message = f"it has children, and jobs go to leaves; its {work}"
-                yield Fault(name, HOLDS_JOBS, "JobsInParentQueue", message, blocks=True)
-            if work and not queue.open and rules.plugin:
-                yield Fault(name, NOT_OPEN, "QueueNotOpen", f"it is {queue.state}; its {work}", blocks=True)
+    parents = {name for name, children in tree.children.items() if children} if rules.tree else frozenset[str]()
+    concerned = [
+        queue
+        for name, queue in session.queues.items()
+        if session.job_counts[queue.row] and (name in parents or not queue.open)
+    ]
+    works = _works(session) if concerned else []
+    for queue in concerned:
+        work = works[queue.row]
+        if work.groups and queue.name in parents:
+            message = f"it has children, and jobs go to leaves; its {work.in_words()}"
+            yield Fault(queue.name, HOLDS_JOBS, "JobsInParentQueue", message, blocks=True)
+        if work.groups and not queue.open and rules.plugin:
+            message = f"it is {queue.state}; its {work.in_words()}"
+            yield Fault(queue.name, NOT_OPEN, "QueueNotOpen", message, blocks=True)
     yield from _without_queue(session)
+
+
+class Work(NamedTuple):
+    """The unfinished pod groups of a queue, and their pods that wait and run."""
+
+    groups: int
+    waiting: int
+    running: int
+
+    def in_words(self) -> str:
+        """`2 pod groups may start nothing: 3 pods waiting, 1 pod running on`."""
+        pods = f"{plural(self.waiting, 'pod')} waiting, {plural(self.running, 'pod')} running on"
+        return f"{plural(self.groups, 'pod group')} may start nothing: {pods}"
+
+
+def _works(session: Session) -> list[Work]:
+    """The work of every queue, by row."""
+    table, size = session.table, len(session.table)
+    jobs = np.flatnonzero(_unfinished(session) & (table.queue[:size] >= 0))
+    of_queue, most = table.queue[jobs], len(session.queues)
+    groups = np.bincount(of_queue, minlength=most)
+    running = table.counts[sorted(status.HOLDING)][:, jobs].sum(axis=0)
+    sums = [np.bincount(of_queue, pods, most).astype(int) for pods in (table.counts[status.PENDING, jobs], running)]
+    return [Work(*row) for row in zip(groups.tolist(), *(column.tolist() for column in sums), strict=True)]
 
 
 def _unfinished(session: Session) -> NDArray[np.bool_]:
@@ -33,18 +64,6 @@ def _unfinished(session: Session) -> NDArray[np.bool_]:
     phase = session.table.phase[: len(session.table)]
     unfinished: NDArray[np.bool_] = (phase >= 0) & (phase != PHASES.index(COMPLETED))
     return unfinished
-
-
-def _work(session: Session, row: int) -> str:
-    """What the unfinished groups of a queue do, in words; empty without any."""
-    table, size = session.table, len(session.table)
-    jobs = _unfinished(session) & (table.queue[:size] == row)
-    if not jobs.any():
-        return ""
-    tasks = table.counts[:, :size][:, jobs].sum(axis=1)
-    waiting, running = int(tasks[status.PENDING]), int(tasks[sorted(status.HOLDING)].sum())
-    groups = plural(int(jobs.sum()), "pod group")
-    return f"{groups} may start nothing: {plural(waiting, 'pod')} waiting, {plural(running, 'pod')} running on"
 
 
 def jobs_without_queue(session: Session) -> list[Job]:

@@ -68,7 +68,6 @@ def _move(session: Session, plan: Plan) -> None:
     tasks, row_of = session.state.tasks, session.nodes.row_of
     for eviction in plan.evictions:
         task = tasks[eviction.pod]
-        task.evicted_for = eviction.by
         session.release(task, row_of[task.node])
     for bind in plan.binds:
         session.place(tasks[bind.pod], row_of[bind.node], status.ALLOCATED)

@@ -335,8 +335,7 @@ class Search:
 
     def _evict(self, unit: Unit) -> None:
         for victim in unit:
-            victim.evicted_for = self._job.key
-            self._statement.evict(victim, self._rule.action)
+            self._statement.evict(victim, self._rule.action, self._job.key)
 
     def _evict_again(self, units: Sequence[Unit]) -> None:
         """These units and nothing else, and no nominations."""
@@ -424,12 +423,10 @@ class Search:
     def _put_back_what_is_not_needed(self) -> None:
         """Take units off the plan as long as all nominations still fit, those first that were added last."""
         promised = [(op.task, op.row) for op in self._statement.operations if op.kind == PIPELINE]
-        needed, spare = self._units, self._spare_units()
-        at_once = [unit for unit in needed if not any(unit is other for other in spare)]
-        if spare and not self._stands(at_once, promised):
-            needed = self._thinned(needed, spare, promised)
-        elif spare:
-            needed = at_once
+        alone, together = self._spare_units()
+        needed = [unit for unit in self._units if not any(unit is spare for spare in together)]
+        if alone and not self._stands(needed, promised):
+            needed = self._thinned([*needed, *together], alone, promised)
         for gang in [unit for unit in needed if len(unit) > 1]:
             needed = self._with_part_of(gang, needed, promised)
         self._evict_again(needed)
@@ -459,22 +456,22 @@ class Search:
         fewer = [*others, *alone]
         return self._thinned(fewer, alone, promised) if self._stands(fewer, promised) else units
 
-    def _spare_units(self) -> list[Unit]:
-        """Units that there is room for beside the nominations, all of them together."""
+    def _spare_units(self) -> tuple[list[Unit], list[Unit]]:
+        """Units that there is room for beside the nominations, each by itself; and those of them that fit together."""
         session = self._session
         free = session.nodes.all().future_idle.copy()
-        row_of = session.nodes.row_of
-        out = []
+        untouched, row_of = free.copy(), session.nodes.row_of
+        alone, together = [], []
         for unit in reversed(self._units):
-            held = [(row_of[task.node], session.shape_of(task).request) for task in unit]
-            for row, request in held:
-                free[:, row] -= request
-            if all((free[:, row] >= 0)[request > 0].all() for row, request in held):
-                out.append(unit)
-                continue
-            for row, request in held:
-                free[:, row] += request
-        return out
+            held = np.zeros_like(free)
+            for task in unit:
+                held[:, row_of[task.node]] += session.shape_of(task).request
+            if (held <= np.maximum(untouched, 0)).all():
+                alone.append(unit)
+                if (held <= np.maximum(free, 0)).all():
+                    free -= held
+                    together.append(unit)
+        return alone, together
 
     def _stands(self, units: Sequence[Unit], promised: Sequence[tuple[Task, int]]) -> bool:
         """Do the plan again with these units only; whether it holds, on the nodes and in the limits of the queue."""

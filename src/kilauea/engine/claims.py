@@ -177,8 +177,7 @@ class Claim:
     def _evict(self, units: Sequence[Unit]) -> None:
         for unit in units:
             for victim in unit:
-                victim.evicted_for = self._job.key
-                self.statement.evict(victim, self._rule.action)
+                self.statement.evict(victim, self._rule.action, self._job.key)
             self._pool.evicted(unit, gone=True)
 
     def _best_option(self, task: Task) -> Option | None:

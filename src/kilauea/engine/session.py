@@ -243,9 +243,9 @@ class Session(ExtensionPoints):
         self.state.jobs[task.group].move(task, status.BINDING)
         self.binds.append(Bind(task.key, task.node))
 
-    def note_eviction(self, task: Task, action: str) -> None:
+    def note_eviction(self, task: Task, action: str, claimer: str) -> None:
         """An eviction is decided: into the plan with it."""
-        self.evictions.append(Eviction(task.key, task.node, task.evicted_for, action))
+        self.evictions.append(Eviction(task.key, task.node, claimer, action))
 
     def allocate_at_once(self, task: Task, row: int) -> None:
         """Place a task without a statement; if its job is ready then, all its placed tasks start."""
@@ -340,7 +340,7 @@ class Session(ExtensionPoints):
             job = self.state.jobs.get(task.group)
             if task.status != before and job is not None:
                 job.move(task, before)
-            task.node, task.shape, task.evicted_for = node, None, ""
+            task.node, task.shape = node, None
             held = bool(node) and before not in status.ENDED
             placements.node[task.row] = row_of.get(node, -1) if held else -1
         for job, phase in ((self.state.jobs[key], phase) for key, phase in self._phases.items()):

@@ -26,6 +26,7 @@ class Operation(NamedTuple):
     row: int
     before: int
     action: str = ""
+    claimer: str = ""
 
 
 class Statement:
@@ -49,11 +50,11 @@ class Statement:
         self._session.place(task, row, status.PIPELINED)
         self.operations.append(Operation(PIPELINE, task, row, before))
 
-    def evict(self, task: Task, action: str) -> None:
-        """Free what a task on a node holds; `action` is the action that wants it."""
+    def evict(self, task: Task, action: str, claimer: str = "") -> None:
+        """Free what a task on a node holds; `action` is the action that wants it, `claimer` the job, if it is for one."""
         before, row = task.status, self._session.nodes.row_of[task.node]
         self._session.release(task, row)
-        self.operations.append(Operation(EVICT, task, row, before, action))
+        self.operations.append(Operation(EVICT, task, row, before, action, claimer))
 
     def checkpoint(self) -> int:
         """A point to roll back to."""
@@ -79,5 +80,5 @@ class Statement:
             if operation.kind == ALLOCATE:
                 self._session.bind(operation.task)
             elif operation.kind == EVICT:
-                self._session.note_eviction(operation.task, operation.action)
+                self._session.note_eviction(operation.task, operation.action, operation.claimer)
         self.operations.clear()

@@ -233,7 +233,6 @@ class Task:
     """Row in the placements."""
     shape: TaskShape | None = None
     """Set while a session looks at the task."""
-    evicted_for: str = ""
     owner_kind: str = ""
     """Kind of the first of the pod's owners."""
     cooldown: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -341,3 +343,14 @@ def test_findings_of_one_reason_do_not_flood_and_conditions_stay_whole() -> None
     assert len(plan.findings) == MOST_FINDINGS + 1
     assert said(plan)[-1] == "queues: ParentNotFound: 5 more with ParentNotFound"
     assert sum(bool(outcome.conditions) for outcome in plan.queues.values()) == count
+
+
+def test_the_page_about_queues_names_every_reason() -> None:
+    root = Path(__file__).resolve().parents[2]
+    code = "".join(file.read_text() for file in sorted((root / "src/kilauea/engine/queue_faults").glob("*.py")))
+    reasons = set(re.findall(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)"', code))
+    tree = (root / "src/kilauea/engine/model/queue_tree.py").read_text()
+    reasons |= set(re.findall(r'TreeFault\("(\w+)"', tree))
+    page = (root / "docs/concepts/queues.md").read_text()
+    assert {"ParentCycle", "QueueNotOpen", "OverPromised"} <= reasons
+    assert {reason for reason in reasons if f"`{reason}`" not in page} == set()

@@ -5,6 +5,8 @@ Sections 5 to 8, the samples of section 10, and the questions of section 11.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -345,6 +347,17 @@ def test_reclaim_leaves_a_guarantee_alone_under_either(by: str) -> None:
     how = conf("allocate, reclaim", [plugin("gang", enableReclaimable=False), by, "predicates"])
     plan = plan_of(CLUSTER, queues, holds("held", "v", 50, 50), wants("new", "q", 40), conf=how)
     assert evicted(plan) == []
+
+
+def test_a_guide_to_the_choice_of_the_plugin() -> None:
+    """The page about queues answers what the text asks: weights, amounts in numbers, a tree, guarantees."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "concepts" / "queues.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page.split("## Which plugin")[1], re.MULTILINE)
+    use = {key: use for want, use in rows for key in ("weight, no numbers", "in numbers", "departments") if key in want}
+    assert use["weight, no numbers"].startswith("`proportion`")
+    assert use["in numbers"] == "`capacity`"
+    assert use["departments"] == "`capacity` with `enableHierarchy: true`"
+    assert "No queue falls below its guarantee in any resource." in page
 
 
 # --- section 10: samples

@@ -170,6 +170,34 @@ def test_each_project_and_each_business_line_has_a_quota_of_its_own() -> None:
     assert set(codes(plan).values()) == {"InsufficientScalarQuota"}
 
 
+LEVELS = {"pc-low": 20000, "pc-medium": 40000, "pc-upper": 60000, "pc-high": 80000}
+LEVEL = """
+apiVersion: scheduling.k8s.io/v1
+description: High priority class for Volcano.
+kind: PriorityClass
+metadata:
+  name: {name}
+globalDefault: false
+preemptionPolicy: PreemptLowerPriority
+value: {value}
+"""
+
+
+@pytest.mark.parametrize(("asked", "spared"), [(2, 3), (4, 2), (6, 1)])
+def test_jobs_of_four_levels_of_priority_lose_from_the_lowest_up(asked: int, spared: int) -> None:
+    classes = [build(yaml.safe_load(LEVEL.format(name=name, value=value))) for name, value in LEVELS.items()]
+    running = [
+        [
+            group(name, "offline", priority=name, phase="Running"),
+            card_pod(f"{name}-p", name, CARD, 2, owner="Job", node="n"),
+        ]
+        for name in LEVELS
+    ]
+    claiming = services(asked, on=None, name="new")
+    plan = plan_of(card_node("n", CARD), classes, ONLINE, OFFLINE, running, claiming, conf=CONF)
+    assert evicted(plan) == sorted(f"{name}-p" for name in list(LEVELS)[: 4 - spared])
+
+
 @pytest.mark.parametrize(
     ("of_group", "of_pod", "expected"),
     [

@@ -130,7 +130,7 @@ def _borrowers(explanation: Explanation) -> list[str]:
     shown = table(["QUEUE", "RESOURCE", "HOLDS", "DESERVES", "BORROWED"], rows)
     more = len(borrowers) - BORROWERS_SHOWN
     full = [level.queue for level in explanation.levels if level.blocks]
-    where = f" below {full[-1]}" if full else ""
+    where = f" below {full[0]}" if full else ""
     title = f"Queues{where} that hold more than they deserve, the nearest first:"
     return [title, *shown, *([f"... and {more} more; -o json has them all"] if more > 0 else [])]
 

@@ -50,16 +50,17 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
         return explanation
     lacking = _lacking(job)
     tried = attempts(session, plan, job) if explanation.verdict == "waits" else ()
-    blocking = {(b.queue, part) for b in explanation.blockers if _of_queue(b) for part in b.resource.split(EITHER)}
+    blocking = {
+        (b.queue, part): b.asked for b in explanation.blockers if _of_queue(b) for part in b.resource.split(EITHER)
+    }
     named = [part for b in explanation.blockers if b.resource for part in b.resource.split(EITHER)]
     resources = list(dict.fromkeys(named)) or sorted(lacking, key=order_of)
     asked = {name: lacking.get(name, 0) for name in resources}
     way = [queue.name for queue in (*session.queues[job.queue].figures.ancestors[::-1], session.queues[job.queue])]
     own = any(plugin.name == CARDS for plugin in session.plugins)
     found = levels(plan.queues, way, asked, blocking, own_capability=own)
-    return dataclasses.replace(
-        explanation, levels=found, borrowers=_lent(session, plan, job, blocking, resources), attempts=tried
-    )
+    lent = _lent(session, plan, job, [level.queue for level in found if level.blocks], resources)
+    return dataclasses.replace(explanation, levels=found, borrowers=lent, attempts=tried)
 
 
 def _lacking(job: Job) -> dict[str, float]:
@@ -85,16 +86,13 @@ def _of_queue(blocker: Blocker) -> bool:
 
 
 def _lent(
-    session: Session, plan: Plan, job: Job, blocking: set[tuple[str, str]], resources: Sequence[str]
+    session: Session, plan: Plan, job: Job, blocking: Sequence[str], resources: Sequence[str]
 ) -> tuple[Borrower, ...]:
-    """Who borrowed what the group lacks: from a queue above it that blocks, those below it; from the cluster, all.
+    """Who borrowed what the group lacks: of queues above it that block, those below the uppermost; of the cluster, all.
 
     Nobody borrows what the group's own queue may not have.
     """
-    above = [queue.name for queue in session.queues[job.queue].figures.ancestors]
-    names = {name for name, _ in blocking}
-    below = next((name for name in above if name in names), "")
-    if names and not below:
+    if blocking and blocking[0] == job.queue:
         return ()
-    found = borrowers(session, plan.queues, job.queue, below)
+    found = borrowers(session, plan.queues, job.queue, blocking[0] if blocking else "")
     return tuple(b for b in found if b.resource in resources)

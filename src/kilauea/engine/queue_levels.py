@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kilauea.engine.model.resources import EPSILON, PODS, order_of
@@ -68,7 +68,7 @@ def levels(
     outcomes: Mapping[str, QueueOutcome],
     way: Sequence[str],
     asked: Mapping[str, float],
-    blocking: Set[tuple[str, str]],
+    blocking: Mapping[tuple[str, str], float],
     *,
     own_capability: bool,
 ) -> tuple[Level, ...]:
@@ -78,7 +78,8 @@ def levels(
         outcomes: figures of all queues.
         way: names of the queues, the uppermost first.
         asked: what the group lacks, by the resources to show.
-        blocking: queues that block, each with the resource of which they have too little, or "" for all of them.
+        blocking: queues that block, each with the resource of which they have too little, or "" for all of them; and
+            how much was asked for. The queues above one block too, as far as they have no room for that either.
         own_capability: queues are held to the capability that they name, and have nothing of what it does not name.
     """
     found = []
@@ -87,27 +88,34 @@ def levels(
         if of.deserved is None and of.real_capability is None:
             continue
         for resource, lacking in asked.items():
-            blocks = (name, resource) in blocking or (name, "") in blocking
-            if own_capability and resource not in (of.capability or {}) and not blocks:
+            named = (name, resource) in blocking or (name, "") in blocking
+            if own_capability and resource not in (of.capability or {}) and not named:
                 continue
-            most = (of.capability or {}).get(resource, 0) if own_capability else None
-            if most is None and of.real_capability is not None:
-                most = of.real_capability.get(resource)
+            held, most = of.allocated.get(resource, 0), _most(of, resource, own_capability=own_capability)
+            below = max((blocking.get((other, resource), 0) for other in way[depth + 1 :]), default=0)
             found.append(
                 Level(
                     name,
                     depth,
                     resource,
-                    of.allocated.get(resource, 0),
+                    held,
                     lacking,
                     of.inqueue.get(resource, 0),
                     None if of.deserved is None else of.deserved.get(resource, 0),
                     of.guarantee.get(resource, 0),
-                    None if most == math.inf else most,
-                    blocks,
+                    most,
+                    named or (below > 0 and most is not None and held + below > most),
                 )
             )
     return tuple(found)
+
+
+def _most(of: QueueOutcome, resource: str, *, own_capability: bool) -> float | None:
+    """The most that a queue may hold; None if there is no end."""
+    if own_capability:
+        return (of.capability or {}).get(resource, 0)
+    most = None if of.real_capability is None else of.real_capability.get(resource)
+    return None if most == math.inf else most
 
 
 def borrowers(session: Session, outcomes: Mapping[str, QueueOutcome], own: str, below: str = "") -> list[Borrower]:

@@ -171,7 +171,9 @@ class WhatIf:
 
     def _quota(self, explanation: Explanation) -> Change | None:
         """Raise the capability of a queue in the resource that is short: of the group's own, or of one that blocks."""
-        for name in dict.fromkeys([self._job.queue, *(b.queue for b in explanation.blockers)]):
+        blocking = [b.queue for b in explanation.blockers]
+        blocking += [level.queue for level in reversed(explanation.levels) if level.blocks]
+        for name in dict.fromkeys([self._job.queue, *blocking]):
             queue, made = self._state.queues.get(name), self._objects.get(("Queue", name))
             if queue is None or not queue.capability or not isinstance(made, Queue) or made.spec is None:
                 continue

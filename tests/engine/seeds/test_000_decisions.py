@@ -187,6 +187,20 @@ def test_a_queue_may_reclaim_if_one_resource_is_within_what_it_deserves(
     assert inside(*objects, do=ask, conf=tree_conf("") if in_tree else flat_conf("")) is expected
 
 
+def test_nothing_is_reclaimed_for_what_the_queue_could_not_place() -> None:
+    """Memory would be within the 100Gi that `q` deserves, but cores would be 9 of the 8 that it may use at most."""
+    limits: Data = {"cpu": 8, "memory": "100Gi"}
+    queues = [queue("q", capability=limits, deserved=limits), queue("lends")]
+    own = [group("own", phase="Running"), pod("own-0", "own", requests={"cpu": 7, "memory": "90Gi"}, node="n")]
+    lent = [
+        group("lent", "lends", phase="Running"),
+        pod("lent-0", "lent", requests={"cpu": 13, "memory": "10Gi"}, node="n"),
+    ]
+    asked = [group(), pod("p", requests={"cpu": 2, "memory": "5Gi"})]
+    plan = plan_of(node("n", 20, "100Gi"), queues, own, lent, asked, conf=flat_conf("allocate, reclaim"))
+    assert (evicted(plan), codes(plan)) == ([], {"p": "QueueQuotaExceeded"})
+
+
 def test_a_queue_with_too_many_cores_takes_back_gpus() -> None:
     """Two nodes of 2 cores and 10 gpus; both queues deserve 2 cores and 10 gpus."""
     nodes = [node(name, 2, "4Gi", gpu=10) for name in ("n1", "n2")]

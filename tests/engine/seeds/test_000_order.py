@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import Data, Objects, binds, nominations, plan_of, plugin, queue
+from builders import Data, Objects, binds, node, nominations, plan_of, plugin, queue
 from engine.probes import inside
 from engine.seeds.worked_example import (
     CLUSTER,
@@ -148,14 +148,22 @@ FULL = [holds("t", "training", 10, 10, 10, 10, 10), holds("i", "inference", 10),
 
 
 @pytest.mark.parametrize(
-    ("claimer", "expected"),
+    ("claimer", "inference", "interactive", "expected"),
     [
-        pytest.param("inference", ["t"], id="training is nearer to inference"),
-        pytest.param("interactive", ["b"], id="batch is nearer to interactive"),
+        pytest.param("inference", 15, 10, ["t"], id="training is nearer to inference"),
+        pytest.param("interactive", 20, 5, ["b"], id="batch is nearer to interactive"),
     ],
 )
-def test_the_queue_that_is_nearer_to_the_claimer_loses_first(claimer: str, expected: list[str]) -> None:
-    plan = plan_of(CLUSTER, seven_queues(), FULL, wants("new", claimer, 10), conf=tree_conf("allocate, reclaim"))
+def test_the_queue_that_is_nearer_to_the_claimer_loses_first(
+    claimer: str, inference: int, interactive: int, expected: list[str]
+) -> None:
+    """Of 115 cores `training` holds 50 and `batch` 40, 10 too many each, and their teams can spare 10 too."""
+    cluster, leaves = (
+        node("n", 115, "460Gi"),
+        [holds("i", "inference", inference), holds("o", "interactive", interactive)],
+    )
+    full = [holds("t", "training", *[10] * 5), holds("b", "batch", *[10] * 4)]
+    plan = plan_of(cluster, seven_queues(), full, leaves, wants("new", claimer, 5), conf=tree_conf("allocate, reclaim"))
     assert (losers(plan), nominations(plan)) == (expected, {"new-0": "n"})
 
 

@@ -29,6 +29,7 @@ from builders import (
     queue,
 )
 from kilauea.api.scheduling import PodDisruptionBudget
+from kilauea.cli.explain_queues import BORROWERS_SHOWN, REASONS_SHOWN
 from kilauea.cli.main import main
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -189,3 +190,109 @@ def compare(name: str, text: str) -> None:
 @pytest.mark.parametrize("case", list(CASES))
 def test_what_is_printed_is_the_golden_one(case: str, tmp_path: Path) -> None:
     compare(f"explain-{case}.txt", explained(case, tmp_path))
+
+
+# --- what programs read
+
+
+def data(case: str, folder: Path) -> Data:
+    found: Data = json.loads(explained(case, folder, "-o", "json"))
+    return found
+
+
+def test_json_has_the_levels_with_their_figures(tmp_path: Path) -> None:
+    levels = data("cousins", tmp_path)["queues"]
+    assert [(level["queue"], level["depth"], level["blocks"]) for level in levels] == [
+        ("root", 0, False),
+        ("team-a", 1, True),
+        ("services", 2, False),
+        ("search", 3, False),
+    ]
+    assert levels[1] == {
+        "queue": "team-a",
+        "depth": 1,
+        "resource": "cpu",
+        "allocated": "60",
+        "asked": "20",
+        "inqueue": "0",
+        "deserved": "60",
+        "guarantee": "0",
+        "mayUse": "60",
+        "blocks": True,
+    }
+
+
+def test_json_has_the_borrowers_and_why_victims_are_spared(tmp_path: Path) -> None:
+    found = data("cousins", tmp_path)
+    assert found["borrowers"] == [
+        {
+            "queue": "batch",
+            "resource": "cpu",
+            "allocated": "60",
+            "deserved": "20",
+            "borrowed": "40",
+            "distance": 2,
+        }
+    ]
+    assert found["attempts"] == [
+        {
+            "action": "reclaim",
+            "pod": "ns/index-0",
+            "refusal": "",
+            "considered": 3,
+            "spared": [
+                {
+                    "code": "QueueNotReclaimable",
+                    "why": "its queue is not reclaimable",
+                    "plugin": "",
+                    "queue": "batch",
+                    "pods": 3,
+                    "podGroups": 3,
+                    "examples": ["ns/sweep-0-0", "ns/sweep-1-0"],
+                }
+            ],
+        }
+    ]
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_yaml_says_the_same_as_json(case: str, tmp_path: Path) -> None:
+    as_yaml, as_json = yaml.safe_load(explained(case, tmp_path, "-o", "yaml")), data(case, tmp_path)
+    del as_yaml["timing"], as_json["timing"]
+    assert as_yaml == as_json
+
+
+# --- much of it
+
+
+def test_long_lists_are_cut_and_say_how_much_is_missing(tmp_path: Path) -> None:
+    """Twenty queues, each of which borrows and is spared by itself."""
+    names = [f"lender-{i:02d}" for i in range(20)]
+    queues = [queue("red", deserved={"cpu": "4"}), [queue(n, deserved={"cpu": "1"}, reclaimable=False) for n in names]]
+    held = [running(f"r-{n}", n, "n0", cpu="2") for n in names]
+    objects = [queues, node("n0", cpu=40), held, group("g", "red", 1), pod("g-0", cpu="4")]
+    text = printed(objects, conf("capacity"), "ns/g", tmp_path)
+    assert f"... and {20 - BORROWERS_SHOWN} more; -o json has them all\n" in text
+    assert f"... and {20 - REASONS_SHOWN} more reasons; -o json has them all\n" in text
+    full = json.loads(printed(objects, conf("capacity"), "ns/g", tmp_path, "-o", "json"))
+    assert (len(full["borrowers"]), len(full["attempts"][0]["spared"])) == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("action", "queue_of", "where"), [("gangreclaim", "blue", "other"), ("gangpreempt", "red", "the same")]
+)
+def test_actions_for_gangs_say_whom_they_spare(action: str, queue_of: str, where: str, tmp_path: Path) -> None:
+    queues = [queue("red", deserved={"cpu": "3"}), queue("blue", deserved={"cpu": "1"})]
+    held = running("r", queue_of, "n0", cpu="4", annotations={"volcano.sh/preemptable": "false"})
+    claim = [group("g", "red", 2), [pod(f"g-{i}", cpu="1") for i in range(2)]]
+    objects = [queues, node("n0"), held, claim]
+    text = printed(objects, conf("capacity", actions=f"allocate, {action}"), "ns/g", tmp_path)
+    assert f"The action {action} looks at 1 pod of {where} queue" in text
+    assert "marked as not preemptable" in text
+
+
+def test_room_that_is_being_freed_needs_no_change(tmp_path: Path) -> None:
+    queues = [queue("red", deserved={"cpu": "4"}), queue("blue")]
+    objects = [queues, node("n0"), running("r", "blue", "n0", cpu="4"), group("g", "red", 1), pod("g-0", cpu="4")]
+    text = printed(objects, conf("capacity"), "ns/g", tmp_path)
+    assert text.endswith("\nNothing has to change: it starts when that room is free.\n")

@@ -84,6 +84,8 @@ def _text(explanation: Explanation) -> list[str]:
     lines += queue_lines(explanation)
     if explanation.change is not None:
         lines += ["", f"Smallest change that admits it: {sentence(explanation.change)}."]
+    elif explanation.promised:
+        lines += ["", "Nothing has to change: it starts when that room is free."]
     elif explanation.verdict == "waits":
         lines += ["", "No single change of a queue, its minimum, another job or a node admits it."]
     return lines

@@ -147,9 +147,10 @@ def _attempt(attempt: Attempt) -> list[str]:
         for s in attempt.spared[:REASONS_SHOWN]
     ]
     more = len(attempt.spared) - REASONS_SHOWN
+    them = "it" if attempt.considered == 1 else "them"
     count = f"{plural(attempt.considered, 'pod')} {where.removeprefix('pods ')}"
     return [
-        f"The action {attempt.action} looks at {count} for {attempt.pod} and spares them:",
+        f"The action {attempt.action} looks at {count} for {attempt.pod} and spares {them}:",
         *table(["PODS", "OF GROUPS", "QUEUE", "SPARED BECAUSE", "FOR EXAMPLE"], rows),
         *([f"... and {plural(more, 'more reason')}; -o json has them all"] if more > 0 else []),
     ]

@@ -102,6 +102,11 @@ class Explanation:
     attempts: tuple[Attempt, ...] = ()
     """Whom the actions that evict thought of, and why each was spared."""
 
+    @property
+    def promised(self) -> bool:
+        """The group waits for nothing but room that is being freed for it."""
+        return bool(self.blockers) and all(blocker.code == "Nominated" for blocker in self.blockers)
+
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     """What a plan says of a pod group (`namespace/name`)."""

@@ -196,7 +196,7 @@ def explain_group(
             if finding.error and kind in ("plugin", "action"):
                 conf = conf.without(**{kind: name})
         explanation = _with_queues(explanation, result, conf, now, seed, extensions)
-    if explanation.verdict == "waits":
+    if explanation.verdict == "waits" and not explanation.promised:
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
         evicting = not PLACING.issuperset(conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +29,11 @@ from kilauea.api.scheduling import PodDisruptionBudget
 from kilauea.engine.aftermath import aftermath
 from kilauea.engine.cycle import cycle
 from kilauea.engine.explain import Explanation, explain
+from kilauea.engine.extension import PERMIT
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+from kilauea.runtime.extensions import Extensions
 from kilauea.runtime.planning import Result, build_state, explain_group
 from kilauea.simulator.what_if import WhatIf
 
@@ -241,6 +247,43 @@ def test_without_an_action_that_evicts_there_is_no_attempt() -> None:
     found = explained([node("n"), queue("red"), queue("blue"), held(), claim()], conf("allocate", ["priority", "gang"]))
     assert found.attempts == ()
     assert found.levels == ()
+
+
+class Keeper(Plugin):
+    """Lets nobody go, and fails when it is told to."""
+
+    name = "keeper"
+    fails = False
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_reclaimable(self.name, self._vote)
+
+    def _vote(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        if self.fails:
+            raise RuntimeError("lost")
+        return [], PERMIT
+
+
+class Loser(Keeper):
+    """Fails once the cycle is over."""
+
+    name = "loser"
+    fails = True
+
+
+@pytest.mark.parametrize(("keeper", "expected"), [(Keeper, ["SparedByPlugin"]), (Loser, [])])
+def test_plugins_of_the_user_are_named(keeper: type[Plugin], expected: list[str]) -> None:
+    """One that fails while it is asked about victims only leaves these out of the explanation."""
+    document = conf("allocate, reclaim", ["priority", GANG, keeper.name, "capacity"], ["predicates"])
+    chosen, plugins, actions = parsed(document, [keeper])
+    objects = flat([node("n"), queue("red", deserved={"cpu": "4"}), queue("blue", **DESERVED), held(), claim()])
+    state = build_state(objects)
+    quiet = parsed(conf("allocate", ["priority", GANG, "capacity"], ["predicates"]))[0]
+    plan = cycle(state, quiet, NOW)
+    extensions = Extensions(plugins, actions)
+    found = explain_group(Result(plan, state, 0.0, objects), chosen, NOW, None, "ns/g", extensions)[0]
+    assert found.verdict == "waits"
+    assert [s.code for attempt in found.attempts for s in attempt.spared] == expected
 
 
 # --- what holds on any cluster

@@ -228,6 +228,16 @@ def test_a_gang_that_gets_room_for_a_part_gets_none() -> None:
     assert codes(explained(objects, RECLAIM)) == [("NotTheWholeGang", 1)]
 
 
+def test_a_group_that_was_admitted_too_late_may_evict_in_the_next_cycle() -> None:
+    """Reclaim has had its turn when enqueue admits the group; in the cycle after it evicts the pod that is named."""
+    late = conf("reclaim, enqueue, allocate", ["priority", GANG, "capacity"], ["predicates"])
+    queues = [queue("red", deserved={"cpu": "4"}), queue("blue")]
+    objects = [node("n"), queues, held()]
+    assert codes(explained([objects, claim(phase="Pending")], late)) == [("MayGo", 1)]
+    plan = cycle(build_state(flat([objects, claim(phase="Inqueue")])), parsed(late)[0], NOW)
+    assert [(e.pod, e.by) for e in plan.evictions] == [("ns/h-0", "ns/g")]
+
+
 def test_a_queue_that_has_its_share_is_told_so_and_nobody_is_asked() -> None:
     queues = [queue("red", deserved={"cpu": "2"}), queue("blue", deserved={"cpu": "1"})]
     (attempt,) = explained([node("n"), queues, held(), claim()], RECLAIM).attempts

@@ -444,17 +444,18 @@ class Search:
     def _with_part_of(self, gang: Unit, units: list[Unit], promised: Sequence[tuple[Task, int]]) -> list[Unit]:
         """The units with only those pods of a gang that are in the way, where it can spare just these.
 
-        Which pods a gang spares is settled before it is known where the claimer goes.
+        Which pods a gang spares was settled before it was known where the claimer goes.
         """
-        rows, row_of = {row for _, row in promised}, self._session.nodes.row_of
-        in_the_way = [task for task in gang if row_of[task.node] in rows]
+        name, rows, row_of = gang[0].group, {row for _, row in promised}, self._session.nodes.row_of
         others = [unit for unit in units if unit is not gang]
-        self._evict_again(others)
-        if spare_and_rest(self._session.state.jobs[gang[0].group], in_the_way)[1]:
+        fewer: list[Unit] = [*others, *((task,) for task in gang if row_of[task.node] in rows)]
+        if not self._stands(fewer, promised):
             return units
-        alone: list[Unit] = [(task,) for task in in_the_way]
-        fewer = [*others, *alone]
-        return self._thinned(fewer, alone, promised) if self._stands(fewer, promised) else units
+        alone, _ = self._spare_units()
+        fewer = self._thinned(fewer, [unit for unit in alone if unit[0].group == name], promised)
+        self._evict_again(others)
+        gone = [unit[0] for unit in fewer if unit[0].group == name]
+        return units if spare_and_rest(self._session.state.jobs[name], gone)[1] else fewer
 
     def _spare_units(self) -> tuple[list[Unit], list[Unit]]:
         """Units that there is room for beside the nominations, each by itself; and those of them that fit together."""

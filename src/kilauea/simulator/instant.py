@@ -1,7 +1,7 @@
 """A cluster where every decision has come true the moment it is made.
 
-Pods that were bound run, evicted pods are gone, and pod groups have the phase of the plan. Used to plan several cycles
-in a row.
+Pods that were bound run, evicted pods are gone, pods that were promised room say where, and pod groups have the phase
+of the plan. Used to plan several cycles in a row.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ def events_after(plan: Plan, pods: MutableMapping[str, Pod], groups: MutableMapp
         spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
         pods[bind.pod] = pod = msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase="Running"))
         yield Changed(pod)
+    for promise in plan.nominations:
+        pod = pods[promise.pod]
+        known = pod.status or PodStatus()
+        if known.nominated_node_name != promise.node:
+            status = msgspec.structs.replace(known, nominated_node_name=promise.node)
+            pods[promise.pod] = pod = msgspec.structs.replace(pod, status=status)
+            yield Changed(pod)
     for key, outcome in plan.groups.items():
         group = groups.get(key)
         if isinstance(group, PodGroup) and (group.status is None or group.status.phase != outcome.phase):

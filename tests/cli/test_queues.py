@@ -219,7 +219,7 @@ def test_turns_in_the_tree() -> None:
 
 def test_the_nearest_queue_loses_first() -> None:
     assert cpu("nearest", "borrowed") == {"a2": "10", "c": "10"}
-    assert evicted(planned("nearest")) == [("job-b-0", "job-a"), ("job-c-0", "job-a-2")]
+    assert evicted(planned("nearest")) == [("job-b-1", "job-a"), ("job-c-1", "job-a-2")]
 
 
 @pytest.mark.parametrize(("level", "evictions"), [(0, 0), (1, 1), (2, 1)])

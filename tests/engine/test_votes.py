@@ -314,20 +314,6 @@ def test_three_points_have_no_flag(point: str) -> None:
     assert session.tiers_of(point)
 
 
-@pytest.mark.parametrize(
-    ("flags", "asked"),
-    [
-        pytest.param({"enablePreemptable": False}, True, id="one of its two flags is enough"),
-        pytest.param({"enabledAllocatable": False}, True, id="so is the other"),
-        pytest.param({"enablePreemptable": False, "enabledAllocatable": False}, False, id="without both it is off"),
-    ],
-)
-def test_dry_runs_are_told_if_either_flag_is_on(flags: dict[str, bool], asked: bool) -> None:
-    session = open_points((plugin("a", **flags),))
-    session.add_simulate_add_task("a", lambda *_: None)
-    assert bool(session.tiers_of("simulate_add_task")) is asked
-
-
 def test_cluster_order_is_off_unless_asked_for() -> None:
     for entry, asked in ((plugin("a"), False), (plugin("a", enabledClusterOrder=True), True)):
         session = open_points((entry,))

@@ -23,7 +23,7 @@ from kilauea.engine.model.status import PIPELINED
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 from kilauea.engine.statement import EVICT, Statement
-from kilauea.engine.victims import Unit, VictimPool, in_victim_order, unit_of
+from kilauea.engine.victims import Unit, VictimPool, enough_with, in_victim_order, unit_of
 
 NODES_TRIED = 8
 """Nodes on which a plan is worked out for one task, the most promising first."""
@@ -45,9 +45,13 @@ class Rule(ABC):
     def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that the plugins let go."""
 
-    @abstractmethod
     def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
         """Why no room may be made for the task; None if it may."""
+        return None
+
+    def over_limit(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
+        """Why the queue may not have the task beside what it holds now; None if it may."""
+        return None
 
     def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
         """Whether these tasks may go together for a queue, after what went already."""
@@ -157,8 +161,8 @@ class Claim:
         if refusal is not None:
             session.task_refusals.setdefault(task.key, refusal)
             return False
-        evaluation = session.evaluation(task)
-        choice = evaluation.choose()
+        over = self._rule.over_limit(session, self._queue, task)
+        choice = session.evaluation(task).choose() if over is None else None
         if choice is not None:
             self.statement.pipeline(task, choice.row)
             return True
@@ -168,6 +172,8 @@ class Claim:
         option = self._best_option(task)
         if option is None:
             self._in_vain[kind] = self.statement.checkpoint()
+            if over is not None:
+                session.task_refusals.setdefault(task.key, over)
             return False
         self._evict(option.units)
         self.statement.pipeline(task, option.row)
@@ -229,6 +235,8 @@ class Claim:
         session = self._session
         if (self._free(row) < session.shape_of(task).need[:, 0]).any():
             return False
+        if self._rule.over_limit(session, self._queue, task) is not None:
+            return False
         return session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None
 
     def _held(self, unit: Unit, row: int) -> NDArray[np.int64]:
@@ -286,16 +294,13 @@ class Claim:
     ) -> Option | None:
         """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
         session = self._session
-        candidates = self._pool.on_node(prospect.row, wanted)
-        let_go = self._rule.votes(session, task, candidates)
-        best = self._several(task, in_victim_order(session, let_go, self._queue), prospect.row, wanted)
+        candidates = in_victim_order(session, self._pool.on_node(prospect.row, wanted), self._queue)
+        let_go = {victim.key for victim in self._rule.votes(session, task, candidates)}
+        best = self._several(task, [c for c in candidates if c.key in let_go], prospect.row, wanted)
         if best is None or (known is not None and known.rank <= best.rank):
             best = known
         if prospect.may_beat(best):
-            known_to_go = {victim.key for victim in let_go}
-            rest = (victim for victim in candidates if victim.key not in known_to_go)
-            ordered = in_victim_order(session, [*let_go, *rest], self._queue)
-            best = self._single(task, ordered, known_to_go, prospect, wanted, best)
+            best = self._single(task, candidates, let_go, prospect, wanted, best)
         return best
 
     def _several(self, task: Task, ordered: Sequence[Task], row: int, wanted: NDArray[np.bool_]) -> Option | None:
@@ -378,9 +383,9 @@ class Claim:
         needed = list(taken)
         need = self._session.shape_of(task).need[:, 0]
         for unit in reversed(taken):
-            if (self._free(row) - self._held(unit, row) < need).any():
-                continue
             without = [u for u in needed if u is not unit]
+            if (self._free(row) - self._held(unit, row) < need).any() or not self._may_stay(unit, without):
+                continue
             self._discard(checkpoint)
             self._evict(without)
             if self._fits(task, row):
@@ -389,6 +394,12 @@ class Claim:
                 self._discard(checkpoint)
                 self._evict(needed)
         return needed
+
+    def _may_stay(self, unit: Unit, others: Sequence[Unit]) -> bool:
+        """Whether a unit that goes can be put back while the others go; not as the rest of a gang, too few to work."""
+        group = unit[0].group
+        going = sum(len(other) for other in others if other[0].group == group)
+        return not self._gangs or going == 0 or enough_with(self._session.state.jobs[group], unit)
 
     # --- the whole plan
 
@@ -401,9 +412,9 @@ class Claim:
         for task, row in promised:
             asked[row] = asked.get(row, 0) + self._session.shape_of(task).request
         for unit in list(reversed(self._units)):
-            if self._clearly_needed(unit, asked):
-                continue
             rest = [u for u in self._units if u is not unit]
+            if self._clearly_needed(unit, asked) or not self._may_stay(unit, rest):
+                continue
             self._discard(0)
             self._evict(rest)
             if self._promise_again(promised):
@@ -423,7 +434,7 @@ class Claim:
 
     def _promise_again(self, promised: Sequence[tuple[Task, int]]) -> bool:
         for task, row in promised:
-            if self._session.evaluation(task).choose(np.array([row], dtype=np.intp)) is None:
+            if not self._fits(task, row):
                 return False
             self.statement.pipeline(task, row)
         return True

@@ -109,10 +109,6 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "pre_predicate": ("predicate",),
     "allocatable": ("allocatable",),
     "preemptive": ("preemptive",),
-    "simulate_allocatable": ("allocatable",),
-    "simulate_predicate": ("predicate",),
-    "simulate_add_task": ("preemptable", "allocatable"),
-    "simulate_remove_task": ("preemptable", "allocatable"),
     "overused": ("overused",),
     "job_enqueueable": ("jobenqueued",),
     "job_enqueued": ("jobenqueued",),
@@ -319,22 +315,6 @@ class ExtensionPoints:
         """Whether a sub-gang has enough tasks placed."""
         self.add("sub_job_ready", plugin, ready)
 
-    def add_simulate_allocatable(self, plugin: str, check: Callable[[Queue, Task, Any], Refusal | None]) -> None:
-        """As `allocatable`, of a dry run's own state."""
-        self.add("simulate_allocatable", plugin, check)
-
-    def add_simulate_predicate(self, plugin: str, check: Callable[[Task, int, Any], Rejection | None]) -> None:
-        """Why a node (by row) cannot take a task in a dry run; None if it can."""
-        self.add("simulate_predicate", plugin, check)
-
-    def add_simulate_add_task(self, plugin: str, told: Callable[[Task, int, Any], None]) -> None:
-        """To be told that a dry run puts a task on a node."""
-        self.add("simulate_add_task", plugin, told)
-
-    def add_simulate_remove_task(self, plugin: str, told: Callable[[Task, int, Any], None]) -> None:
-        """To be told that a dry run takes a task from a node."""
-        self.add("simulate_remove_task", plugin, told)
-
     def job_ready(self, job: Job) -> bool:
         """All plugins find the job ready; true if none is asked."""
         for tier in self.tiers_of("job_ready"):
@@ -348,24 +328,6 @@ class ExtensionPoints:
         if sub_job is None:
             return self.job_ready(job)
         return all(self.ask("sub_job_ready", plugin, f, sub_job) for plugin, f in self.walk("sub_job_ready"))
-
-    def simulate_allocatable(self, queue: Queue, task: Task, dry_run: Any) -> Refusal | None:
-        """The first reason why the queue may not take the task in a dry run."""
-        refusal: Refusal | None = self._first("simulate_allocatable", queue, task, dry_run)
-        return refusal
-
-    def simulate_predicate(self, task: Task, row: int, dry_run: Any) -> Rejection | None:
-        """The first reason why the node cannot take the task in a dry run."""
-        rejection: Rejection | None = self._first("simulate_predicate", task, row, dry_run)
-        return rejection
-
-    def simulate_add_task(self, task: Task, row: int, dry_run: Any) -> None:
-        """Tell everyone that a dry run puts a task on a node."""
-        self._all("simulate_add_task", task, row, dry_run)
-
-    def simulate_remove_task(self, task: Task, row: int, dry_run: Any) -> None:
-        """Tell everyone that a dry run takes a task from a node."""
-        self._all("simulate_remove_task", task, row, dry_run)
 
     def job_valid(self, job: Job) -> Refusal | None:
         """The first reason why the job is not valid."""

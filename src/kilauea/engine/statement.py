@@ -51,7 +51,7 @@ class Statement:
         self.operations.append(Operation(PIPELINE, task, row, before))
 
     def evict(self, task: Task, action: str, claimer: str = "") -> None:
-        """Free what a task on a node holds; `action` is the action that wants it, `claimer` the job, if it is for one."""
+        """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job."""
         before, row = task.status, self._session.nodes.row_of[task.node]
         self._session.release(task, row)
         self.operations.append(Operation(EVICT, task, row, before, action, claimer))

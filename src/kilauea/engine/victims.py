@@ -6,6 +6,7 @@ that no gang is left running below its minimum. Spec of the scheduler, 3.4.7, 5.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -183,6 +184,18 @@ def surplus(job: Job, task: Task) -> int:
     if minimum and job.min_available >= job.role_minimum_total:
         spare = min(spare, job.role_count(task.role, status.READY, True) - minimum)
     return spare
+
+
+def enough_with(job: Job, unit: Unit) -> bool:
+    """Whether a gang would have its minimum again with a unit that goes put back."""
+    if job.ready_count + len(unit) < job.min_available:
+        return False
+    if job.min_available < job.role_minimum_total:
+        return True
+    back = Counter(task.role for task in unit)
+    return all(
+        job.role_count(role, status.READY, True) + back[role] >= minimum for role, minimum in job.role_minimum.items()
+    )
 
 
 def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) -> list[Job]:

@@ -318,7 +318,6 @@ def test_what_was_tried_in_vain_leaves_all_figures_as_they_were() -> None:
     assert inside(*objects, do=queue_figures, conf=RECLAIM) == opened
 
 
-@pytest.mark.xfail(strict=True, reason="room in the queue is asked for before the victims are thought away")
 @pytest.mark.parametrize("in_tree", [False, True])
 def test_in_a_full_queue_the_more_important_job_gets_the_room_of_the_less_important(in_tree: bool) -> None:
     """`training` has 50 of 50 cores: without the victim there is room for the claimer in the queue and above."""

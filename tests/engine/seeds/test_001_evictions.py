@@ -179,7 +179,6 @@ def test_a_gang_gives_up_what_is_beyond_its_minimum(flag: str, actions: str) -> 
     assert len(gang_of_three(1, flag, actions).evictions) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="what a gang can spare is put back after the rest of it went whole")
 @pytest.mark.parametrize(("flag", "actions"), FORMS)
 def test_a_gang_that_does_not_keep_its_minimum_goes_whole(flag: str, actions: str) -> None:
     """Two pods are needed; the third one could do nothing alone."""

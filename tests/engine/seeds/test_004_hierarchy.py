@@ -161,7 +161,6 @@ def test_victims_are_looked_for_from_the_bottom_up() -> None:
         assert "".join(losers(plan)) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="plugins vote on candidates in the order of names, not in that of victims")
 def test_inside_a_job_the_last_in_order_of_tasks_goes_first() -> None:
     """The design has an order of victims by task and one by job; here one by queue, then those of jobs and tasks."""
     small, pods = node("n", 20, "80Gi"), [pod(f"B-{i}", "B", requests=amounts(10), node="n") for i in (0, 1)]

@@ -49,7 +49,7 @@ class BetweenJobs(Rule):
     def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
         return session.preemptable(task, candidates)
 
-    def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
+    def over_limit(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
         return session.allocatable(queue, task)
 
 

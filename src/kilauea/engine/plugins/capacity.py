@@ -129,6 +129,8 @@ class Capacity(Plugin):
             figures.ancestors = self._tree.ancestors.get(name, ())[::-1]
             figures.reclaim_level = self.arguments.ancestor_level
         if self._hierarchy:
+            if ROOT_QUEUE in session.queues and self.arguments.root_quota == "total":
+                session.queues[ROOT_QUEUE].figures.capability = dict(session.total)
             self._sum_up()
             session.add_event_handler(self.name, self._placed, self._gone)
             session.add_victim_queue_order(self.name, self._victim_order)

@@ -49,10 +49,10 @@ def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> It
     effect = "it and its jobs wait" if rules.tree else "parents are not looked at here, so its jobs go on"
     if ROOT_QUEUE not in queues:
         if rules.tree:
-            yield Fault(ROOT_QUEUE, DETACHED, "RootNotFound", "it does not exist; all jobs wait", blocks=True)
+            yield Fault(ROOT_QUEUE, DETACHED, "RootNotFound", "it does not exist; all jobs wait", error=True)
         return
     for name, (reason, why) in tree.faults.items():
-        yield Fault(name, DETACHED, reason, f"{why}; {effect}", blocks=rules.tree)
+        yield Fault(name, DETACHED, reason, f"{why}; {effect}", error=rules.tree)
     below = [name for name, ancestors in tree.ancestors.items() if len(ancestors) > 1]
     if below and rules.plugin and not rules.tree:
         first, more = below[0], f", and {len(below) - 1} more" if len(below) > 1 else ""

@@ -35,14 +35,14 @@ class Fault(NamedTuple):
         type: of the condition, one of those above.
         reason: what it is, for programs.
         message: what it is, with numbers.
-        blocks: jobs of the queue wait because of it.
+        error: jobs wait because of a mistake; that a queue was closed is none.
     """
 
     queue: str
     type: str
     reason: str
     message: str
-    blocks: bool = False
+    error: bool = False
 
 
 def conditions(faults: Iterable[Fault]) -> dict[str, tuple[Condition, ...]]:
@@ -60,10 +60,10 @@ def findings(faults: Iterable[Fault]) -> list[Finding]:
     """The faults as findings; of each reason so many, and then how many more there are."""
     found: list[Finding] = []
     counts: dict[str, int] = {}
-    for queue, _, reason, message, blocks in faults:
+    for queue, _, reason, message, error in faults:
         counts[reason] = counts.get(reason, 0) + 1
         if counts[reason] <= MOST_FINDINGS:
-            found.append(Finding(f"queue {queue}", message, error=blocks, code=reason))
+            found.append(Finding(f"queue {queue}", message, error=error, code=reason))
     for reason, count in counts.items():
         if count > MOST_FINDINGS:
             found.append(Finding("queues", f"{count - MOST_FINDINGS} more with {reason}", code=reason))

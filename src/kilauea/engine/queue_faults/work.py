@@ -28,10 +28,10 @@ def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[
         work = works[queue.row]
         if work.groups and queue.name in parents:
             message = f"it has children, and jobs go to leaves; its {work.in_words()}"
-            yield Fault(queue.name, HOLDS_JOBS, "JobsInParentQueue", message, blocks=True)
+            yield Fault(queue.name, HOLDS_JOBS, "JobsInParentQueue", message, error=True)
         if work.groups and not queue.open and rules.plugin:
             message = f"it is {queue.state}; its {work.in_words()}"
-            yield Fault(queue.name, NOT_OPEN, "QueueNotOpen", message, blocks=True)
+            yield Fault(queue.name, NOT_OPEN, "QueueNotOpen", message)
     yield from _without_queue(session)
 
 
@@ -81,4 +81,4 @@ def _without_queue(session: Session) -> Iterator[Fault]:
         groups = f"{plural(len(found), 'pod group')} such as {found[0].key} may start nothing"
         running = sum(job.counts[state] for job in found for state in status.HOLDING)
         message = f"it does not exist; its {groups}: {plural(running, 'pod')} running on"
-        yield Fault(name, DETACHED, "QueueNotFound", message, blocks=True)
+        yield Fault(name, DETACHED, "QueueNotFound", message, error=True)

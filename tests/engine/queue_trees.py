@@ -115,7 +115,7 @@ class Cluster:
     def objects(self, phase: str = "Inqueue") -> list[Object]:
         """All objects; gangs `r0`, `r1`, ... run and `s0`, `s1`, ... wait in this phase."""
         out = [*CLASSES, queue("root"), *(branch.obj() for branch in self.branches)]
-        gpus = any(branch.gpus for branch in self.branches)
+        gpus = any(b.gpus for b in self.branches) or any(g.gpu for g in (*self.held, *self.claims))
         free = self._free()
         out += [node(name, UNITS_OF_NODE, f"{UNITS_OF_NODE}Gi", gpu=UNITS_OF_NODE if gpus else 0) for name in free]
         for number, gang in enumerate(self.held):

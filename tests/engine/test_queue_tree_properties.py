@@ -393,3 +393,51 @@ def test_with_live_shares_every_unit_goes_to_the_subtree_that_is_furthest_behind
 @given(hungry(full=True))
 def test_live_shares_of_ancestors_are_no_less_fair_than_those_of_the_opening(cluster: Cluster) -> None:
     assert envy_with(cluster, "live") <= envy_with(cluster, "opening") + 1e-9
+
+
+# --- found by the properties above
+
+
+def test_what_is_put_back_leaves_room_in_the_queue_too() -> None:
+    """Another queue's guarantee leaves 6 of 8 units; of five that run three have to go for a gang of four."""
+    cluster = Cluster(
+        (Branch("q", "root", 0, 0, None), Branch("other", "root", 2, 2, None)),
+        nodes=2,
+        held=(single_pods("q", 3), single_pods("q", 2)),
+        claims=(Gang("q", 2, 2, 2, 0, "high"),),
+    )
+    life = Life(cluster.objects(), configured("gangpreempt"))
+    assert len(life.step().evictions) == 3
+    assert life.settle(4)
+    assert life.running("s0") == 2
+
+
+def test_a_gang_spares_the_pod_that_is_in_the_way() -> None:
+    """One gang has a pod on each of two nodes, and the claimer fits on the second without the pod there."""
+    cluster = Cluster(
+        (Branch("q", "root", 0, 0, None),),
+        nodes=2,
+        held=(Gang("q", 1, 1, 3, 0, "low"), single_pods("q", 2)),
+        claims=(Gang("q", 2, 2, 2, 0, "high"),),
+    )
+    plan = plan_for(cluster.objects(), configured("gangpreempt"))
+    assert [e.pod for e in plan.evictions] == ["ns/r1-1"]
+
+
+def test_promised_nodes_are_kept_when_victims_come_back() -> None:
+    """Nobody is evicted a second time because two claimers changed places."""
+    cluster = Cluster(
+        (Branch("a", "root", 3, 2, None), Branch("b", "root", 1, 0, 4), Branch("c", "root", 4, 2, None)),
+        nodes=2,
+        held=(
+            Gang("b", 5, 4, 1, 0, "low", roomy=True),
+            Gang("b", 2, 1, 1, 0, "low", roomy=True),
+            single_pods("b", 1),
+        ),
+        claims=(Gang("a", 2, 2, 1, 0, "high"), Gang("c", 2, 2, 2, 0, "high")),
+    )
+    life = Life(cluster.objects(), configured("reclaim", tree=True, gang=False))
+    first = life.step()
+    assert life.settle(6)
+    assert [e.pod for plan in life.plans[1:] for e in plan.evictions] == []
+    assert len(first.evictions) == 6

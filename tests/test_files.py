@@ -31,7 +31,12 @@ def test_what_is_within_the_limit_is_unpacked_whole(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "packed", [gzip.compress(b"x" * 101), gzip.compress(b"x" * 51) * 2, gzip.compress(b"x" * 10**7)]
+    "packed",
+    [
+        pytest.param(gzip.compress(b"x" * 101), id="a little too much"),
+        pytest.param(gzip.compress(b"x" * 51) * 2, id="two parts that are too much together"),
+        pytest.param(gzip.compress(b"x" * 10**7), id="far too much"),
+    ],
 )
 def test_what_unpacks_to_more_than_the_limit_is_refused(packed: bytes) -> None:
     with pytest.raises(OSError, match="unpacks to more than 0 MiB"):

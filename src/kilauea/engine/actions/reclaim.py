@@ -41,6 +41,8 @@ class BetweenQueues(Rule):
     def __init__(self, session: Session) -> None:
         open_to_it = [session.queues[name].reclaimable for name in sorted(session.queues)]
         self._reclaimable = np.array(open_to_it, dtype=bool)
+        self._held = {name: dict(queue.allocated) for name, queue in session.queues.items()}
+        """By queue: what it held when the action began."""
 
     def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
         return self.of_others(pool, job)
@@ -58,6 +60,9 @@ class BetweenQueues(Rule):
 
     def refusal(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
         return may_not_reclaim(session, queue, [task])
+
+    def over_limit(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
+        return session.allocatable(queue, task)
 
     def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
         """Only what has more than it deserves loses anything, and goes below neither that nor its guarantee.
@@ -79,6 +84,7 @@ class BetweenQueues(Rule):
         counted = [name for name in amounts if name != PODS and deserved.get(name, 0) > EPSILON]
         if counted and not any(queue.allocated.get(name, 0) > deserved[name] + EPSILON for name in counted):
             return False
+        at_first = self._held[queue.name]
         for name, amount in amounts.items():
             if name == PODS:
                 continue
@@ -86,7 +92,7 @@ class BetweenQueues(Rule):
             after = before - amount
             if after < queue.guarantee.get(name, 0) - EPSILON:
                 return False
-            if before > limit + EPSILON > after + 2 * EPSILON and limit > EPSILON:
+            if max(before, at_first.get(name, 0)) > limit + EPSILON > after + 2 * EPSILON and limit > EPSILON:
                 return False
         return True
 

@@ -448,9 +448,13 @@ class Search:
         """
         name, rows, row_of = gang[0].group, {row for _, row in promised}, self._session.nodes.row_of
         others = [unit for unit in units if unit is not gang]
-        fewer: list[Unit] = [*others, *((task,) for task in gang if row_of[task.node] in rows)]
+        singles: list[Unit] = [(task,) for task in gang]
+        in_the_way = [unit for unit in singles if row_of[unit[0].node] in rows]
+        fewer = [*others, *in_the_way]
         if not self._stands(fewer, promised):
-            return units
+            fewer = [*others, *singles]  # the queue's limit asks for more
+            if not self._stands(fewer, promised):
+                return units
         alone, _ = self._spare_units()
         fewer = self._thinned(fewer, [unit for unit in alone if unit[0].group == name], promised)
         self._evict_again(others)

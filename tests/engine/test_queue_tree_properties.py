@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from builders import Data, conf, plan_in, state_of
+from builders import HOSTNAME, Data, build, conf, manifest, plan_in, state_of
 from engine.probes import inside
 from engine.queue_trees import (
     FLAT,
@@ -103,17 +103,50 @@ def units_of(objects: list[Object], plan: Plan, *, gangs: bool) -> Iterator[tupl
         yield from itertools.combinations(pods, minimum[name] if gangs and left < minimum[name] else 1)
 
 
+def fits_with_one_unit_put_back(action: str, case: Case, *, elsewhere: bool) -> bool:
+    """Whether a claimer would start with some unit of its victims put back; `elsewhere`: on any nodes."""
+    objects = case.cluster.objects()
+    plan = plan_for(objects, case.conf(action))
+    gone, promised = {e.pod for e in plan.evictions}, {} if elsewhere else {n.pod: n.node for n in plan.nominations}
+    for unit in units_of(objects, plan, gangs=case.shape.get("gang", True) or action.startswith("gang")):
+        left = [o for o in objects if o.kind != "Pod" or o.key not in gone or o.key in unit]
+        left = [pinned(o, promised[o.key]) if o.kind == "Pod" and o.key in promised else o for o in left]
+        started = plan_for(left, case.conf("backfill")).binds
+        if sum(group_of(b.pod) == "ns/s0" for b in started) >= case.cluster.claims[0].minimum:
+            return True
+    return False
+
+
+def pinned(pod: Object, place: str) -> Object:
+    """The pod, made to go to a node."""
+    data = manifest(pod)
+    data["spec"]["nodeSelector"] = {HOSTNAME: place}
+    return build(data)
+
+
 @EVERY_ACTION
 @given(data=st.data())
 def test_with_any_one_unit_of_its_victims_put_back_a_claimer_does_not_fit(action: str, data: st.DataObject) -> None:
     case = cases_of(action, data, most_claims=1)
-    objects = case.cluster.objects()
-    plan = plan_for(objects, case.conf(action))
-    gone = {e.pod for e in plan.evictions}
-    for unit in units_of(objects, plan, gangs=case.shape.get("gang", True) or action.startswith("gang")):
-        left = [o for o in objects if o.kind != "Pod" or o.key not in gone or o.key in unit]
-        started = plan_for(left, case.conf("backfill")).binds
-        assert sum(group_of(b.pod) == "ns/s0" for b in started) < case.cluster.claims[0].minimum, unit
+    assert not fits_with_one_unit_put_back(action, case, elsewhere=not action.startswith("gang"))
+
+
+ELSEWHERE = Case(
+    {},
+    Cluster(
+        (Branch("q0", "root", 4, 2, None), Branch("q1", "root", 1, 1, None)),
+        nodes=3,
+        held=(single_pods("q1", 4), Gang("q1", 1, 1, 2, 0, "low"), Gang("q1", 3, 3, 2, 0, "low", roomy=True)),
+        claims=(Gang("q0", 4, 4, 1, 0, "high"),),
+    ),
+)
+
+
+@pytest.mark.xfail(strict=True, reason="what is put back leaves all nominations where they are")
+@given(case=cases(most_claims=1))
+@example(case=ELSEWHERE)
+def test_nor_would_it_fit_on_other_nodes_than_gangreclaim_found(case: Case) -> None:
+    assert not fits_with_one_unit_put_back("gangreclaim", case, elsewhere=True)
 
 
 # --- whole gangs, within limits
@@ -134,17 +167,38 @@ def test_no_gang_is_left_below_its_minimum_and_every_claimer_is_placed_whole(act
         assert ran[claimer] - lost[claimer] + comes[claimer] >= minimum[claimer]
 
 
+def keeps_limits(action: str, case: Case) -> bool:
+    """Whether queues and their ancestors stay within what they may use, of those where somebody is promised room."""
+    objects = case.cluster.objects()
+    plan = plan_for(objects, case.conf(action))
+    done, jobs = effects(case.cluster, objects, plan), state_of(objects).jobs
+    return all(
+        done.after[name]["cpu"] <= (plan.queues[name].real_capability or {}).get("cpu", 0)
+        for home in {jobs[group_of(n.pod)].queue for n in plan.nominations}
+        for name in (case.cluster.way_up(home) if "tree" in case.shape else [home])
+    )
+
+
 @EVERY_ACTION
 @given(data=st.data())
 def test_nobody_is_promised_more_than_its_queue_and_their_ancestors_may_use(action: str, data: st.DataObject) -> None:
-    case = cases_of(action, data)
-    objects = case.cluster.objects()
-    plan = plan_for(objects, case.conf(action))
-    done = effects(case.cluster, objects, plan)
-    of_group = {o.key: o.spec.queue for o in objects if o.kind == "PodGroup"}  # type: ignore[attr-defined]
-    for home in {of_group[group_of(n.pod)] for n in plan.nominations}:
-        for name in case.cluster.way_up(home) if "tree" in case.shape else [home]:
-            assert done.after[name]["cpu"] <= (plan.queues[name].real_capability or {}).get("cpu", 0), name
+    assert keeps_limits(action, cases_of(action, data))
+
+
+PARENT_AT_ITS_LIMIT = Case(
+    {"tree": True},
+    Cluster(
+        (Branch("p", "root", 2, 0, 2), Branch("own", "p", 1, 0, None), Branch("sibling", "p", 1, 0, None)),
+        nodes=1,
+        held=(single_pods("sibling", 4),),
+        claims=(Gang("own", 1, 1, 1, 0, "high"),),
+    ),
+)
+
+
+@RECLAIM
+def test_a_parent_beyond_its_limit_is_promised_no_more(action: str) -> None:
+    assert keeps_limits(action, PARENT_AT_ITS_LIMIT)
 
 
 # --- stability
@@ -274,6 +328,16 @@ ADMITTED_BORROWER = Wish(
     ),
     Gang("own", 2, 2, 1, 0, "low"),
 )
+BORROWER_WITH_ELASTIC_PODS = Wish(
+    {"tree": True},
+    Cluster(
+        (Branch("own", "root", 2, 0, None), Branch("other", "root", 2, 0, None)),
+        nodes=1,
+        held=(single_pods("own", 1), single_pods("other", 3)),
+        claims=(Gang("other", 4, 3, 1, 0, "low"),),
+    ),
+    Gang("own", 1, 1, 1, 0, "low"),
+)
 PARENT_BEYOND_ITS_LIMIT = Wish(
     {"tree": True},
     Cluster(
@@ -312,6 +376,16 @@ def test_a_job_that_the_deserved_share_covers_runs_although_borrowers_fill_the_c
     assert life.running("wanted") == wish.wanted.size
 
 
+@pytest.mark.xfail(strict=True, reason="what borrowers have admitted beyond their promise is not lent")
+@RECLAIM
+def test_neither_do_borrowers_that_are_admitted_keep_it_out(action: str) -> None:
+    wish = BORROWER_WITH_ELASTIC_PODS
+    life = Life(wish.cluster.objects(), configured(action, before="enqueue, allocate", **wish.shape))
+    life.submit(waiting("wanted", wish.wanted, "Pending"))
+    assert life.settle(12)
+    assert life.running("wanted") == wish.wanted.size
+
+
 def runs_when_it_comes_last(wish: Wish, before: str) -> bool:
     """Whether a gang runs that comes when all others have what they could get."""
     empty = Cluster(wish.cluster.branches, wish.cluster.nodes, (), ())
@@ -334,51 +408,6 @@ def test_a_job_that_the_guarantee_covers_runs_although_a_borrower_came_first(wis
 def test_where_queues_take_back_it_runs_although_several_borrowers_came_first(wish: Wish) -> None:
     """Without reclaim several borrowers, each within its limit, may hold together what is guaranteed to another."""
     assert runs_when_it_comes_last(wish, "enqueue, allocate, reclaim")
-
-
-# --- shares of ancestors
-
-
-def envy(cluster: Cluster, objects: list[Object], plan: Plan) -> float:
-    """How far the last unit of a subtree lies above the share of a sibling that still wants something, at most.
-
-    0 if under every parent each unit went to the child that had the smallest part of what it deserves.
-    """
-    held, worst = effects(cluster, objects, plan).after, 0.0
-    for parent in {branch.parent for branch in cluster.branches}:
-        children = [b for b in cluster.branches if b.parent == parent and b.deserved]
-        unmet = [b for b in children if held[b.name]["cpu"] < plan.queues[b.name].request.get("cpu", 0)]
-        for ahead, behind in itertools.permutations(unmet, 2):
-            last = (held[ahead.name]["cpu"] - 1000) / ahead.deserved
-            worst = max(worst, last - held[behind.name]["cpu"] / behind.deserved)
-    return worst / 1000
-
-
-@st.composite
-def hungry(draw: st.DrawFn, full: bool) -> Cluster:
-    """A tree whose leaves all want more single pods than there is room for; some run already."""
-    tree = draw(branches(limits=False))
-    leaves = [leaf.name for leaf in Cluster(tree, 0, (), ()).leaves]
-    nodes = draw(st.integers(1, 4))
-    held = draw(st.lists(st.sampled_from(leaves), max_size=3)) if full else []
-    claims = [Gang(name, 4 * nodes, 1, 1, 0, "low") for name in leaves]
-    return Cluster(tree, nodes, tuple(Gang(name, 3, 1, 1, 0, "low") for name in held), tuple(claims))
-
-
-def envy_with(cluster: Cluster, shares: str) -> float:
-    """The envy that one cycle of allocate leaves."""
-    objects = cluster.objects()
-    return envy(cluster, objects, plan_for(objects, configured("backfill", tree=True, ancestorShares=shares)))
-
-
-@given(hungry(full=False))
-def test_with_live_shares_every_unit_goes_to_the_subtree_that_is_furthest_behind(cluster: Cluster) -> None:
-    assert envy_with(cluster, "live") <= 1e-9
-
-
-@given(hungry(full=True))
-def test_live_shares_of_ancestors_are_no_less_fair_than_those_of_the_opening(cluster: Cluster) -> None:
-    assert envy_with(cluster, "live") <= envy_with(cluster, "opening") + 1e-9
 
 
 # --- found by the properties above

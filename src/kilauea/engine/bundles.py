@@ -292,6 +292,7 @@ class Search:
         for bundle in bundles:
             if self._add(bundle) and self._holds_enough(domain) and self._place(domain):
                 self._put_back_what_is_not_needed()
+                self._move_where_less_is_needed(domain)
                 return self._keep(domain)
         self._evict_again(())
         return False
@@ -432,6 +433,19 @@ class Search:
         self._evict_again(needed)
         for task, row in promised:
             self._statement.pipeline(task, row)
+
+    def _move_where_less_is_needed(self, domain: int) -> None:
+        """Take units off the plan without which the gang can be placed on other nodes of the domain."""
+        for unit in self._units[::-1]:
+            promised = [(op.task, op.row) for op in self._statement.operations if op.kind == PIPELINE]
+            units, inner = self._units, dict(self._inner)
+            self._evict_again([other for other in units if other is not unit])
+            if self._holds_enough(domain) and self._place(domain):
+                continue
+            self._evict_again(units)
+            self._inner = inner
+            for task, row in promised:
+                self._statement.pipeline(task, row)
 
     def _thinned(self, units: list[Unit], spare: Sequence[Unit], promised: Sequence[tuple[Task, int]]) -> list[Unit]:
         """The units without those among `spare` that the plan can do without, one after the other."""

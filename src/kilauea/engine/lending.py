@@ -82,13 +82,17 @@ class Lending:
         return self._children.get(above.name if above else "", [])
 
     def _surplus(self, queue: Queue) -> dict[str, float]:
-        """What a queue, or those below it, could give back."""
+        """What a queue, or those below it, hold or have admitted beyond their promise."""
         children = self._below(queue)
         if not children and not queue.reclaimable:
             return {}
-        promise = promised(queue)
-        over = {name: held - promise.get(name, 0) for name, held in queue.allocated.items()}
-        over = {name: amount for name, amount in over.items() if amount > 0}
+        promise, elastic, inqueue = promised(queue), queue.elastic, queue.inqueue
+        over = {}
+        for name in {**queue.allocated, **inqueue}:
+            held = queue.allocated.get(name, 0)
+            claimed = max(held, held + inqueue.get(name, 0) - elastic.get(name, 0))
+            if claimed > promise.get(name, 0):
+                over[name] = claimed - promise.get(name, 0)
         if not children or not over:
             return over
         below: dict[str, float] = {}

@@ -96,17 +96,22 @@ def connect(folder: Path, durability: Durability) -> apsw.Connection:
     if not path.exists():
         _create(path)
     _check_header(path)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         # One connection in one process: the index of the write-ahead log needs no shared memory.
         connection.pragma("locking_mode", "exclusive")
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full" if durability == "full" else "normal")
         connection.pragma("fullfsync", durability == "full")  # macOS: fsync alone does not reach the disk
         found = connection.pragma("quick_check", 1)
+    except apsw.BusyError as error:
+        connection.close()
+        raise StorageError(f"{path}: another program has this file open; close it there") from error
     except apsw.Error as error:
+        connection.close()
         raise damaged(path, str(error)) from error
     if found != "ok":
+        connection.close()
         raise damaged(path, str(found))
     return connection
 

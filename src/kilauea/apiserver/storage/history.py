@@ -16,7 +16,7 @@ from operator import attrgetter
 from kilauea.apiserver.storage.errors import Expired
 from kilauea.apiserver.storage.records import Event, Stored, covers, resource_of
 
-OVERHEAD = 400  # bytes of an event beside its key and value, about
+OVERHEAD = 400  # bytes of an event beside its key and values, about
 CHECK_EVERY = 256  # revisions; the age of events is not looked at more often
 _revision = attrgetter("now.revision")
 
@@ -40,14 +40,22 @@ class Ring:
         self.floor = floor
         self.events: list[Event] = []
 
+    def check(self, revision: int) -> None:
+        """Refuse a revision below the oldest from which events go on without a gap.
+
+        Raises:
+            Expired: it is below.
+        """
+        if revision < self.floor:
+            raise Expired(revision, self.floor)
+
     def after(self, revision: int, most: int | None = None) -> list[Event]:
         """Events above a revision.
 
         Raises:
             Expired: some of them are no longer here.
         """
-        if revision < self.floor:
-            raise Expired(revision, self.floor)
+        self.check(revision)
         first = bisect_right(self.events, revision, key=_revision)
         return self.events[first:] if most is None else self.events[first : first + most]
 
@@ -84,7 +92,8 @@ class History:
         size = 0
         for event in events:
             self.ring(event.key).events.append(event)
-            size += OVERHEAD + len(event.key) + len(event.value)
+            # What is current is in memory anyway; what history alone keeps is the value before.
+            size += OVERHEAD + len(event.key) + len(event.previous or b"")
         self._batches.append((self._clock(), size, events))
         self._size += size
         self.revision = events[-1].revision

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,7 @@ from kilauea.apiserver.storage import datafile
 from kilauea.apiserver.storage.errors import StorageError
 from kilauea.apiserver.storage.records import Durability
 
-COLUMNS = 6
-STEP = 1000  # revisions that one step of compaction goes through
+STEP = 512  # revisions that one step of compaction goes through
 
 
 class Row(NamedTuple):
@@ -53,15 +53,15 @@ class RevisionLog:
         """
         datafile.check_library(apsw.sqlite_lib_version())
         self._path = folder / datafile.NAME
-        self._lock = datafile.open_folder(folder)
-        try:
-            self._connection = datafile.connect(folder, durability)
-            self.compacted = self._read_compacted()
-        except BaseException as error:
-            self._lock.close()
-            if isinstance(error, OSError | apsw.Error):
-                raise StorageError(f"{self._path}: {error}; the data folder must be readable and writable") from error
-            raise
+        with ExitStack() as opened:  # closed again if the rest does not succeed
+            self._lock = opened.enter_context(closing(datafile.open_folder(folder)))
+            try:
+                self._connection = opened.enter_context(closing(datafile.connect(folder, durability)))
+                self.compacted = self._read_compacted()
+            except (OSError, apsw.Error) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise StorageError(f"{self._path}: {reason}; the data folder must be readable and writable") from error
+            opened.pop_all()
 
     def rows(self) -> Iterator[Row]:
         """All rows in the order of revisions, each checked.

@@ -173,7 +173,9 @@ class Store:
     def _send(self, key: str, encode: Callable[[int], bytes] | None) -> asyncio.Future[Stored]:
         """Give a write its revision and send it to the disk."""
         before, revision = self._latest(key), self._assigned + 1
-        event = _event(key, revision, None if encode is None else encode(revision), before)
+        value = None if encode is None else encode(revision)
+        event = _event(key, revision, value, before)
+        line = row(revision, key, event.now.created, 0 if before is None else before.revision, value)
         pending = _Pending(event, asyncio.get_running_loop().create_future())
         self._assigned = revision
         self._in_flight.append(pending)
@@ -181,9 +183,7 @@ class Store:
         if self._writer is None:
             self._committed(1)
         else:
-            value = None if encode is None else event.value
-            previous = 0 if before is None else before.revision
-            self._writer.put(self._epoch, row(revision, key, event.now.created, previous, value))
+            self._writer.put(self._epoch, line)
         return pending.done
 
     def _committed(self, count: int) -> None:

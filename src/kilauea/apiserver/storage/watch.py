@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from kilauea.apiserver.storage.history import History
-from kilauea.apiserver.storage.records import Event, covers, scopes_of
+from kilauea.apiserver.storage.records import Event, covers, resource_of, scopes_of
 
-BATCH = 1000  # events; more come with the next batch, so that a long way back does not hold up the loop
+BATCH = 1000  # events at most; more come with the next batch
 
 
 class Watchers:
     """All watchers of a store, and by prefix those that wait."""
 
     def __init__(self) -> None:
-        self.all: dict[Watcher, None] = {}
+        self.all: WeakKeyDictionary[Watcher, None] = WeakKeyDictionary()
         self._idle: dict[str, dict[Watcher, None]] = {}
 
     def wait(self, watcher: Watcher) -> None:
@@ -50,7 +51,7 @@ class Watcher:
     Cancelling a wait loses nothing: the next one goes on at the same place. Iteration ends when the watcher or the
     store is closed.
 
-    Raises (while iterating):
+    Raises (when made and while iterating):
         Expired: the events that come next are no longer in the history.
     """
 
@@ -59,6 +60,9 @@ class Watcher:
         self._seen = after
         self._history = history
         self._ring = history.ring(prefix)
+        self._ring.check(after)
+        self._whole_resource = prefix == resource_of(prefix)
+        self._more = False
         self._watchers = watchers
         self._waiting: asyncio.Future[None] | None = None
         self._closed = False
@@ -74,10 +78,13 @@ class Watcher:
 
     async def __anext__(self) -> list[Event]:
         while not self._closed:
+            if self._more:
+                await asyncio.sleep(0)  # a long way back does not hold up the loop
             batch = self._take()
             if batch:
                 return batch
-            await self._rest()
+            if not self._more:
+                await self._rest()
         raise StopAsyncIteration
 
     def wake(self, revision: int) -> None:
@@ -95,12 +102,13 @@ class Watcher:
         self.wake(0)
 
     def _take(self) -> list[Event]:
-        while events := self._ring.after(self._seen, BATCH):
+        events = self._ring.after(self._seen, BATCH)
+        self._more = len(events) == BATCH
+        if events:
             self._seen = events[-1].revision
-            mine = [event for event in events if covers(self.prefix, event.key)]
-            if mine:
-                return mine
-        return []
+        if self._whole_resource:
+            return events
+        return [event for event in events if covers(self.prefix, event.key)]
 
     async def _rest(self) -> None:
         self._waiting = waiting = asyncio.get_running_loop().create_future()

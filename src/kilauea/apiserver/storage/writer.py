@@ -9,13 +9,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import apsw
 
 from kilauea.apiserver.storage.errors import WriteFailed
 from kilauea.apiserver.storage.log import STEP, RevisionLog, Row
 
-GROUP = 256  # rows of a commit at most; fewer than a step of compaction, so that compaction keeps up
+GROUP = STEP // 2  # rows of a commit at most; a step of compaction goes further, so that it keeps up
 
 
 class Writer:
@@ -77,9 +78,8 @@ class Writer:
             self._committed(len(rows))
 
     def _compact(self) -> None:
-        if self.floor - self._log.compacted < STEP:
-            return
-        try:
-            self._log.compact(self.floor)
-        except apsw.Error:
-            return  # most likely no space; the log stays whole, and the next commit tries again
+        """Go one step, so that a long way does not hold up the writes; the step after the next commit goes on."""
+        if self.floor > self._log.compacted:
+            # It fails for want of space, most likely. Nothing has changed then, and the next commit tries again.
+            with suppress(apsw.Error):
+                self._log.compact(self.floor)

@@ -38,18 +38,21 @@ class Shape:
         sort: what the value is.
         keys: of `ITEMS`, the keys that tell items apart, sorted.
         zero: what stands in Go's struct where JSON leaves the field out; `ABSENT` where it can be left out.
-        declared: of `OBJECT`, the described fields; all other keys are those of a map.
+        declared: of objects, the described fields; all other keys are those of a map.
+        is_list: whether the value is a list, atomic or not.
+        scalar: of plain values `string`, `numeric`, `boolean`, or `untyped` for any of them; else empty.
     """
 
     __slots__ = (
         "_additional",
-        "_defaults",
         "_fields",
         "_items",
         "_keeps_unknown",
         "_schema",
         "declared",
+        "is_list",
         "keys",
+        "scalar",
         "sort",
         "zero",
     )
@@ -64,6 +67,8 @@ class Shape:
         self._additional: Shape | None = None
         self._keeps_unknown = keeps_unknown or (schema is not None and schema.preserve_unknown)
         self.sort = Sort.ANY if schema is None else self._sort_of(schema)
+        self.is_list = schema is not None and schema.type == "array"
+        self.scalar = _scalar_of(schema) if schema is not None and self.sort is Sort.LEAF else ""
 
     def _sort_of(self, schema: Schema) -> Sort:
         if schema.name in _LEAF_TYPES or schema.int_or_string:
@@ -155,6 +160,15 @@ class Shape:
         items = self._schema.items if self._schema else None
         child = items.properties.get(key) if items else None
         return child.default if child is not None and child.has_default else ABSENT
+
+
+def _scalar_of(schema: Schema) -> str:
+    """What a plain value may be; empty for atomic objects and lists."""
+    if schema.name.endswith(".RawExtension") or (schema.type in ("object", "array") and not schema.int_or_string):
+        return ""
+    if schema.type == "string" and schema.format in ("", "byte") and schema.name not in _LEAF_TYPES:
+        return "string"
+    return {"integer": "numeric", "number": "numeric", "boolean": "boolean"}.get(schema.type, "untyped")
 
 
 def _zero_of(schema: Schema, key: str, child: Schema) -> Any:

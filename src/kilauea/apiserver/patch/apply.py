@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kilauea.apiserver.patch.compare import Change, applied_fields, compare
-from kilauea.apiserver.patch.conflicts import all_fields, apply_conflict, conflicts_of, remaining
+from kilauea.apiserver.patch.conflicts import ApplyConflict, all_fields, conflicts_of, remaining
 from kilauea.apiserver.patch.fieldset import EMPTY, FieldSet, difference, intersection, ordered, union, without
 from kilauea.apiserver.patch.last_applied import allowed_conflicts, refresh_annotation
 from kilauea.apiserver.patch.managed import (
@@ -51,13 +51,12 @@ def server_side_apply(
     live: dict[str, Any] | None,
     applied: dict[str, Any],
     manager: str,
+    force: bool,
     schema: Schema,
     api_version: str,
-    kind: str,
     now: str,
-    *,
-    force: bool = False,
     subresource: str = "",
+    *,
     reset: FieldSet = EMPTY,
 ) -> dict[str, Any]:
     """The object after an apply, with its new `metadata.managedFields`, not yet defaulted.
@@ -66,19 +65,19 @@ def server_side_apply(
         live: the object as it is; None if there is none.
         applied: what the manager wants. Neither is changed; the result shares parts with both.
         manager: name of the field manager.
+        force: take fields from other managers.
         schema: the schema of the kind.
         api_version: group and version of the request.
-        kind: kind of the request.
         now: the time, RFC 3339 in UTC, whole seconds.
-        force: take fields from other managers.
         subresource: through which the object is written; empty for the object itself.
         reset: fields that a write through this (sub)resource does not change, such as the status.
 
     Raises:
-        ApiFault: 409 with a cause for each conflict; 400 for another kind or version; 500, as the real server answers,
-            for an object that does not have the form of its kind.
+        ApplyConflict: other managers own fields that would change; the fault, with a cause for each of them.
+        ApiFault: 400 for another version; 500, as the real server answers, for an object that does not have the form
+            of its kind.
     """
-    _check(applied, api_version, kind, shape_of(schema))
+    _check(applied, api_version, shape_of(schema))
     who = Manager(manager, APPLY, "", subresource)
     request = Apply(who, api_version, shape_of(schema), reset, now, force)
     current = live or {}
@@ -91,11 +90,11 @@ def server_side_apply(
     return out
 
 
-def _check(applied: dict[str, Any], api_version: str, kind: str, shape: Shape) -> None:
-    """Kind, version and form of what is applied."""
+def _check(applied: dict[str, Any], api_version: str, shape: Shape) -> None:
+    """Version and form of what is applied."""
     group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
     full_kind = f"{group}/{version}, Kind={applied.get('kind') or ''}"
-    if applied.get("apiVersion") != api_version or applied.get("kind") != kind:
+    if applied.get("apiVersion") != api_version:
         raise bad_request(f"invalid object type: {full_kind}")
     metadata = applied.get("metadata") or {}
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
@@ -158,7 +157,7 @@ def _refuse_conflicts(request: Apply, live: dict[str, Any], managed: Managed, ch
         if allowed is not None:
             conflicts = remaining(conflicts, allowed) if difference(all_fields(conflicts), allowed) else {}
     if conflicts:
-        raise apply_conflict(conflicts)
+        raise ApplyConflict(conflicts)
 
 
 def _without_dropped(shape: Shape, new: dict[str, Any], last: FieldSet, managed: Managed) -> dict[str, Any]:

@@ -32,12 +32,13 @@ def remaining(conflicts: Conflicts, allowed: FieldSet) -> Conflicts:
     return {manager: fields for manager, fields in found.items() if fields}
 
 
-def apply_conflict(conflicts: Conflicts) -> ApiFault:
-    """The refusal, with a cause for each field."""
-    listed = list(_listed(conflicts))
-    causes = [Cause(field, "FieldManagerConflict", f"conflict with {words(owner)}") for owner, field in listed]
-    details = {"causes": [cause_dict(each) for each in causes]}
-    return ApiFault(409, "Conflict", _message(listed), details)
+class ApplyConflict(ApiFault):
+    """An apply that is refused because others own fields that it would change; `causes` names each of them."""
+
+    def __init__(self, conflicts: Conflicts) -> None:
+        listed = list(_listed(conflicts))
+        self.causes = [Cause(field, "FieldManagerConflict", f"conflict with {words(owner)}") for owner, field in listed]
+        super().__init__(409, "Conflict", _message(listed), {"causes": [cause_dict(each) for each in self.causes]})
 
 
 def _listed(conflicts: Conflicts) -> Iterator[tuple[Manager, str]]:

@@ -4,8 +4,9 @@
 
 Run by hand when the version in go.mod changes. It writes two files of facts; descriptions are left out:
 
-`builtin.json.gz`: `version`, `kinds` (definition of each `group/version/kind`) and `definitions` (OpenAPI v3: names,
-types, formats, defaults, required, enum, and how lists and maps merge).
+`builtin.json.gz`: `version`, `kinds` (definition of each `group/version/kind`), `definitions` (OpenAPI v3: names,
+types, formats, defaults, required, enum, and how lists and maps merge) and `layout` (of each definition: how Go writes
+its fields, see `notation`).
 `resources.json`: for each resource what discovery says (names, verbs, subresources), and the columns of its table.
 """
 
@@ -14,12 +15,13 @@ from __future__ import annotations
 import gzip
 import json
 import ssl
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from real_binaries import kubernetes_version
+from real_binaries import HERE, kubernetes_version
 from real_server import Server, real_server
 
 TARGET = Path(__file__).resolve().parents[2] / "src/kilauea/apiserver/schema"
@@ -146,11 +148,34 @@ def read_definitions(server: Server, records: list[dict[str, Any]]) -> dict[str,
     return {"version": kubernetes_version(), "kinds": kinds, "definitions": reachable(everything, starts)}
 
 
+def notation(field: dict[str, Any]) -> str:
+    """How Go writes a field: `[=][*][Embedded/]type`.
+
+    `=` is written even if empty, `*` tells null from empty (so that empty values stay), `Embedded/` is the embedded
+    struct that the field stands in, which errors name. Structs that are no pointers cannot be left out, whatever they
+    ask for, unless they say `omitzero`.
+    """
+    struct = field["kind"] == "struct" and not field["pointer"] and not field["omitzero"]
+    always = "=" if struct or not (field["omitempty"] or field["omitzero"]) else ""
+    within = f"{field['within']}/" if field["within"] else ""
+    return always + ("*" if field["pointer"] else "") + within + field["type"]
+
+
+def read_layout(names: list[str]) -> dict[str, Any]:
+    """The notation of the fields of definitions, from the Go types."""
+    command = ["go", "run", "-p", "2", "./gotypes"]
+    types = json.loads(subprocess.run(command, cwd=HERE, check=True, capture_output=True).stdout)
+    return {
+        name: {key: notation(field) for key, field in sorted(types[name].items())} for name in names if name in types
+    }
+
+
 def main() -> None:
     """Write both files."""
     with real_server() as server:
         records = read_resources(server)
         definitions = read_definitions(server, records)
+    definitions["layout"] = read_layout(list(definitions["definitions"]))
     lines = ",\n".join(json.dumps(record) for record in records)
     (TARGET / "resources.json").write_text(f"[\n{lines}\n]\n")
     text = json.dumps(definitions, separators=(",", ":")).encode()

@@ -1,6 +1,8 @@
 """What objects of each kind look like, and what follows from it: defaults, unknown fields, pruning, validation.
 
-`nodes` holds the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources.
+`nodes` holds the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources. An object of
+a built-in kind is first reduced by `read_builtin` to what Go's types hold, then `apply_defaults` fills it in. A custom
+one is pruned, filled in, and then validated.
 """
 
 from kilauea.apiserver.schema.builtin import (
@@ -12,10 +14,15 @@ from kilauea.apiserver.schema.builtin import (
     openapi_definitions,
 )
 from kilauea.apiserver.schema.custom import from_openapi
+from kilauea.apiserver.schema.defaults import apply_defaults
 from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.reading import DecodeError, read_builtin
+from kilauea.apiserver.schema.unknown import prune, unknown_fields
 
 __all__ = [
+    "DecodeError",
     "Schema",
+    "apply_defaults",
     "builtin_resources",
     "builtin_schema",
     "definition",
@@ -23,4 +30,7 @@ __all__ = [
     "from_openapi",
     "kubernetes_version",
     "openapi_definitions",
+    "prune",
+    "read_builtin",
+    "unknown_fields",
 ]

@@ -6,16 +6,18 @@ tells its version. They are read when a kind is first asked for.
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kilauea.apiserver.schema.coded import CODED_DEFAULTS
 from kilauea.apiserver.schema.nodes import Schema
+
+_FOLDER = Path(__file__).parent
 
 OPEN_DEFINITIONS = {
     f"io.k8s.{name}": {"x-kubernetes-preserve-unknown-fields": True}
@@ -35,8 +37,8 @@ INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
 @cache
 def _data() -> Mapping[str, Any]:
-    packed = files(__package__).joinpath("builtin.json.gz").read_bytes()
-    data: dict[str, Any] = msgspec.json.decode(gzip.decompress(packed))
+    packed = (_FOLDER / "builtin.json.gz").read_bytes()
+    data: dict[str, Any] = msgspec.json.decode(zlib.decompress(packed, wbits=31))
     return data
 
 
@@ -74,7 +76,7 @@ def definition(name: str) -> Schema:
     if coded:
         fields = raw["properties"]
         raw["properties"] = {**fields, **{key: {**fields[key], "default": value} for key, value in coded.items()}}
-    return Schema(raw, definition, name)
+    return Schema(raw, definition, name, _data()["layout"].get(name))
 
 
 def builtin_schema(group: str, version: str, kind: str) -> Schema:
@@ -94,6 +96,5 @@ def builtin_resources() -> tuple[Mapping[str, Any], ...]:
     `shortNames`, `categories`, `verbs`, `subresources`), and `group`, `version`, `storageVersionHash` and `columns`
     (name, type, format and priority of each column of its table; absent where it cannot be listed).
     """
-    text = files(__package__).joinpath("resources.json").read_bytes()
-    records: list[dict[str, Any]] = msgspec.json.decode(text)
+    records: list[dict[str, Any]] = msgspec.json.decode((_FOLDER / "resources.json").read_bytes())
     return tuple(records)

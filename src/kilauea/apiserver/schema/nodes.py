@@ -28,6 +28,8 @@ class Schema:
 
     Attributes:
         raw: the node as OpenAPI has it, with the keywords beside a reference merged over what is referred to.
+        layout: how Go writes the fields of a built-in definition: `[=][*][Embedded/]type`, where `=` is always written,
+            and `*` tells null from empty; empty for custom resources and for types that are no structs.
         name: name of the definition, such as `io.k8s.api.core.v1.Container`; empty for a node within one.
         type: `object`, `array`, `string`, `integer`, `number`, `boolean`; empty where several are allowed.
         required: names of fields that must be there.
@@ -44,10 +46,13 @@ class Schema:
         map_type: `granular` or `atomic`.
     """
 
-    def __init__(self, raw: Mapping[str, Any], resolve: Resolve, name: str = "") -> None:
+    def __init__(
+        self, raw: Mapping[str, Any], resolve: Resolve, name: str = "", layout: Mapping[str, str] | None = None
+    ) -> None:
         self._resolve = resolve
         self.raw = raw
         self.name = name
+        self.layout: Mapping[str, str] = layout or {}
         self.type: str = raw.get("type", "")
         self.format: str = raw.get("format", "")
         self.required: tuple[str, ...] = tuple(raw.get("required", ()))
@@ -88,11 +93,6 @@ class Schema:
         raw = self.raw.get("additionalProperties")
         return None if raw is None or raw is False else self._child({} if raw is True else raw)
 
-    @cached_property
-    def defaults_below(self) -> bool:
-        """Whether a default may apply at this node or somewhere below; true for recursive definitions."""
-        return _may_default(self, frozenset())
-
     def field(self, key: str) -> Schema | None:
         """The schema of a field: as described, or as any key of a map; None if it is unknown."""
         return self.properties.get(key) or self.additional
@@ -105,18 +105,9 @@ class Schema:
         if wrapped is not None and len(wrapped) == 1 and "$ref" in wrapped[0]:
             target = self._resolve(_definition_name(wrapped[0]["$ref"]))
             beside = {key: value for key, value in raw.items() if key != "allOf"}
-            return Schema({**target.raw, **beside}, self._resolve, target.name) if beside else target
+            return Schema({**target.raw, **beside}, self._resolve, target.name, target.layout) if beside else target
         return Schema(raw, self._resolve)
 
 
 def _definition_name(reference: str) -> str:
     return reference.rpartition("/")[2]
-
-
-def _may_default(schema: Schema, above: frozenset[str | int]) -> bool:
-    identity = schema.name or id(schema)
-    if identity in above:
-        return True
-    above |= {identity}
-    children = [*schema.properties.values(), schema.items, schema.additional]
-    return schema.has_default or any(child is not None and _may_default(child, above) for child in children)

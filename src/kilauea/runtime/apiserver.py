@@ -1,0 +1,95 @@
+"""The embedded API server as a process: storage, core and transport joined, from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+
+from kilauea.api.times import SECOND
+from kilauea.apiserver.authentication import Authenticator
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.bootstrap import create_first_objects
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.http.credentials import ADMIN, CredentialsError, load_credentials
+from kilauea.apiserver.http.kubeconfig import write_kubeconfig
+from kilauea.apiserver.http.transport import Transport
+from kilauea.apiserver.request import GROUP_MASTERS, User
+from kilauea.apiserver.resources.builtin import builtin_types
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.storage import Durability, StorageError, Store
+
+
+class StartError(Exception):
+    """A server that cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run the server; port 0 stands for any that is free."""
+
+    host: str
+    port: int
+    data_dir: Path
+    kubeconfig: Path
+    durability: Durability
+
+
+async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Serve until told to stop.
+
+    Args:
+        options: where and how.
+        ready: is told the address once requests are answered and the kubeconfig is written.
+        stop: ends the server when it is set.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    store = await _open_store(options)
+    try:
+        backend = Backend(store, Registry(builtin_types()), lambda: int(time.time() * SECOND), SystemRandom())
+        api = ApiServer(backend)
+        await create_first_objects(api)
+        await _listen(options, api, ready, stop, store)
+    finally:
+        await store.close()
+
+
+async def _listen(
+    options: Options, api: ApiServer, ready: Callable[[str], None], stop: asyncio.Event, store: Store
+) -> None:
+    """Answer requests over HTTPS until told to stop."""
+    try:
+        now = datetime.datetime.now(datetime.UTC)
+        credentials = load_credentials(options.data_dir / "credentials", options.host, now)
+    except (OSError, CredentialsError) as error:
+        raise StartError(str(error)) from error
+    admin = User(ADMIN, groups=(GROUP_MASTERS,))
+    transport = Transport(api, Authenticator({credentials.token: admin}), credentials.server_context())
+    try:
+        try:
+            port = await transport.listen(options.host, options.port)
+        except OSError as error:
+            words = "choose another port with --listen, or 0 for any that is free"
+            raise StartError(f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}") from error
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        address = f"https://{host}:{port}"
+        write_kubeconfig(options.kubeconfig, address, credentials)
+        ready(address)
+        await stop.wait()
+        await store.close()  # ends the watches, which would hold up the end of connections
+    finally:
+        await transport.close()
+
+
+async def _open_store(options: Options) -> Store:
+    """The objects of earlier runs."""
+    try:
+        return await Store.open(options.data_dir / "store", options.durability)
+    except StorageError as error:
+        raise StartError(str(error)) from error

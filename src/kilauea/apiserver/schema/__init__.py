@@ -2,7 +2,7 @@
 
 `nodes` holds the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources. An object of
 a built-in kind is first reduced by `read_builtin` to what Go's types hold, then `apply_defaults` fills it in. A custom
-one is pruned, filled in, and then validated.
+one is pruned by `read_custom`, filled in, and then validated.
 """
 
 from kilauea.apiserver.schema.builtin import (
@@ -13,11 +13,12 @@ from kilauea.apiserver.schema.builtin import (
     kubernetes_version,
     openapi_definitions,
 )
-from kilauea.apiserver.schema.custom import from_openapi
+from kilauea.apiserver.schema.custom import from_openapi, read_custom
 from kilauea.apiserver.schema.defaults import apply_defaults
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
 from kilauea.apiserver.schema.unknown import prune, unknown_fields
+from kilauea.apiserver.schema.validation import validate
 
 __all__ = [
     "DecodeError",
@@ -32,5 +33,7 @@ __all__ = [
     "openapi_definitions",
     "prune",
     "read_builtin",
+    "read_custom",
     "unknown_fields",
+    "validate",
 ]

@@ -36,8 +36,7 @@ class _Plan(NamedTuple):
 def apply_defaults(schema: Schema, value: Any) -> None:
     """Fill in, in place, what was left out of an object or a part of it.
 
-    An object of a built-in kind must have been read by `read_builtin`. In a custom resource null counts as left out
-    where null is not allowed.
+    The object must have been read by `read_builtin` or `read_custom`.
     """
     if value.__class__ is dict:
         _fill_object(schema, value)
@@ -49,7 +48,7 @@ def apply_defaults(schema: Schema, value: Any) -> None:
 def _fill_object(schema: Schema, obj: dict[str, Any]) -> None:
     plan = _plan(schema)
     for key, default in plan.values:
-        if key not in obj or (obj[key] is None and not schema.properties[key].nullable):
+        if key not in obj:
             obj[key] = default if isinstance(default, _SIMPLE) else copy.deepcopy(default)
     if plan.rule is not None:
         plan.rule(obj)

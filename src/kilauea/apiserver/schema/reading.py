@@ -221,7 +221,8 @@ def _problem(schema: Schema, value: Any, struct: str, path: str, go_type: str) -
         _reader(schema)(value)
     except TypeError:
         what, wanted = _go_name(value, schema), _plain(go_type, schema)
-        return f"json: cannot unmarshal {what} into Go struct field {struct}.{path} of type {wanted}"
+        where = f"struct field {struct}.{path}" if path else "value"
+        return f"json: cannot unmarshal {what} into Go {where} of type {wanted}"
     except ValueError as error:
         return str(error)
     return None

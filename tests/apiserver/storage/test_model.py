@@ -9,27 +9,45 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
 
 import apsw
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kilauea.apiserver.storage import Conflict, Event, Expired, Missing, Retention, Store, Stored, Watcher, WriteFailed
+from kilauea.apiserver.storage import (
+    Conflict,
+    Event,
+    Expired,
+    Missing,
+    Retention,
+    Store,
+    Stored,
+    Watcher,
+    WriteFailed,
+    history,
+    log,
+    watch,
+    writer,
+)
 from kilauea.apiserver.storage import store as store_module
-from kilauea.apiserver.storage.history import CHECK_EVERY
 from kilauea.apiserver.storage.log import RevisionLog, Row
 from kilauea.apiserver.storage.records import covers
 
+T = TypeVar("T")
 KEYS = [f"/core/pods/{namespace}/{name}" for namespace in ("a", "a-b") for name in "xyz"] + [
     "/core/nodes/n",
     "/core/nodes/m",
 ]
 PREFIXES = ["/core/pods/", "/core/pods/a/", "/core/pods/a/x", "/core/nodes/", "/core/nodes/n", "/apps/deployments/"]
 RESOURCES = ["/core/pods/", "/core/pods/a/", "/core/nodes/", "/apps/deployments/"]
-RETENTION = Retention(seconds=100, revisions=300)
+RETENTION = Retention(seconds=100, revisions=40)
+SMALL = {(history, "CHECK_EVERY"): 8, (log, "STEP"): 16, (writer, "GROUP"): 3, (watch, "BATCH"): 16}
+BACK = st.integers(0, 45) | st.integers(0, 400)
 WRITES = st.tuples(st.sampled_from(KEYS), st.sampled_from(["seen", "any", "new", "stale"]), st.booleans())
 
 
@@ -78,6 +96,21 @@ def short(events: Sequence[Event]) -> list[tuple[str, str, bytes, bytes | None, 
     return [(event.kind, event.key, event.value, event.previous, event.revision) for event in events]
 
 
+async def taken(watcher: Watcher, batches: int) -> list[Event]:
+    """So many batches, or fewer if there are no more."""
+    found: list[Event] = []
+    for _ in range(batches):
+        task = asyncio.ensure_future(anext(watcher))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+            break
+        found += await task
+    return found
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Writes together, failures, restarts, time that passes, watches from anywhere, lists at any revision."""
 
@@ -89,20 +122,31 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Model()
         self.watchers: list[tuple[Watcher, int, list[tuple[str, str, bytes, bytes | None, int]]]] = []
         self.pages: list[tuple[str, int, str | None, list[Stored]]] = []
+        # With small steps few writes come to the ends of batches, groups and steps of compaction.
+        self.usual = {(module, name): getattr(module, name) for module, name in SMALL}
+        self.set_sizes(SMALL)
         UnreliableLog.failures = 0
         self.open()
+
+    def set_sizes(self, sizes: dict[tuple[ModuleType, str], int]) -> None:
+        for (module, name), size in sizes.items():
+            setattr(module, name, size)
+
+    def run(self, body: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(asyncio.wait_for(body, 20))
 
     def open(self) -> None:
         usual, store_module.RevisionLog = store_module.RevisionLog, UnreliableLog  # type: ignore[misc]
         try:
             opening = Store.open(self.folder, "normal", retention=RETENTION, clock=lambda: self.now)
-            self.store = self.runner.run(opening)
+            self.store = self.run(opening)
         finally:
             store_module.RevisionLog = usual  # type: ignore[misc]
 
     def teardown(self) -> None:
         self.runner.run(self.store.close())
         self.runner.close()
+        self.set_sizes(self.usual)
         shutil.rmtree(self.folder)
 
     async def write(self, key: str, expected: str, deletes: bool) -> Stored | Exception:
@@ -121,7 +165,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         UnreliableLog.failures = failures
         before = self.store.revision
-        results = self.runner.run(body())
+        results = self.run(body())
         UnreliableLog.failures = 0
         made = sorted(
             (result.revision, key, None if deletes else result.value)
@@ -136,13 +180,13 @@ class StoreMachine(RuleBasedStateMachine):
                 key, value = self.model.writes[result.current.revision - 1]
                 assert (result.current.key, result.current.value) == (key, value)
 
-    @rule(key=st.sampled_from(KEYS), count=st.sampled_from([10, CHECK_EVERY, 600]))
+    @rule(key=st.sampled_from(KEYS), count=st.sampled_from([10, 60]))
     def write_often(self, key: str, count: int) -> None:
         async def body() -> None:
             await asyncio.gather(*[self.write(key, "any", False) for _ in range(count)])
 
         first = len(self.model.writes) + 1
-        self.runner.run(body())
+        self.run(body())
         self.model.writes += [(key, f"{key} {first + i}".encode()) for i in range(count)]
 
     @rule(seconds=st.sampled_from([1, 60, 1000]))
@@ -155,7 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.watchers.clear()
         self.open()
 
-    @rule(prefix=st.sampled_from(PREFIXES), back=st.integers(0, 40) | st.integers(0, 2000))
+    @rule(prefix=st.sampled_from(PREFIXES), back=BACK)
     def watch(self, prefix: str, back: int) -> None:
         after = max(self.store.revision - back, 0)
         try:
@@ -169,23 +213,30 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data(), batches=st.integers(1, 4))
     def follow(self, data: st.DataObject, batches: int) -> None:
         watcher, after, seen = data.draw(st.sampled_from(self.watchers))
-
-        async def body() -> None:
-            for _ in range(batches):
-                try:
-                    async with asyncio.timeout(0.001):
-                        seen.extend(short(await anext(watcher)))
-                except TimeoutError:
-                    assert watcher.revision == self.store.revision
-
         try:
-            self.runner.run(body())
+            seen += short(self.run(taken(watcher, batches)))
         except Expired:
             assert self.store.revision - watcher.revision > RETENTION.revisions
             self.watchers.remove((watcher, after, seen))
         wanted = self.model.events(watcher.prefix, after)
         assert seen == wanted[: len(seen)]
         assert [event for event in wanted if event[4] <= watcher.revision] == seen
+
+    @rule(back=BACK, limit=st.integers(1, 4))
+    def look_back(self, back: int, limit: int) -> None:
+        revision = max(self.store.revision - back, 0)
+        for prefix in PREFIXES:
+            try:
+                seen = short(self.run(taken(self.store.watch(prefix, revision), 100)))
+            except Expired:
+                assert back > RETENTION.revisions
+            else:
+                assert seen == self.model.events(prefix, revision)
+        for prefix in RESOURCES:
+            number = len(self.pages)
+            self.pages.append((prefix, revision, None, []))
+            while len(self.pages) > number:
+                self.take_page(number, limit)
 
     @rule(prefix=st.sampled_from(RESOURCES), limit=st.integers(1, 4))
     def begin_a_list(self, prefix: str, limit: int) -> None:

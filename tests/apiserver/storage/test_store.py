@@ -18,7 +18,8 @@ def run(scenario: Scenario, folder: Path | None = None, retention: Retention | N
     async def body() -> None:
         store = await Store.open(folder, retention=retention)
         try:
-            await scenario(store)
+            async with asyncio.timeout(30):
+                await scenario(store)
         finally:
             await store.close()
 
@@ -145,6 +146,7 @@ def test_writes_on_their_way_are_checked_against_each_other_and_seen_only_when_d
 def test_a_writer_that_goes_away_does_not_take_its_write_with_it(tmp_path: Path) -> None:
     async def scenario(store: Store) -> None:
         impatient = asyncio.create_task(store.write(POD, 0, value("one")))
+        patient = asyncio.create_task(store.write("/core/pods/default/b", 0, value("other")))
         await asyncio.sleep(0)
         impatient.cancel()
         with pytest.raises(Conflict):
@@ -152,6 +154,8 @@ def test_a_writer_that_goes_away_does_not_take_its_write_with_it(tmp_path: Path)
         stored = store.get(POD)
         assert stored is not None
         assert stored.value == b"one@1"
+        assert impatient.cancelled()
+        assert (await patient).revision == 2
 
     run(scenario, tmp_path)
 
@@ -267,7 +271,7 @@ def test_closing_finishes_the_writes_on_their_way(tmp_path: Path) -> None:
         writes = [asyncio.create_task(store.write(f"{POD}{i}", 0, value("one"))) for i in range(50)]
         await asyncio.sleep(0)
         await store.close()
-        assert [task.result().revision for task in writes if task.done()] == list(range(1, 51))
+        assert [stored.revision for stored in await asyncio.gather(*writes)] == list(range(1, 51))
 
     run(scenario, tmp_path)
 

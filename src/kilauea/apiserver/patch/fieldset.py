@@ -180,27 +180,20 @@ def _encoded(value: Any) -> str:
 
 def ordered(owned: FieldSet) -> FieldSet:
     """The same set, its steps in the order in which the real server writes them."""
-    if len(owned) < 2:
-        return {step: ordered(node) if node else node for step, node in owned.items()}
-    return {step: ordered(node) if node else node for step, node in sorted(owned.items(), key=_order_of_item)}
-
-
-def _order_of_item(item: tuple[str, FieldSet]) -> tuple[Any, ...]:
-    return order_of(item[0])
+    steps = sorted(owned)
+    if len(steps) > 1 and steps[-1][0] in "kv":
+        steps.sort(key=order_of)
+    return {step: ordered(owned[step]) if owned[step] else {} for step in steps}
 
 
 def order_of(step: str) -> tuple[Any, ...]:
     """Sorting key of a step: fields by name, then items by their keys, then values; numbers as numbers."""
-    if step[0] == "f":
-        return ("f", step)
-    return _order_of_parsed(step)
+    return _order_of_parsed(step) if step[0] in "kv" else (step,)
 
 
 @lru_cache(maxsize=4096)
 def _order_of_parsed(step: str) -> tuple[Any, ...]:
     """Sorting key of a step that holds JSON."""
-    if step[:2] not in ("k:", "v:"):
-        return (step[0], step)
     content = json.loads(step[2:])
     parts = sorted(content.items()) if isinstance(content, dict) else [("", content)]
     return (step[0], *((name, _rank(value)) for name, value in parts))

@@ -15,8 +15,6 @@ from kilauea.apiserver.status import ApiFault, bad_request
 
 MAX_OPERATIONS = 10_000
 
-_REFUSED = "the server rejected our request due to an error in our request"
-
 
 class _Inapplicable(Exception):
     """An operation that does not fit the document; the real server does not tell clients which."""
@@ -33,8 +31,15 @@ def json_patch(document: Any, operations: Any) -> Any:
         for operation in operations:
             document = _apply(document, operation)
     except _Inapplicable:
-        raise ApiFault(422, "Invalid", _REFUSED, {}) from None
+        raise unprocessable() from None
     return document
+
+
+def unprocessable() -> ApiFault:
+    """The refusal of a patch that does not fit the object, with details that tell nothing, as the real server's."""
+    fault = ApiFault(422, "Invalid", "the server rejected our request due to an error in our request")
+    fault.status["details"] = {}
+    return fault
 
 
 def _check_form(operations: Any) -> None:

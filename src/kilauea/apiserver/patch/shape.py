@@ -13,6 +13,7 @@ from typing import Any
 from kilauea.apiserver.patch.fieldset import key_step, value_step
 from kilauea.apiserver.patch.values import ABSENT
 from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.reading import zero
 
 
 class Sort(Enum):
@@ -25,7 +26,6 @@ class Sort(Enum):
     ANY = "any"  # nothing is known: an object has fields, all else is a leaf
 
 
-_ZERO = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _LEAF_TYPES = frozenset(
     ("io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.runtime.RawExtension")
 )
@@ -172,12 +172,11 @@ def _scalar_of(schema: Schema) -> str:
 
 
 def _zero_of(schema: Schema, key: str, child: Schema) -> Any:
-    """What a field of a built-in type is in Go where JSON does not have it; custom types have no structs."""
-    if not schema.name:
+    """What a field of a built-in type is in Go where JSON does not have it, if it is one that Go always writes."""
+    mark = schema.layout.get(key, "")
+    if not mark.startswith("="):
         return ABSENT
-    if child.type == "object" and child.has_default and child.default == {}:
-        return {}
-    return _ZERO.get(child.type) if key in schema.required else ABSENT
+    return None if mark.startswith("=*") else zero(child)
 
 
 ANY = Shape(None)

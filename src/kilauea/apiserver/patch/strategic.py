@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.apiserver.patch.json_patch import unprocessable
 from kilauea.apiserver.patch.ordering import check_order, in_patch_order, position
 from kilauea.apiserver.patch.values import go_text, go_type, json_type, same
 from kilauea.apiserver.schema.nodes import Schema
@@ -181,7 +182,7 @@ def _check_items(*lists: list[Any]) -> bool:
     """Whether the items are objects; they must all be of one type, and no lists."""
     types = {go_type(each) for items in lists for each in items}
     if "[]interface {}" in types:
-        raise ApiFault(422, "Invalid", "the server rejected our request due to an error in our request", {})
+        raise unprocessable()
     if len(types) > 1:
         raise failure(f"list element types are not identical: {go_text(list(lists))}")
     return types == {"map[string]interface {}"}

@@ -13,12 +13,15 @@ import yaml
 
 from kilauea.api.yamltext import YamlError, load_yaml
 from kilauea.apiserver import status
+from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.schema import DecodeError, prune, read_builtin, unknown_fields
+from kilauea.apiserver.schema import DecodeError, definition_name, prune, read_builtin, unknown_fields
 from kilauea.apiserver.status import ApiFault
 
-READABLE = (JSON, YAML)
+READABLE = (JSON, YAML, PROTOBUF)
+_ANSWERED = frozenset({("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")})
+"""Kinds of subresources, which are no resources of their own."""
 
 
 def media_type(header: str) -> str:
@@ -36,10 +39,34 @@ def read_document(call: Call, expected: str) -> Object:
     form = media_type(call.request.headers.get("content-type", "")) or JSON
     if form not in READABLE:
         raise status.unsupported_media_type(READABLE)
+    if form == PROTOBUF:
+        return _read_protobuf(call.request.body)
     document = parse(call.request.body, form, expected)
     if not isinstance(document, dict):
         raise _unrecognised(expected, "expected an object")
     return document
+
+
+def _read_protobuf(body: bytes) -> Object:
+    """An object in protobuf form."""
+    try:
+        return decode_protobuf(body, message_name)
+    except ProtobufError as error:
+        raise status.bad_request(str(error)) from error
+
+
+def message_name(api_version: str, kind: str) -> str:
+    """The name of the protobuf message of a kind, which is that of its definition.
+
+    Raises:
+        LookupError: no such kind is built in.
+    """
+    group, _, version = api_version.rpartition("/")
+    if kind == "DeleteOptions":
+        return "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+    if (api_version, kind) in _ANSWERED:
+        return f"io.k8s.api.{group}.{version}.{kind}"
+    return definition_name(group, version, kind)
 
 
 def parse(body: bytes, form: str, expected: str) -> Any:

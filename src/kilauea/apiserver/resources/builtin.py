@@ -7,8 +7,8 @@ from typing import Any
 
 from kilauea.apiserver.resources.types import ResourceType, Subresource
 from kilauea.apiserver.schema import builtin_resources
-from kilauea.apiserver.strategies import STRATEGIES
 from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.strategies.table import STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset(
     "binding ephemeralcontainers eviction finalize log resize scale status token".split()

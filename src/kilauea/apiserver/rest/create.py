@@ -74,8 +74,8 @@ def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
 async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | None:
     """Prepare, check and write an object that has its name; None if the name is taken."""
     resource, backend = call.resource, call.backend
-    resource.strategy.prepare_create(obj)
     new_metadata(call, obj)
+    resource.strategy.prepare_create(obj)
     metadata = obj["metadata"]
     name = metadata.get("name", "")
     causes = check_metadata(call, obj)

@@ -133,7 +133,7 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
 def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     """Defaults, what only the server may say, checks, and the managers' book."""
     backend, strategy = call.backend, call.resource.strategy
-    on_status = call.subresource is not None
+    part = call.subresource.name if call.subresource else ""
     complete(call, obj)
     if track:
         obj["metadata"]["managedFields"] = managed_fields(call, old, obj)
@@ -141,15 +141,18 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     attributes = call.attributes("UPDATE", obj, old)
     for step in backend.admission:
         step.mutate(attributes)
-    if on_status:
+    if part == "status":
         strategy.prepare_status(obj, old)
-    else:
+    elif part in ("", "scale"):
         strategy.prepare_update(obj, old)
+    else:
+        strategy.prepare_part(obj, old, part)
     causes = check_metadata(call, obj) + check_changed_metadata(obj, old)
-    if on_status:
+    if part == "status":
         causes += strategy.validate_status(obj, old)
     else:
-        causes += strategy.validate(obj) + strategy.validate_update(obj, old)
+        causes += strategy.validate(obj)
+        causes += strategy.validate_update(obj, old) if part in ("", "scale") else []
     refuse(call, call.info.name, causes)
     for step in backend.admission:
         step.validate(attributes)

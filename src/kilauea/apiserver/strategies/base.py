@@ -70,6 +70,12 @@ class Strategy:
         for field in ("generation", "deletionTimestamp", "ownerReferences", "finalizers"):
             keep(metadata, before, field)
 
+    def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
+        """What an update of any other subresource may not change: the status."""
+        keep(obj, old, "status")
+        if self.has_generation:
+            count_generation(obj, old)
+
     def validate(self, obj: Object) -> list[Cause]:
         """What is wrong with an object."""
         return []

@@ -53,7 +53,7 @@ def _merged_items(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any
 
 
 def pruned(shape: Shape, value: Any, fields: FieldSet) -> Any:
-    """A value without the fields and items of a set; what held only such things is left empty."""
+    """A value without the fields and items of a set; null if nothing is left of it."""
     if shape.sort in (Sort.OBJECT, Sort.ANY) and isinstance(value, dict):
         out = {}
         for key, each in value.items():
@@ -61,10 +61,10 @@ def pruned(shape: Shape, value: Any, fields: FieldSet) -> Any:
             kept = _kept(below, each, fields.get(step))
             if kept is not ABSENT:
                 out[key] = kept
-        return out
+        return out or None
     if shape.sort in (Sort.SET, Sort.ITEMS) and isinstance(value, list):
         items = [_kept(shape.items, each, fields.get(shape.item_step(each))) for each in value]
-        return [each for each in items if each is not ABSENT]
+        return [each for each in items if each is not ABSENT] or None
     return value
 
 

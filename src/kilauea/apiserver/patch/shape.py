@@ -71,7 +71,7 @@ class Shape:
         self.scalar = _scalar_of(schema) if schema is not None and self.sort is Sort.LEAF else ""
 
     def _sort_of(self, schema: Schema) -> Sort:
-        if schema.name in _LEAF_TYPES or schema.int_or_string:
+        if schema.name in _LEAF_TYPES:
             return Sort.LEAF
         if schema.type == "object":
             self.declared = frozenset(schema.properties)
@@ -164,7 +164,7 @@ class Shape:
 
 def _scalar_of(schema: Schema) -> str:
     """What a plain value may be; empty for atomic objects and lists."""
-    if schema.name.endswith(".RawExtension") or (schema.type in ("object", "array") and not schema.int_or_string):
+    if schema.name.endswith(".RawExtension") or schema.type in ("object", "array"):
         return ""
     if schema.type == "string" and schema.format in ("", "byte") and schema.name not in _LEAF_TYPES:
         return "string"

@@ -67,11 +67,21 @@ def differences(real: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any
 
 
 def answer_differences(request: dict[str, Any], real: Answer, ours: Answer) -> Iterator[tuple[str, Any, Any]]:
-    """Where two answers differ, but for what the request says may differ."""
+    """Where two answers differ, but for what the request says may differ.
+
+    Where one server refuses what the other does not, only the code and the message are told.
+    """
+    if real.code != ours.code:
+        yield "code", f"{real.code} {_message(real)}", f"{ours.code} {_message(ours)}"
+        return
     allowed = tuple(request.get("ignore", ()))
     for path, left, right in differences(vars(real), vars(ours)):
         if not path.removeprefix("body.").startswith(allowed):
             yield path, left, right
+
+
+def _message(answer: Answer) -> str:
+    return str(answer.body.get("message", "")) if isinstance(answer.body, dict) else ""
 
 
 def shown(value: Any) -> str:

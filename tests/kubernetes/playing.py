@@ -106,7 +106,7 @@ def read_requests(path: Path) -> list[dict[str, Any]]:
     names = [each.get("name") for each in requests]
     for each in requests:
         unknown = each.keys() - KEYS
-        if unknown or not {"name", "send"} <= each.keys() or names.count(each["name"]) > 1:
+        if unknown or not isinstance(each.get("name"), str) or "send" not in each or names.count(each["name"]) > 1:
             raise ValueError(f"{path}: {each.get('name')}: needs a unique name and send; unknown: {sorted(unknown)}")
     return requests
 

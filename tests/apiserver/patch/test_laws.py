@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -75,12 +76,16 @@ def test_to_apply_less_removes_exactly_the_difference(whole: Any, less: Any) -> 
     assert contents(after.get("spec") or {}) == contents(less["spec"])
 
 
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def contents(value: Any) -> Any:
     """A value without empty holders, which may stay, and without the order of items."""
     if isinstance(value, dict):
         kept = {key: contents(each) for key, each in value.items()}
         return {key: each for key, each in kept.items() if each not in ({}, [], None)}
-    return sorted(map(contents, value), key=repr) if isinstance(value, list) else value
+    return sorted(map(contents, value), key=_text) if isinstance(value, list) else value
 
 
 @given(widgets, widgets)

@@ -160,18 +160,28 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _CHANCE = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "metadata.resourceVersion", "token"))
 _CHANCE_LISTS = frozenset(("clusterIPs",))
+_MANAGER = ("manager", "operation", "subresource")
+_VERSION = re.compile(r"""((?:ResourceVersion in (?:precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+""")
+_AGE = re.compile(r"\d+[smh](\d+[smh])?")
 
 
 def comparable(client: Client, value: Any, key: str = "") -> Any:
     """A value with everything that may differ replaced by what it is."""
     if isinstance(value, dict):
         changed = {name: comparable(client, each, name) for name, each in value.items()}
+        if key == "columnDefinitions":
+            changed.pop("description", None)  # ours are not copied from the real server
         prefix = value.get("generateName")
         if prefix and isinstance(changed.get("name"), str) and value["name"].startswith(prefix):
             changed["name"] = f"{prefix}<suffix>"
         return changed
     if isinstance(value, list):
-        return [f"<{key}>" for _ in value] if key in _CHANCE_LISTS else [comparable(client, each) for each in value]
+        if key == "managedFields":  # ordered by time, in seconds
+            value = sorted(value, key=lambda each: [str(each.get(name)) for name in _MANAGER])
+        below = key if key in ("columnDefinitions", "cells") else ""
+        return [f"<{key}>" if key in _CHANCE_LISTS else comparable(client, each, below) for each in value]
+    if key == "cells" and isinstance(value, str) and _AGE.fullmatch(value):
+        return "<age>"
     if key in _CHANCE and value not in ("", "0", None, "None"):
         return f"<{key}>"
     if isinstance(value, str):
@@ -184,4 +194,4 @@ def _comparable_text(client: Client, text: str) -> str:
     for name, value in client.values.items():
         if name != "ns" and text == value:
             return f"${{{name}}}"
-    return _TIME.sub("<time>", _UUID.sub("<uuid>", text))
+    return _VERSION.sub(r"\1<resourceVersion>", _TIME.sub("<time>", _UUID.sub("<uuid>", text)))

@@ -19,6 +19,7 @@ from kilauea.apiserver.schema import (
     prune,
     read_builtin,
     read_custom,
+    repeated_fields,
     unknown_fields,
     validate,
 )
@@ -277,3 +278,15 @@ def test_times_of_leases_have_six_digits_of_a_second() -> None:
     assert micro_time("2024-01-02T03:04:05.678901+00:00") == "2024-01-02T03:04:05.678901Z"
     with pytest.raises(ValueError, match=r'cannot parse "Z" as "\.000000"'):
         micro_time("2024-01-02T03:04:05Z")
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ('{"a": 1, "b": [{"c": 1, "d": 2}, {"c": 1}]}', []),
+        ('{"a": 1, "a": 2, "b": {"a": 1}}', ["a"]),
+        ('{"m": {"n": 1, "n": 2}, "l": [{"x": 1}, {"x": 1, "y": {}, "x": 2, "y": {}}]}', ["m.n", "l[1].x", "l[1].y"]),
+    ],
+)
+def test_fields_that_are_set_twice_are_told(text: str, paths: list[str]) -> None:
+    assert repeated_fields(text) == paths

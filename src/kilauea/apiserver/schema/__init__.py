@@ -17,6 +17,7 @@ from kilauea.apiserver.schema.custom import from_openapi, read_custom
 from kilauea.apiserver.schema.defaults import apply_defaults
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
+from kilauea.apiserver.schema.repeated import repeated_fields
 from kilauea.apiserver.schema.unknown import prune, unknown_fields
 from kilauea.apiserver.schema.validation import validate
 
@@ -34,6 +35,7 @@ __all__ = [
     "prune",
     "read_builtin",
     "read_custom",
+    "repeated_fields",
     "unknown_fields",
     "validate",
 ]

@@ -1,4 +1,4 @@
-"""Keys that stand twice in one object of a JSON text: decoders keep the last, `fieldValidation` may want to hear of it."""
+"""Keys that stand twice in one object of a JSON text: decoders keep the last, `fieldValidation` wants to know."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.apiserver.resources.types import ResourceType
-from kilauea.apiserver.tables.kinds import DEFAULT, FORMS
+from kilauea.apiserver.tables.kinds import DEFAULT, forms
 
 
 def table_of(resource: ResourceType, objects: list[dict[str, Any]], now: int) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def table_of(resource: ResourceType, objects: list[dict[str, Any]], now: int) ->
         objects: decoded; each becomes a row whose `object` the caller adds.
         now: microseconds since 1970, for ages.
     """
-    form = resource.table or FORMS.get((resource.group, resource.plural), DEFAULT)
+    form = resource.table or forms().get((resource.group, resource.plural), DEFAULT)
     rows = []
     for obj in objects:
         row = form.row(obj, now)

@@ -290,3 +290,11 @@ def test_times_of_leases_have_six_digits_of_a_second() -> None:
 )
 def test_fields_that_are_set_twice_are_told(text: str, paths: list[str]) -> None:
     assert repeated_fields(text) == paths
+
+
+NAMED = from_openapi({"properties": {"metadata": {"type": "object", "properties": {"name": {"maxLength": 3}}}}})
+
+
+def test_a_schema_may_limit_the_name_of_its_resources() -> None:
+    assert validate(NAMED, {"metadata": {"name": "abc"}}) == []
+    assert [each.field for each in validate(NAMED, {"metadata": {"name": "abcd"}})] == ["metadata.name"]

@@ -7,10 +7,9 @@ For custom resources that is `default` in the schema. For built-in kinds it is w
 from __future__ import annotations
 
 import copy
-from functools import cache
 from typing import Any, NamedTuple
 
-from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.nodes import Schema, derived
 from kilauea.apiserver.schema.reading import zero
 from kilauea.apiserver.schema.rules import CODED_RULES, Rule
 
@@ -68,7 +67,7 @@ def _fill_object(schema: Schema, obj: dict[str, Any]) -> None:
                 apply_defaults(additional, value)
 
 
-@cache
+@derived
 def _plan(schema: Schema) -> _Plan:
     values = [(key, child.default) for key, child in schema.properties.items() if _has_default(schema, key, child)]
     marks = schema.layout.items()
@@ -88,7 +87,7 @@ def _has_default(schema: Schema, key: str, child: Schema) -> bool:
     return not schema.layout or bool(child.default) or "*" in schema.layout.get(key, "").partition("/")[0]
 
 
-@cache
+@derived
 def _matters(schema: Schema) -> bool:
     """Whether something may have to be filled in at or below a node."""
     return _matters_within(schema, frozenset())

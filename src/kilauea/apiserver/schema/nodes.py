@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+Made = TypeVar("Made")
 Resolve = Callable[[str], "Schema"]
 """The node of a definition, by the name that a `$ref` ends with."""
 
@@ -44,6 +45,7 @@ class Schema:
         list_type: `atomic`, `set` or `map`; atomic where nothing is said.
         list_keys: fields that tell the items of a map list apart.
         map_type: `granular` or `atomic`.
+        derived: what was made of the node (see `derived`), kept as long as the node.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Schema:
         self.list_type: str = raw.get("x-kubernetes-list-type", "atomic")
         self.list_keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys", ()))
         self.map_type: str = raw.get("x-kubernetes-map-type", "granular")
+        self.derived: dict[Any, Any] = {}
         self.has_default = "default" in raw
         self.default: Any = raw.get("default")
 
@@ -111,3 +114,17 @@ class Schema:
 
 def _definition_name(reference: str) -> str:
     return reference.rpartition("/")[2]
+
+
+def derived(make: Callable[[Schema], Made]) -> Callable[[Schema], Made]:
+    """A function of a node that is computed once for each node and kept with it."""
+
+    def of(schema: Schema) -> Made:
+        kept = schema.derived
+        if make in kept:
+            made: Made = kept[make]
+        else:
+            made = kept[make] = make(schema)
+        return made
+
+    return of

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 from kilauea.apiserver.schema import scalars
-from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.nodes import Schema, derived
 from kilauea.apiserver.schema.unknown import prune, unknown_fields
 
 Read = Callable[[Any], Any]
@@ -64,7 +63,7 @@ def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
 # --- readers
 
 
-@cache
+@derived
 def _reader(schema: Schema) -> Read:
     """The function that reads a value of a node: returns what is kept of it, or raises TypeError or ValueError."""
     if schema.name in SPECIAL:

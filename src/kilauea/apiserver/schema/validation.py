@@ -6,13 +6,12 @@ depends on chance (the fields of an object), ours is the order of the object.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from kilauea.apiserver.schema.accepting import PLAIN, Test, make_tests, re2
 from kilauea.apiserver.schema.formats import matches_format
 from kilauea.apiserver.schema.nodes import RESOURCE_FIELDS, Schema
 from kilauea.apiserver.status import Cause
@@ -27,7 +26,37 @@ _INT_RANGES = {"int32": 2**31, "int64": 2**63}
 
 def validate(schema: Schema, obj: Any) -> list[Cause]:
     """What is wrong with a custom resource: values that its schema does not allow, and items that are there twice."""
+    if isinstance(obj, dict) and _accepts(schema, obj):
+        return []
     return [*_check(schema.raw, obj, ""), *_duplicates(schema.raw, obj, "")]
+
+
+def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
+    """Whether a custom resource is allowed; its metadata has been looked at as that of any object."""
+    described = schema.raw.get("properties", {})
+    if not _ROOT.issuperset(schema.raw) or any(key not in obj for key in schema.required):
+        return False
+    for key, value in obj.items():
+        if key in RESOURCE_FIELDS:
+            allowed = not any(_check(described.get(key, _ANYTHING), value, key))
+        else:
+            allowed = key not in described or _allows(schema.properties[key])(value)
+        if not allowed:
+            return False
+    return True
+
+
+_ANYTHING: Raw = {}
+_ROOT = PLAIN | {"x-kubernetes-embedded-resource"}
+
+
+def _checked(schema: Schema) -> Test:
+    """The test of a node that only a full check can decide."""
+    raw = schema.raw
+    return lambda value: not any(_check(raw, value, "below")) and not any(_duplicates(raw, value, "below"))
+
+
+_allows = make_tests(_checked)
 
 
 def _check(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
@@ -125,19 +154,13 @@ def _check_combinations(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
 # --- one type each
 
 
-@lru_cache(maxsize=1024)
-def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern of RE2 as Python has it: its end of text is another letter, and `$` is not before a last line break."""
-    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", text.replace(r"\z", r"\Z")))
-
-
 def _check_string(raw: Raw, value: str, path: str) -> Iterator[Cause]:
     longest, shortest, pattern = raw.get("maxLength"), raw.get("minLength"), raw.get("pattern")
     if longest is not None and len(value) > longest:
         yield Cause(path, "FieldValueTooLong", f"Too long: may not be more than {longest} bytes")
     if shortest is not None and len(value) < shortest:
         yield _invalid(path, value, f"should be at least {shortest} chars long")
-    if pattern and not _pattern(pattern).search(value):
+    if pattern and not re2(pattern).search(value):
         yield _invalid(path, value, f"should match '{pattern}'")
     form = raw.get("format")
     if form and not matches_format(form, value):

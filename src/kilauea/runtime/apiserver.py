@@ -15,6 +15,8 @@ from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.apiserver.http.credentials import ADMIN, CredentialsError, load_credentials
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
@@ -55,7 +57,13 @@ async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Ev
         backend = Backend(store, Registry(builtin_types()), lambda: int(time.time() * SECOND), SystemRandom())
         api = ApiServer(backend)
         await create_first_objects(api)
-        await _listen(options, api, ready, stop, store)
+        definitions = DefinitionController(api)
+        await install_bundled(api)
+        await definitions.start()
+        try:
+            await _listen(options, api, ready, stop, store)
+        finally:
+            await definitions.stop()
     finally:
         await store.close()
 

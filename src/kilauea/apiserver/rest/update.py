@@ -151,7 +151,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     if part == "status":
         causes += strategy.validate_status(obj, old)
     else:
-        causes += strategy.validate(obj)
+        causes += strategy.validate_change(obj, old)
         causes += strategy.validate_update(obj, old) if part in ("", "scale") else []
     refuse(call, call.info.name, causes)
     for step in backend.admission:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.core import ConfigMaps, Events, LimitRanges, Namespaces, Nodes, Plain, Quotas, Secrets
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
@@ -41,6 +42,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "secrets"): Secrets(),
     ("", "serviceaccounts"): Accounts(),
     ("", "services"): Services(),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
     ("apps", "controllerrevisions"): Plain(),
     ("apps", "daemonsets"): Workloads(),
     ("apps", "deployments"): Workloads(),

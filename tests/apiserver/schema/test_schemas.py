@@ -24,6 +24,7 @@ from kilauea.apiserver.schema import (
     validate,
 )
 from kilauea.apiserver.schema.scalars import micro_time, quantity, time
+from kilauea.apiserver.schema.validation import causes
 
 
 def test_every_resource_that_can_be_written_has_a_schema() -> None:
@@ -171,6 +172,37 @@ def test_defaults_and_validation_survive_any_value(value: Any) -> None:
     apply_defaults(CUSTOM, obj)
     assert obj == once
     assert all(cause.message for cause in validate(CUSTOM, obj))
+
+
+LISTS = from_openapi(
+    {
+        "properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"x-kubernetes-int-or-string": True}},
+            "map": {
+                "type": "array",
+                "minItems": 1,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k"],
+                "items": {
+                    "type": "object",
+                    "required": ["k"],
+                    "properties": {"k": {"type": "integer", "format": "int32"}},
+                },
+            },
+            "some": {"type": "array", "maxItems": 2, "items": {"type": "string", "nullable": True}},
+        }
+    }
+)
+FEW = st.sampled_from([0, 1, 1.0, True, False, "0", "1", None, [], {}, 2**31])
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["set", "map", "some"]), st.lists(FEW | st.builds(lambda k: {"k": k}, FEW), max_size=3)
+    )
+)
+def test_the_fast_test_takes_only_what_nothing_is_wrong_with(obj: dict[str, Any]) -> None:
+    assert validate(LISTS, obj) == causes(LISTS, obj)
 
 
 POD_VALUES = st.recursive(

@@ -18,8 +18,8 @@ from kilauea.apiserver.schema.nodes import Schema, derived
 Test = Callable[[Any], bool]
 
 PLAIN = frozenset(
-    "type properties required items minItems maxItems additionalProperties nullable default description title format example "
-    "x-kubernetes-map-type x-kubernetes-list-type x-kubernetes-list-map-keys x-kubernetes-int-or-string "
+    "type properties required items minItems maxItems additionalProperties nullable default description title format "
+    "example x-kubernetes-map-type x-kubernetes-list-type x-kubernetes-list-map-keys x-kubernetes-int-or-string "
     "x-kubernetes-preserve-unknown-fields x-kubernetes-validations".split()
 )
 """Keywords that the tests here know."""

@@ -108,14 +108,10 @@ def check_kind(obj: Object, api_version: str, kind: str) -> None:
 def strip(call: Call, obj: Object) -> None:
     """Take out what the kind does not know, and say so as asked; refuse values of the wrong type."""
     resource = call.resource
-    if resource.is_custom:
-        unknown = unknown_fields(resource.schema, obj)
-        prune(resource.schema, obj)
-    else:
-        try:
-            unknown = read_builtin(resource.schema, obj)
-        except DecodeError as error:
-            raise _unfit(call, str(error)) from error
+    try:
+        unknown = read_custom(resource.schema, obj) if resource.is_custom else read_builtin(resource.schema, obj)
+    except DecodeError as error:
+        raise _unfit(call, str(error)) from error
     if unknown:
         _tell_unknown(call, unknown)
 

@@ -1,13 +1,15 @@
 """Play the requests in cases/requests.yaml at the real server and write its answers to cases/answers.yaml.
 
-    python tests/apiserver/patch/record_cases.py [--kubeconfig FILE]
+    python tests/apiserver/patch/record_cases.py [--kubeconfig FILE] [--output FILE]
 
-Without a kubeconfig it starts the real server itself. Objects of a case are deleted before it begins.
+Without a kubeconfig it starts the real server itself. With one it asks the server there, such as our own, whose answers
+can then be compared. Objects of a case are deleted before it begins.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import bisect
 import json
 import ssl
@@ -41,7 +43,8 @@ class Client:
         cluster = document["clusters"][0]["cluster"]
         self.url = cluster["server"]
         self.token = document["users"][0]["user"]["token"]
-        self.trust = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        data = base64.b64decode(cluster.get("certificate-authority-data", "")).decode()
+        self.trust = ssl.create_default_context(cafile=cluster.get("certificate-authority"), cadata=data or None)
 
     def ask(self, method: str, path: str, body: Any = None, media_type: str = "application/json") -> Any:
         """The decoded answer, whatever its code."""
@@ -104,11 +107,13 @@ def define(client: Client, definition: dict[str, Any]) -> None:
     """Create a custom kind and wait until it is served with its schema."""
     collection, path = paths_of(definition)
     client.ask("POST", collection, definition)
-    conditions: list[dict[str, Any]] = []
-    while not any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+    for _ in range(100):
         time.sleep(0.2)
         conditions = client.ask("GET", path).get("status", {}).get("conditions", [])
-    time.sleep(2)
+        if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+            time.sleep(2)
+            return
+    sys.exit(f"{path}: not established after 20 seconds")
 
 
 def record(client: Client, case: dict[str, Any]) -> list[Any]:
@@ -131,7 +136,8 @@ def record(client: Client, case: dict[str, Any]) -> list[Any]:
 def main() -> int:
     """Record all cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kubeconfig", type=Path)
+    parser.add_argument("--kubeconfig", type=Path, help="server to ask")
+    parser.add_argument("--output", type=Path, default=HERE / "cases/answers.yaml", help="file to write")
     options = parser.parse_args()
     cases = yaml.safe_load((HERE / "cases/requests.yaml").read_text())
     if options.kubeconfig:
@@ -145,7 +151,7 @@ def main() -> int:
         yaml.safe_dump({name: each}, sort_keys=False, width=120, default_flow_style=None)
         for name, each in answers.items()
     )
-    (HERE / "cases/answers.yaml").write_text("# Written by record_cases.py; what the real server answered.\n" + text)
+    options.output.write_text("# Written by record_cases.py; what the real server answered.\n" + text)
     return 0
 
 

@@ -16,7 +16,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.schema import DecodeError, definition_name, prune, read_builtin, unknown_fields
+from kilauea.apiserver.schema import DecodeError, definition_name, read_builtin, read_custom
 from kilauea.apiserver.status import ApiFault
 
 READABLE = (JSON, YAML, PROTOBUF)

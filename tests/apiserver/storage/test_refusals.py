@@ -244,6 +244,12 @@ def test_versions_of_sqlite_that_can_lose_writes_are_refused(version: str) -> No
         check_library(version)
 
 
+def test_a_store_does_not_open_with_such_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.46.0")
+    assert refusal(tmp_path / "data").startswith("SQLite 3.46.0 can lose committed writes")
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "3.53.0", "4.0.0", apsw.sqlite_lib_version()])
 def test_other_versions_of_sqlite_are_taken(version: str) -> None:
     check_library(version)

@@ -209,7 +209,7 @@ class Store:
         self._epoch += 1
         self._assigned = self.revision
         for each in failed:
-            each.done.set_exception(error)
+            each.done.set_exception(WriteFailed(*error.args))  # each waiter adds its own traceback
 
 
 def _refusal(key: str, current: Stored | None, expected: int | None, deletes: bool) -> Conflict | Missing | None:

@@ -16,8 +16,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from kilauea.apiserver.schema import builtin_resources, definition_name, openapi_definitions
 from real_binaries import HERE
+
+from kilauea.apiserver.schema import builtin_resources, definition_name, openapi_definitions
 
 TARGET = HERE.parents[1] / "src/kilauea/apiserver/protobuf/messages.json.gz"
 OTHERS = [("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction")]

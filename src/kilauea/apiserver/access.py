@@ -40,7 +40,10 @@ async def subject_access_review(call: Call) -> ApiResponse:
     spec = obj.get("spec") or {}
     if not spec.get("user") and not spec.get("groups"):
         raise status.invalid(
-            call.resource.kind, call.resource.group, "", [required("spec.user", "at least one of user or group must be specified")]
+            call.resource.kind,
+            call.resource.group,
+            "",
+            [required("spec.user", "at least one of user or group must be specified")],
         )
     return _answer(obj, _allowed(spec.get("groups") or ()))
 
@@ -70,7 +73,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
 
 
 async def token_review(call: Call) -> ApiResponse:
-    """Whose token is this? Only who brought a request is known here, so a token is known if it is that of the caller."""
+    """Whose token is this? It is known if it is that of the caller: nobody else is known here."""
     obj = read_object(call)
     token = (obj.get("spec") or {}).get("token")
     if not token:
@@ -91,7 +94,7 @@ async def self_subject_review(call: Call) -> ApiResponse:
 def _user_info(call: Call) -> dict[str, Any]:
     """The caller."""
     user = call.user
-    found = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    found: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     found["extra"] = {key: list(values) for key, values in user.extra.items()}
     return {key: value for key, value in found.items() if value}
 

@@ -1,4 +1,4 @@
-"""What the verbs work with: the store, the kinds, a clock, a source of chance, admission. Made once by the composition root."""
+"""What the verbs work with: the store, the kinds, a clock, a source of chance, admission. Only `runtime` makes one."""
 
 from __future__ import annotations
 

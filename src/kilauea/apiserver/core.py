@@ -121,7 +121,9 @@ def _verb_of(call: Call) -> Verb | None:
     verb, resource = call.info.verb, call.resource
     if call.subresource is not None:
         return SUBRESOURCES[call.subresource.name].get(verb) if verb in call.subresource.verbs else None
-    if verb not in resource.verbs or (verb == "create" and (call.info.name or (resource.namespaced and not call.namespace))):
+    if verb not in resource.verbs or (
+        verb == "create" and (call.info.name or (resource.namespaced and not call.namespace))
+    ):
         return None
     if verb in ("update", "patch") and not call.info.name:
         return None

@@ -1,4 +1,4 @@
-"""Which groups, versions and kinds are served, as clients ask before anything else: plain, and aggregated in one answer."""
+"""Which groups, versions and kinds are served, as clients ask first: plain, and aggregated in one answer."""
 
 from __future__ import annotations
 

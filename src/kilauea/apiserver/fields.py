@@ -1,4 +1,4 @@
-"""What can be wrong with a field, as `Cause`s worded like those of the real server, and the checks that many kinds share.
+"""What can be wrong with a field, as `Cause`s worded like the real server's, and the checks that many kinds share.
 
 A path is text such as `spec.containers[0].image`. Every check answers with a list of causes, empty if all is well.
 """
@@ -72,7 +72,9 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _SERVICE = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = rf"({_QUALIFIED})?"
-_NAMES = {name: re.compile(text) for name, text in {"label": _LABEL, "subdomain": _SUBDOMAIN, "service": _SERVICE}.items()}
+_NAMES = {
+    name: re.compile(text) for name, text in {"label": _LABEL, "subdomain": _SUBDOMAIN, "service": _SERVICE}.items()
+}
 _QUALIFIED_NAME, _LABEL_VALUE = re.compile(_QUALIFIED), re.compile(_VALUE)
 
 _SUBDOMAIN_WORDS = (
@@ -85,8 +87,8 @@ _LABEL_WORDS = (
     f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
 _SERVICE_WORDS = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and "
-    f"end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_SERVICE}')"
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    f"and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_SERVICE}')"
 )
 _QUALIFIED_WORDS = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
@@ -232,10 +234,14 @@ def _check_requirement(path: str, term: dict[str, Any]) -> list[Cause]:
     if operator in ("In", "NotIn") and not values:
         found.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist") and values:
-        found.append(forbidden_field(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+        found.append(
+            forbidden_field(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        )
     elif operator not in _OPERATORS:
         found.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
-    found += [invalid_value(f"{path}.key", term.get("key", ""), each) for each in qualified_name_problems(term.get("key", ""))]
+    found += [
+        invalid_value(f"{path}.key", term.get("key", ""), each) for each in qualified_name_problems(term.get("key", ""))
+    ]
     for number, value in enumerate(values):
         found += [invalid_value(f"{path}.values[{number}]", value, each) for each in label_value_problems(value)]
     return found

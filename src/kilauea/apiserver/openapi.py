@@ -159,7 +159,10 @@ def _parameter(name: str, kind: str = "string", *, place: str = "query") -> dict
 
 _WRITE = [_parameter(name) for name in ("dryRun", "fieldManager", "fieldValidation")]
 _LIST = [
-    *(_parameter(name) for name in ("continue", "fieldSelector", "labelSelector", "resourceVersion", "resourceVersionMatch")),
+    *(
+        _parameter(name)
+        for name in ("continue", "fieldSelector", "labelSelector", "resourceVersion", "resourceVersionMatch")
+    ),
     *(_parameter(name, "integer") for name in ("limit", "timeoutSeconds")),
     *(_parameter(name, "boolean") for name in ("allowWatchBookmarks", "sendInitialEvents", "watch")),
 ]
@@ -188,19 +191,18 @@ _PATCHES = (
 def _paths_of(resource: ResourceType, name: str) -> dict[str, Any]:
     """The paths of a kind with what can be done at them."""
     base = f"/{_group_path(resource)}"
+    everywhere = f"{base}/{resource.plural}"
     shared: list[dict[str, Any]] = []
     if resource.namespaced:
-        base_all, base = f"{base}/{resource.plural}", f"{base}/namespaces/{{namespace}}"
+        base += "/namespaces/{namespace}"
         shared = [_parameter("namespace", place="path")]
-    many = {
-        action: _operation(resource, name, verb) for verb, action in _ALL_ACTIONS.items() if verb in resource.verbs
-    }
+    many = {action: _operation(resource, name, verb) for verb, action in _ALL_ACTIONS.items() if verb in resource.verbs}
     one = {action: _operation(resource, name, verb) for verb, action in _ACTIONS.items() if verb in resource.verbs}
     paths: dict[str, Any] = {}
     if many:
         paths[f"{base}/{resource.plural}"] = {**many, "parameters": shared}
     if resource.namespaced and "list" in resource.verbs:
-        paths[base_all] = {"get": _operation(resource, name, "list"), "parameters": []}
+        paths[everywhere] = {"get": _operation(resource, name, "list"), "parameters": []}
     if one:
         named = [_parameter("name", place="path"), *shared]
         paths[f"{base}/{resource.plural}/{{name}}"] = {**one, "parameters": named}

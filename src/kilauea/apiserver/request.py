@@ -31,7 +31,7 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request: `path` without the query, decoded; names of headers in lower case; `user` None if nobody said who."""
+    """One request: `path` decoded, without query; names of headers in lower case; `user` None if nobody said who."""
 
     method: str
     path: str

@@ -54,7 +54,9 @@ def _requirement(text: str) -> Requirement:
     else:
         key, word, values = text.removeprefix("!").strip(), "!" if text.startswith("!") else "", []
     if not is_label_key(key) or not all(is_label_value(value) for value in values):
-        raise status.bad_request(f"unable to parse requirement: {text!r} is no condition on a label, as app=web or app in (a, b) is")
+        raise status.bad_request(
+            f"unable to parse requirement: {text!r} is no condition on a label, as app=web or app in (a, b) is"
+        )
     operator = _OPERATORS.get(word) or ("DoesNotExist" if word else "Exists")
     return Requirement(key, operator, tuple(sorted(set(values))))
 

@@ -86,9 +86,8 @@ def already_exists(plural: str, group: str, name: str) -> ApiFault:
 
 def name_conflict(plural: str, group: str, name: str) -> ApiFault:
     """A generated name was taken, each of several times."""
-    message = (
-        f'{qualified(plural, group)} "{name}" already exists, the server was not able to generate a unique name for the object'
-    )
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    message += ", the server was not able to generate a unique name for the object"
     return ApiFault(409, "AlreadyExists", message, _details(name, group, plural), 1)
 
 
@@ -143,7 +142,7 @@ def not_acceptable(offered: Sequence[str]) -> ApiFault:
 
 def method_not_allowed(plural: str, group: str, verb: str) -> ApiFault:
     """A verb that a resource does not have."""
-    message = f"{verb} is not supported on resources of kind \"{qualified(plural, group)}\""
+    message = f'{verb} is not supported on resources of kind "{qualified(plural, group)}"'
     return ApiFault(405, "MethodNotAllowed", message, _details("", group, plural))
 
 

@@ -38,14 +38,32 @@ def parse_listen(text: str) -> tuple[str, int]:
 
 
 @click.command(short_help="Serve a Kubernetes API without a cluster.", epilog=EXAMPLES)
-@click.option("--listen", default="127.0.0.1:6443", show_default=True, metavar="HOST:PORT",
-              help="Address to listen at; port 0 picks a free one.")  # fmt: skip
-@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Folder for objects and credentials. [default: kilauea/apiserver in the user's data folder]")  # fmt: skip
-@click.option("--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="File to write for clients, once the server listens. [default: kubeconfig in the data folder]")  # fmt: skip
-@click.option("--durability", type=click.Choice(["full", "normal", "memory"]), default="full", show_default=True,
-              help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.")  # fmt: skip
+@click.option(
+    "--listen",
+    default="127.0.0.1:6443",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen at; port 0 picks a free one.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder for objects and credentials. [default: kilauea/apiserver in the user's data folder]",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write for clients, once the server listens. [default: kubeconfig in the data folder]",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["full", "normal", "memory"]),
+    default="full",
+    show_default=True,
+    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
+)
 def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durability: Durability) -> None:
     """Serve the Kubernetes API to kubectl and other clients, from this process and one folder.
 

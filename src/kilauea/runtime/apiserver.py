@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
 from kilauea.api.times import SECOND
+from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
@@ -24,6 +27,10 @@ from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
+from kilauea.apiserver.upkeep.garbage import collect_garbage
+from kilauea.apiserver.upkeep.namespaces import empty_namespaces
+
+log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
@@ -55,15 +62,12 @@ async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Ev
     store = await _open_store(options)
     try:
         backend = Backend(store, Registry(builtin_types()), lambda: int(time.time() * SECOND), SystemRandom())
+        backend.admission = admission_steps()
         api = ApiServer(backend)
         await create_first_objects(api)
-        definitions = DefinitionController(api)
         await install_bundled(api)
-        await definitions.start()
-        try:
+        async with _controllers(api):
             await _listen(options, api, ready, stop, store)
-        finally:
-            await definitions.stop()
     finally:
         await store.close()
 
@@ -84,7 +88,9 @@ async def _listen(
             port = await transport.listen(options.host, options.port)
         except OSError as error:
             words = "choose another port with --listen, or 0 for any that is free"
-            raise StartError(f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}") from error
+            raise StartError(
+                f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
+            ) from error
         host = f"[{options.host}]" if ":" in options.host else options.host
         address = f"https://{host}:{port}"
         write_kubeconfig(options.kubeconfig, address, credentials)
@@ -93,6 +99,31 @@ async def _listen(
         await store.close()  # ends the watches, which would hold up the end of connections
     finally:
         await transport.close()
+
+
+@asynccontextmanager
+async def _controllers(api: ApiServer) -> AsyncIterator[None]:
+    """What runs beside the server as long as it serves."""
+    definitions = DefinitionController(api)
+    await definitions.start()
+    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage)]
+    try:
+        yield
+    finally:
+        for task in upkeep:
+            task.cancel()
+        await asyncio.gather(*upkeep, return_exceptions=True)
+        await definitions.stop()
+
+
+async def _kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
+    """Do a part of the upkeep until the store closes; a fault of it is logged, and it begins again."""
+    while True:
+        try:
+            return await work(api)
+        except Exception:
+            log.exception("%s", work.__name__)
+            await asyncio.sleep(1.0)
 
 
 async def _open_store(options: Options) -> Store:

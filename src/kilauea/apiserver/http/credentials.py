@@ -23,7 +23,13 @@ from kilauea.apiserver.request import GROUP_MASTERS
 
 ADMIN = "kubernetes-admin"
 CA_DAYS, LEAF_DAYS = 3650, 365
-_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
 _ADDRESSES = ("127.0.0.1", "::1")
 
 

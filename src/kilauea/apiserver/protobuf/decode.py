@@ -56,7 +56,7 @@ def decode_protobuf(body: bytes, definition_of: Callable[[str, str], str]) -> di
     """
     if not body.startswith(MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    envelope = {number: value for number, value in _fields(body[len(MAGIC) :])}
+    envelope = dict(_fields(body[len(MAGIC) :]))
     type_meta = {number: _text(value) for number, value in _fields(_message(envelope.get(1, b"")))}
     api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     try:

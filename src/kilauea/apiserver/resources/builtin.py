@@ -10,9 +10,7 @@ from kilauea.apiserver.schema import builtin_resources
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.table import STRATEGIES
 
-SERVED_SUBRESOURCES = frozenset(
-    "binding ephemeralcontainers eviction finalize log resize scale status token".split()
-)
+SERVED_SUBRESOURCES = frozenset("binding ephemeralcontainers eviction finalize log resize scale status token".split())
 """Subresources that are answered; those that talk to a kubelet (exec, attach, proxy) are not."""
 _STORED_GROUP = {("events.k8s.io", "events"): ""}
 """Kinds that are kept as those of another group."""

@@ -99,8 +99,8 @@ def check_kind(obj: Object, api_version: str, kind: str) -> None:
     if (obj.get("kind") or kind) != kind:
         version = api_version.rpartition("/")[2]
         raise status.bad_request(
-            f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: converting ({obj["kind"]}) to ({kind}): '
-            "unknown conversion"
+            f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: '
+            f"converting ({obj['kind']}) to ({kind}): unknown conversion"
         )
     obj["apiVersion"], obj["kind"] = api_version, kind
 

@@ -69,7 +69,9 @@ class Call:
             if len(asked.encode()) > MAX_MANAGER:
                 raise self.bad_options([Cause("fieldManager", "FieldValueTooLong", _TOO_LONG)])
             if not asked.isprintable():
-                raise self.bad_options([invalid_value("fieldManager", asked, "should only contain printable characters")])
+                raise self.bad_options(
+                    [invalid_value("fieldManager", asked, "should only contain printable characters")]
+                )
             return asked
         return self.request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER]
 

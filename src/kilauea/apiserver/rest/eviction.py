@@ -72,7 +72,9 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
         if not budgets:
             return
         if len(budgets) > 1:
-            raise status.internal("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+            raise status.internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            )
         current = budgets[0]
         budget = decode(current.value)
         if _is_unready(pod) and _spares_unready(budget):
@@ -110,7 +112,7 @@ def _spares_unready(budget: Object) -> bool:
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     state = budget.get("status") or {}
-    return state.get("currentHealthy", 0) >= state.get("desiredHealthy", 0) > 0
+    return bool(state.get("currentHealthy", 0) >= state.get("desiredHealthy", 0) > 0)
 
 
 def _disrupt(call: Call, budget: Object, pod: str) -> None:

@@ -100,13 +100,23 @@ def _list_rules(options: ListOptions, token: str) -> list[Cause]:
         found.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if match:
         if options.revision is None:
-            found.append(forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            found.append(
+                forbidden_field(
+                    "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+                )
+            )
         if token:
-            found.append(forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
+            found.append(
+                forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+            )
         if match not in (EXACT, NOT_OLDER):
             found.append(not_supported("resourceVersionMatch", match, [EXACT, NOT_OLDER, ""]))
         if match == EXACT and options.revision == 0:
-            found.append(forbidden_field("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+            found.append(
+                forbidden_field(
+                    "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+                )
+            )
     return found
 
 
@@ -118,7 +128,9 @@ def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
         found.append(forbidden_field("resourceVersionMatch", detail))
     if options.initial_events and not options.bookmarks:
-        found.append(forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true"))
+        found.append(
+            forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
+        )
     if match and options.initial_events is None:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         found.append(forbidden_field("resourceVersionMatch", detail))
@@ -146,8 +158,12 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise status.bad_request(f"continue key is not valid: {error}") from error
     if read.v != "meta.k8s.io/v1":
-        raise status.bad_request(f'continue key is not valid: server does not recognize this encoded version "{read.v}"')
+        raise status.bad_request(
+            f'continue key is not valid: server does not recognize this encoded version "{read.v}"'
+        )
     if read.rv == 0:
-        raise status.bad_request("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+        raise status.bad_request(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+        )
     after = call.resource.prefix(call.namespace) + read.start.removesuffix("\0")
     return dataclasses.replace(options, after_key=after, at_revision=read.rv)

@@ -33,7 +33,9 @@ def _container(pod: Object, asked: str) -> str:
     if len(names) == 1 and not init:
         return str(names[0])
     if not init:
-        raise status.bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]")
+        raise status.bad_request(
+            f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]"
+        )
     words = f"choose one of: [{' '.join(names)}] or one of the init containers: [{' '.join(init)}]"
     raise status.bad_request(f"a container name must be specified for pod {name}, {words}")
 

@@ -19,10 +19,17 @@ from kilauea.apiserver.fields import (
 from kilauea.apiserver.patch import FieldSet, fields, track_update
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.schema import apply_defaults
-from kilauea.apiserver.strategies.base import keep
 from kilauea.apiserver.status import ApiFault, Cause
+from kilauea.apiserver.strategies.base import keep
 
-SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generateName")
+SERVER_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generateName",
+)
 """Metadata that stays as it is when an object is updated."""
 FINALIZERS_OF_OWN = frozenset({"orphan", "foregroundDeletion"})
 """Finalizers without a domain that Kubernetes itself uses."""
@@ -64,7 +71,9 @@ def settle_namespace(call: Call, obj: Object) -> None:
     if not call.resource.namespaced:
         metadata.pop("namespace", None)
     elif named and named != call.namespace:
-        raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
     else:
         metadata["namespace"] = call.namespace
 
@@ -171,7 +180,9 @@ def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
     """A finalizer is a qualified name, with a domain unless Kubernetes itself uses it."""
     found = [invalid_value(path, finalizer, each) for each in qualified_name_problems(finalizer)]
     if not found and "/" not in finalizer and finalizer not in FINALIZERS_OF_OWN and finalizer != "kubernetes":
-        found.append(invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified"))
+        found.append(
+            invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
+        )
     return found
 
 

@@ -11,4 +11,6 @@ from kilauea.apiserver.rest.get import read_stored
 async def create_token(call: Call) -> ApiResponse:
     """Answer a create of a service account's `token`."""
     read_stored(call)
-    raise status.forbidden("serviceaccounts/token", "", call.info.name, "this server gives no tokens to service accounts")
+    raise status.forbidden(
+        "serviceaccounts/token", "", call.info.name, "this server gives no tokens to service accounts"
+    )

@@ -109,7 +109,11 @@ async def write_change(call: Call, obj: Object, current: Stored) -> bytes | None
 def is_free_to_go(call: Call, obj: Object) -> bool:
     """Whether an object is being deleted and nothing holds it up any more."""
     metadata = obj["metadata"]
-    if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
+    if (
+        not metadata.get("deletionTimestamp")
+        or metadata.get("finalizers")
+        or metadata.get("deletionGracePeriodSeconds")
+    ):
         return False
     return call.resource.strategy.may_go(obj)
 

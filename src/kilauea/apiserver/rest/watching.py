@@ -7,7 +7,7 @@ list again when it falls behind that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 
 import msgspec
@@ -37,7 +37,7 @@ async def watch(call: Call) -> WatchStream:
     return WatchStream(_stream(call, options, selection))
 
 
-async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncIterator[bytes]:
+async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[bytes, None]:
     """All chunks of a watch."""
     frames = _Frames(call, selection)
     try:
@@ -70,7 +70,7 @@ def _prefix(call: Call, selection: Selection) -> str:
     return call.resource.prefix(call.namespace)
 
 
-async def _events(call: Call, options: ListOptions, watcher: Watcher, frames: _Frames) -> AsyncIterator[bytes]:
+async def _events(call: Call, options: ListOptions, watcher: Watcher, frames: _Frames) -> AsyncGenerator[bytes, None]:
     """Chunks of events as they happen, with bookmarks between them, until the time is over."""
     loop = asyncio.get_running_loop()
     seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.chance.random())
@@ -142,7 +142,7 @@ class _Frames:
         kind, version = resource.kind, resource.api_version
         if self._view.form:
             kind, version = self._view.form, "meta.k8s.io/v1"
-        obj = {"kind": kind, "apiVersion": version, "metadata": metadata}
+        obj: dict[str, object] = {"kind": kind, "apiVersion": version, "metadata": metadata}
         if self._view.form == TABLE:
             obj |= {"columnDefinitions": None, "rows": []}
         return _encoded(b"BOOKMARK", msgspec.json.encode(obj))

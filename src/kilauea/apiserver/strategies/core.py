@@ -95,7 +95,9 @@ class Nodes(Strategy):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         before, now = spec_of(old).get("providerID"), spec_of(obj).get("providerID")
         if before and before != now:
-            return [forbidden_field("spec.providerID", "node updates may not change providerID except from \"\" to valid")]
+            return [
+                forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
+            ]
         return []
 
 
@@ -244,4 +246,3 @@ class LimitRanges(Plain):
             if not limit.get("type"):
                 found.append(required(f"{path}.type"))
         return found
-

@@ -57,7 +57,11 @@ class Services(Strategy):
         found += check_labels("spec.selector", spec.get("selector") or {})
         address = spec.get("clusterIP")
         if address and address != "None" and not _is_address(address):
-            found.append(invalid_value("spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+            found.append(
+                invalid_value(
+                    "spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+                )
+            )
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -11,7 +11,6 @@ from kilauea.apiserver.fields import (
     check_range,
     forbidden_field,
     invalid_value,
-    not_supported,
     qualified_name_problems,
     required,
 )

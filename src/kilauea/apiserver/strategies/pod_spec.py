@@ -133,7 +133,9 @@ def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
         where, name = f"{path}[{number}]", port.get("name")
         if name:
             if not _PORT_NAME.fullmatch(name):
-                words = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter"
+                words = (
+                    "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter"
+                )
                 found.append(invalid_value(f"{where}.name", name, words))
             elif name in names:
                 found.append(duplicate(f"{where}.name", name))
@@ -190,17 +192,21 @@ def _check_toleration(path: str, toleration: Object) -> list[Cause]:
     if key:
         found += check_name(f"{path}.key", key, qualified_name_problems(key))
     elif operator != "Exists":
-        words = "operator must be Exists when `key` is empty, which means \"match all values and all keys\""
+        words = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         found.append(invalid_value(f"{path}.operator", toleration.get("operator") or "", words))
     if operator not in ("Equal", "Exists"):
         found.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
     if operator == "Exists" and toleration.get("value"):
-        found.append(invalid_value(f"{path}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'"))
+        found.append(
+            invalid_value(f"{path}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'")
+        )
     effect = toleration.get("effect") or ""
     if effect not in _EFFECTS:
         found.append(not_supported(f"{path}.effect", effect, _EFFECTS[:3]))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        found.append(invalid_value(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        found.append(
+            invalid_value(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+        )
     return found
 
 

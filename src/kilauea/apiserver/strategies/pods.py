@@ -117,7 +117,9 @@ def _check_tolerations(now: list[Any], before: list[Any]) -> list[Cause]:
         return tuple(toleration.get(part) or "" for part in ("key", "operator", "value", "effect"))
 
     if {key(each) for each in before} - {key(each) for each in now}:
-        return [forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")]
+        return [
+            forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+        ]
     return []
 
 
@@ -127,7 +129,9 @@ def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
     added = [str(each.get("name")) for each in now if each.get("name") not in known]
     if not added:
         return []
-    return [forbidden_field("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{added[0]}'")]
+    return [
+        forbidden_field("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{added[0]}'")
+    ]
 
 
 def check_template(path: str, template: Object | None, *, restart: tuple[str, ...] = ("Always",)) -> list[Cause]:

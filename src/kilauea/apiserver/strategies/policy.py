@@ -18,6 +18,12 @@ HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
+_PERCENTAGE_WORDS = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
 class PriorityClasses(Strategy):
     """Priority classes: the value never changes; names and values above a billion belong to the system."""
 
@@ -28,7 +34,9 @@ class PriorityClasses(Strategy):
         if name.startswith("system-"):
             if SYSTEM_CLASSES.get(name) != value:
                 words = "priority class names with 'system-' prefix are reserved for system use only"
-                return [forbidden_field("metadata.name", f"{words}. error: {name} is not a known system priority class")]
+                return [
+                    forbidden_field("metadata.name", f"{words}. error: {name} is not a known system priority class")
+                ]
         elif value > HIGHEST_USER_PRIORITY:
             words = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
             return [forbidden_field("value", words)]
@@ -59,8 +67,7 @@ class Budgets(Strategy):
             if isinstance(value, int) and value < 0:
                 found.append(invalid_value(f"spec.{field}", value, "must be greater than or equal to 0"))
             elif isinstance(value, str) and not _is_percentage(value):
-                words = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-                found.append(invalid_value(f"spec.{field}", value, words))
+                found.append(invalid_value(f"spec.{field}", value, _PERCENTAGE_WORDS))
         policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
         if policy not in ("AlwaysAllow", "IfHealthyBudget"):
             found.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")))

@@ -46,5 +46,7 @@ def check_resources(path: str, resources: dict[str, Any]) -> list[Cause]:
             continue
         asked, most = amount(str(text)), amount(str(limits[name]))
         if asked is not None and most is not None and asked > most:
-            found.append(invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limits[name]}"))
+            found.append(
+                invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limits[name]}")
+            )
     return found

@@ -58,8 +58,8 @@ class StatefulSets(Workloads):
         spec, before = spec_of(obj), spec_of(old)
         if any(spec.get(key) != before.get(key) for key in {**spec, **before} if key not in self._changeable):
             words = (
-                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-                "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
             )
             return [Cause("spec", "FieldValueForbidden", f"Forbidden: {words}")]
         return []
@@ -145,8 +145,14 @@ def check_selector_and_template(spec: Object) -> list[Cause]:
         words = "empty selector is invalid for deployment"
         found.append(invalid_value("spec.selector", selector, words))
     labels = (template.get("metadata") or {}).get("labels") or {}
-    if selector is not None and not found and not matches(selector_of(msgspec.convert(selector, LabelSelector)), labels):
-        found.append(invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
+    if (
+        selector is not None
+        and not found
+        and not matches(selector_of(msgspec.convert(selector, LabelSelector)), labels)
+    ):
+        found.append(
+            invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        )
     return found + check_template("spec.template", template)
 
 

@@ -229,7 +229,9 @@ def role_binding(obj: Object, now: int) -> list[Any]:
     users = [each.get("name", "") for each in subjects if each.get("kind") == "User"]
     groups = [each.get("name", "") for each in subjects if each.get("kind") == "Group"]
     accounts = [
-        f"{each.get('namespace', '')}/{each.get('name', '')}" for each in subjects if each.get("kind") == "ServiceAccount"
+        f"{each.get('namespace', '')}/{each.get('name', '')}"
+        for each in subjects
+        if each.get("kind") == "ServiceAccount"
     ]
     named = [", ".join(each) for each in (users, groups, accounts)]
     return [f"{role.get('kind', '')}/{role.get('name', '')}", age(obj, now), *named]

@@ -126,9 +126,12 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
     for term in selector.get("matchExpressions") or []:
         key, values = term.get("key", ""), ",".join(term.get("values") or [])
         parts.append(
-            {"Exists": key, "DoesNotExist": f"!{key}", "In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})"}[
-                term["operator"]
-            ]
+            {
+                "Exists": key,
+                "DoesNotExist": f"!{key}",
+                "In": f"{key} in ({values})",
+                "NotIn": f"{key} notin ({values})",
+            }[term["operator"]]
         )
     return ",".join(parts) or NONE
 

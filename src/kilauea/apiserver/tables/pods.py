@@ -6,7 +6,12 @@ from typing import Any
 
 from kilauea.apiserver.tables.columns import NONE, Object, Row, age, listed, part, since
 
-_COMPLETED = {"type": "Completed", "status": "True", "reason": "Succeeded", "message": "The pod has completed successfully."}
+_COMPLETED = {
+    "type": "Completed",
+    "status": "True",
+    "reason": "Succeeded",
+    "message": "The pod has completed successfully.",
+}
 _FAILED = {"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."}
 _ENDED = {"Succeeded": _COMPLETED, "Failed": _FAILED}
 

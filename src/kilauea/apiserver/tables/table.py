@@ -22,4 +22,10 @@ def table_of(resource: ResourceType, objects: list[dict[str, Any]], now: int) ->
         row = form.row(obj, now)
         rows.append({"cells": row.cells, **({"conditions": row.conditions} if row.conditions else {}), "object": None})
     definitions = [column.definition() for column in form.columns]
-    return {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "columnDefinitions": definitions, "rows": rows}
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": {},
+        "columnDefinitions": definitions,
+        "rows": rows,
+    }

@@ -53,10 +53,10 @@ test: install
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 $(PYTEST_FLAGS)
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster $(PYTEST_FLAGS)
 
-test-cluster:
-	@echo "test-cluster: no tests in this tier yet; nothing was run"
+test-cluster: install
+	@$(BIN)/pytest -n 2 tests/cluster $(PYTEST_FLAGS)
 
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py

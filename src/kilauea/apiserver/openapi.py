@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
+from kilauea.apiserver.crd.describe import described
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType
@@ -131,11 +132,13 @@ def schema_name(resource: ResourceType) -> str:
 def _schemas_of(resource: ResourceType, name: str) -> dict[str, Any]:
     """The schema of a kind and all that it refers to."""
     definitions = openapi_definitions()
-    raw = dict(resource.schema.raw)
-    gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    raw["x-kubernetes-group-version-kind"] = [gvk]
-    found: dict[str, Any] = {name: raw}
-    waiting = [raw]
+    found: dict[str, Any]
+    if resource.is_custom:
+        found = dict(described(resource, name))
+    else:
+        gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        found = {name: {**resource.schema.raw, "x-kubernetes-group-version-kind": [gvk]}}
+    waiting = list(found.values())
     while waiting:
         for reference in _references(waiting.pop()):
             if reference not in found and reference in definitions:

@@ -39,8 +39,8 @@ _BEYOND = re.compile(r"\.\?|\[\?|\boptional\.|\bcel\.bind\(|\.(transform\w+|sort
 """Syntax of Kubernetes' CEL that the package does not have."""
 _OWN = (
     "all exists exists_one map filter has size contains startsWith endsWith matches int uint double string bytes bool "
-    "timestamp duration type dyn getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes "
-    "getSeconds getMilliseconds"
+    "timestamp duration type dyn getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours "
+    "getMinutes getSeconds getMilliseconds"
 ).split()
 _KNOWN = frozenset(_OWN) | frozenset(FUNCTIONS)
 """Functions that expressions may use: the language's own, and Kubernetes'."""

@@ -120,6 +120,16 @@ class DefinitionController:
         for each in types:
             self._backend.registry.add(each)
         self._served[key] = (value, types)
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Custom groups stand after the built-in ones, by name, whatever the order of their definitions."""
+        custom = [each for each in self._backend.registry if each.is_custom]
+        ordered = sorted(custom, key=lambda each: (each.group, each.version, each.plural))
+        if custom != ordered:
+            for each in ordered:
+                self._backend.registry.remove(each.group, each.version, each.plural)
+                self._backend.registry.add(each)
 
     def _withdraw(self, key: str) -> None:
         for each in self._served.pop(key)[1]:

@@ -111,6 +111,13 @@ class CustomStrategy(Strategy):
         changed = any(obj.get(part) != old.get(part) for part in parts)
         obj["metadata"]["generation"] = generation + 1 if changed else generation
 
+    def prepare_status(self, obj: Object, old: Object) -> None:
+        """Nothing but the status changes, and who has set it."""
+        managers = obj["metadata"].get("managedFields")
+        for field in [name for name in {**old, **obj} if name != "status"]:
+            keep(obj, old, field)
+        obj["metadata"] = {**old["metadata"], "managedFields": managers}
+
     def validate(self, obj: Object) -> list[Cause]:
         """What the schema and its rules say against a new object."""
         causes = validate(self._schema, obj)

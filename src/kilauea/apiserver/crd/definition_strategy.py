@@ -1,4 +1,4 @@
-"""What the server does with CustomResourceDefinitions as objects: names filled in, checks, the clean-up of instances."""
+"""What the server does with CustomResourceDefinitions as objects: names are filled in, and instances go first."""
 
 from __future__ import annotations
 

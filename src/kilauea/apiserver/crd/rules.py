@@ -1,4 +1,4 @@
-"""The CEL rules of a schema (`x-kubernetes-validations`): checked when a definition is written, applied to its objects."""
+"""The CEL rules of a schema (`x-kubernetes-validations`): checked with a definition, applied to its objects."""
 
 from __future__ import annotations
 

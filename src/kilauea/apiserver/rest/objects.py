@@ -96,6 +96,7 @@ def kept_metadata(obj: Object, old: Object) -> None:
 _STATUS = fields("status")
 _NOTHING = fields()
 _ALL_BUT_STATUS = fields("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
+_CUSTOM_BUT_STATUS = fields("spec", "metadata")
 
 
 def complete(call: Call, obj: Object) -> None:
@@ -108,7 +109,9 @@ def unowned_fields(call: Call) -> FieldSet:
     """The fields that a write through the subresource of a call, or the object itself, does not change."""
     if call.subresource is None:
         return _STATUS if call.resource.strategy.has_status else _NOTHING
-    return _ALL_BUT_STATUS if call.subresource.name == "status" else _STATUS
+    if call.subresource.name != "status":
+        return _STATUS
+    return _CUSTOM_BUT_STATUS if call.resource.is_custom else _ALL_BUT_STATUS
 
 
 def managed_fields(call: Call, old: Object | None, obj: Object) -> list[Object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kilauea.apiserver import status
-from kilauea.apiserver.admission import Attributes
+from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_object
@@ -87,7 +87,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     if attributes.dry_run:
         return None if backend.store.get(key) else encode(obj, 0)
     try:
-        stored = await backend.store.write(key, 0, partial(encode, obj))
+        stored = await write_admitted(attributes, key, 0, partial(encode, obj))
     except Conflict:
         return None
     return stored.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.call import Call, Object
@@ -74,31 +75,31 @@ async def delete_object(
         attributes.dry_run = attributes.dry_run or options.dry_run
         for step in call.backend.admission:
             step.validate(attributes)
-        done = await _delete_once(call, old, current, options, attributes.dry_run)
+        done = await _delete_once(call, current, options, attributes)
         if done is not None:
             return done
     raise call.conflict(name=name)
 
 
 async def _delete_once(
-    call: Call, old: Object, current: Stored, options: DeleteOptions, dry_run: bool
+    call: Call, current: Stored, options: DeleteOptions, attributes: Attributes
 ) -> tuple[bytes, bool] | None:
     """One attempt; None if the object has changed meanwhile."""
-    obj = decode(current.value)
+    old, obj = attributes.old or {}, decode(current.value)
     changed = _begin(call, obj, options)
     goes = not obj["metadata"].get("finalizers") and not obj["metadata"].get("deletionGracePeriodSeconds")
     goes = goes and call.resource.strategy.may_go(obj)
-    if dry_run:
+    if attributes.dry_run:
         return current.value, goes
     if goes:
         try:
-            await call.backend.store.write(current.key, current.revision, None)
+            await write_admitted(attributes, current.key, current.revision, None)
         except (Conflict, Missing):
             return None
         return current.value, True
     if not changed:
         return current.value, False
-    value = await write_change(call, obj, current)
+    value = await write_change(call, obj, old, current)
     return None if value is None else (value, False)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 
 from kilauea.apiserver import status
+from kilauea.apiserver.admission import write_admitted
 from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.request import ApiResponse
@@ -84,13 +85,13 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
             return current.value
-        value = await write_change(call, obj, current)
+        value = await write_change(call, obj, old, current)
         if value is not None:
             return value
     raise call.conflict()
 
 
-async def write_change(call: Call, obj: Object, current: Stored) -> bytes | None:
+async def write_change(call: Call, obj: Object, old: Object, current: Stored) -> bytes | None:
     """Write a finished change, or let the object go if it was held up only by what the change takes away.
 
     Returns:
@@ -100,7 +101,8 @@ async def write_change(call: Call, obj: Object, current: Stored) -> bytes | None
         return encode(obj, current.revision)
     goes = is_free_to_go(call, obj)
     try:
-        stored = await call.backend.store.write(current.key, current.revision, None if goes else partial(encode, obj))
+        attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
+        stored = await write_admitted(attributes, current.key, current.revision, None if goes else partial(encode, obj))
     except (Conflict, Missing):
         return None
     return encode(obj, stored.revision) if goes else stored.value

@@ -30,6 +30,13 @@ class Pods(Strategy):
         "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
     )  # fmt: skip
 
+    def default(self, obj: Object) -> None:
+        """The account has an older name, which always says the same."""
+        spec = obj.get("spec")
+        account = spec and (spec.get("serviceAccountName") or spec.get("serviceAccount"))
+        if spec and account:
+            spec["serviceAccountName"] = spec["serviceAccount"] = account
+
     def prepare_create(self, obj: Object) -> None:
         obj["metadata"]["generation"] = 1
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec_of(obj))}

@@ -6,7 +6,7 @@ themselves and hand it to `ApiServer.handle`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
@@ -59,7 +59,7 @@ class ApiResponse:
 class WatchStream:
     """An answer without an end: chunks of whole frames, until the iterator ends or is closed."""
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
 

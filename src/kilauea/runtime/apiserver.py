@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import SystemRandom
+from random import Random
 
 from kilauea.api.times import SECOND
 from kilauea.apiserver.admission.chain import admission_steps
@@ -48,6 +49,10 @@ class Options:
     durability: Durability
 
 
+def _now() -> int:
+    return int(time.time() * SECOND)
+
+
 async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Event) -> None:
     """Serve until told to stop.
 
@@ -61,7 +66,7 @@ async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Ev
     """
     store = await _open_store(options)
     try:
-        backend = Backend(store, Registry(builtin_types()), lambda: int(time.time() * SECOND), SystemRandom())
+        backend = Backend(store, Registry(builtin_types()), _now, Random(secrets.randbits(256)))
         backend.admission = admission_steps()
         api = ApiServer(backend)
         await create_first_objects(api)

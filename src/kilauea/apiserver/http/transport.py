@@ -62,11 +62,17 @@ class Transport:
         query = list(url.query.items())
         headers = {key.lower(): value for key, value in request.headers.items()}
         answer = await self._api.handle(ApiRequest(request.method, unquote(url.raw_path), query, headers, body, user))
-        if isinstance(answer, WatchStream):
-            return await _stream(request, answer)
-        if isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
+        if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
-        return await _large(request, answer)
+        response = _begin(answer)
+        try:
+            if isinstance(answer, WatchStream):
+                await _stream(request, response, answer)
+            else:
+                await _large(request, response, answer)
+        except ConnectionError:  # the client has gone; nobody is left to tell
+            response.force_close()
+        return response
 
     def _user_of(self, request: web.BaseRequest) -> User | None:
         """Who asks."""
@@ -100,18 +106,17 @@ def _plain(answer: ApiResponse) -> web.Response:
     return response
 
 
-def _begin(answer: ApiResponse | WatchStream, code: int) -> web.StreamResponse:
+def _begin(answer: ApiResponse | WatchStream) -> web.StreamResponse:
     """The head of an answer in parts."""
-    response = web.StreamResponse(status=code, headers=_SHARED)
+    response = web.StreamResponse(status=answer.status if isinstance(answer, ApiResponse) else 200, headers=_SHARED)
     response.headers["Content-Type"] = answer.content_type
     for key, value in answer.headers:
         response.headers.add(key, value)
     return response
 
 
-async def _large(request: web.BaseRequest, answer: ApiResponse) -> web.StreamResponse:
+async def _large(request: web.BaseRequest, response: web.StreamResponse, answer: ApiResponse) -> None:
     """A large answer, piece by piece, compressed if the client takes that."""
-    response = _begin(answer, answer.status)
     chunks: Iterable[bytes] = [answer.body] if isinstance(answer.body, bytes) else answer.body
     packs = "gzip" in request.headers.get("Accept-Encoding", "")
     packer = zlib.compressobj(1, wbits=_GZIP) if packs else None
@@ -127,18 +132,15 @@ async def _large(request: web.BaseRequest, answer: ApiResponse) -> web.StreamRes
     if packer is not None:
         await _write(request, response, packer.flush())
     await response.write_eof()
-    return response
 
 
-async def _stream(request: web.BaseRequest, answer: WatchStream) -> web.StreamResponse:
+async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer: WatchStream) -> None:
     """A watch, until it ends or the client goes."""
-    response = _begin(answer, 200)
     await response.prepare(request)
-    async with aclosing(answer.chunks) as chunks:  # type: ignore[type-var]
+    async with aclosing(answer.chunks) as chunks:
         async for chunk in chunks:
             await _write(request, response, chunk)
     await response.write_eof()
-    return response
 
 
 async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:

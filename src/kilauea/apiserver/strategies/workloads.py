@@ -59,7 +59,8 @@ class StatefulSets(Workloads):
         if any(spec.get(key) != before.get(key) for key in {**spec, **before} if key not in self._changeable):
             words = (
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                "'minReadySeconds' are forbidden"
             )
             return [Cause("spec", "FieldValueForbidden", f"Forbidden: {words}")]
         return []

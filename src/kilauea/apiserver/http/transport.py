@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import zlib
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from contextlib import aclosing
 from urllib.parse import unquote
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
@@ -26,6 +28,17 @@ _GZIP = 16 + zlib.MAX_WBITS
 _SHARED = {"Cache-Control": "no-cache, private"}
 
 
+log = logging.getLogger(__name__)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record tells of a fault of the server: that a client does not speak HTTP is told to the client only."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+log.addFilter(_is_ours)
+
+
 class Transport:
     """Serves an `ApiServer` at one address."""
 
@@ -33,7 +46,8 @@ class Transport:
         self._api = api
         self._authenticator = authenticator
         self._tls = tls
-        self._runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=2.0)
+        server = web.Server(self._answer, access_log=None, logger=log)
+        self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
 
     async def listen(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system picks if 0 was given.
@@ -58,6 +72,8 @@ class Transport:
             body = await _body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
+        except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
+            return _plain(fault_response(status.bad_request("the body is not whole")))
         url = request.rel_url
         query = list(url.query.items())
         headers = {key.lower(): value for key, value in request.headers.items()}

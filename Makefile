@@ -12,14 +12,15 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-kubernetes bench lock clean
+.PHONY: help install demo test test-cluster test-kubernetes kubernetes-binaries bench lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
 	@echo "make demo             plan the example cluster in examples/demo and print the result"
 	@echo "make test             format, lint, types, layers and tests: the gate for every change"
 	@echo "make test-cluster     longer tests against the embedded cluster"
-	@echo "make test-kubernetes  longer tests against a Kubernetes cluster"
+	@echo "make test-kubernetes  our API server against the real one: same requests, same answers (needs Go)"
+	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
 	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
 	@echo "make lock             pin the newest versions of all requirements again (Python 3.11)"
 	@echo "make clean            remove .venv, caches and build output"
@@ -52,13 +53,16 @@ test: install
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
-	@$(BIN)/pytest -n 2 $(PYTEST_FLAGS)
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster $(PYTEST_FLAGS)
 
-test-cluster:
-	@echo "test-cluster: no tests in this tier yet; nothing was run"
+test-cluster: install
+	@$(BIN)/pytest -n 2 tests/cluster $(PYTEST_FLAGS)
 
-test-kubernetes:
-	@echo "test-kubernetes: no tests in this tier yet; nothing was run"
+test-kubernetes: install
+	@$(BIN)/python tests/kubernetes/compare.py
+
+kubernetes-binaries:
+	@$(PYTHON) tests/kubernetes/real_binaries.py
 
 bench: install
 	@set -e; for file in $(BENCHMARKS); do \

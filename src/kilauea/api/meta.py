@@ -21,6 +21,7 @@ class OwnerReference(Wire):
     uid: str = ""
     api_version: str = ""
     controller: bool | None = None
+    block_owner_deletion: bool | None = None
 
 
 class ObjectMeta(Wire):
@@ -50,6 +51,17 @@ class LabelSelector(Wire):
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[SelectorRequirement] | None = None
+
+
+class Condition(Wire):
+    """`metav1.Condition`: something that is so, or is not, since a time."""
+
+    type: str = ""
+    status: str = ""
+    observed_generation: int | None = None
+    last_transition_time: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 class Object(Wire):

@@ -44,6 +44,7 @@ class PodGroupCondition(Wire):
     type: str = ""
     status: str = ""
     transition_id: str | None = msgspec.field(default=None, name="transitionID")
+    last_transition_time: str | None = None
     reason: str | None = None
     message: str | None = None
 
@@ -53,6 +54,9 @@ class PodGroupStatus(Wire):
 
     phase: str | None = None
     conditions: list[PodGroupCondition] | None = None
+    running: int | None = None
+    succeeded: int | None = None
+    failed: int | None = None
 
 
 class PodGroup(Object):
@@ -68,6 +72,28 @@ class Guarantee(Wire):
     resource: ResourceMap | None = None
 
 
+class ExtendCluster(Wire):
+    """Another cluster that takes jobs of a queue."""
+
+    name: str | None = None
+    weight: int | None = None
+    capacity: ResourceMap | None = None
+
+
+class NodeGroupTerms(Wire):
+    """Groups of nodes that a queue must, or would rather, use or avoid."""
+
+    required: list[str] | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[str] | None = msgspec.field(default=None, name="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class QueueAffinity(Wire):
+    """`spec.affinity` of a queue."""
+
+    node_group_affinity: NodeGroupTerms | None = None
+    node_group_anti_affinity: NodeGroupTerms | None = None
+
+
 class QueueSpec(Wire):
     """`spec` of a Queue."""
 
@@ -78,12 +104,30 @@ class QueueSpec(Wire):
     reclaimable: bool | None = None
     parent: str | None = None
     priority: int | None = None
+    extend_clusters: list[ExtendCluster] | None = None
+    affinity: QueueAffinity | None = None
+    type: str | None = None
+    dequeue_strategy: str | None = None
+
+
+class Reservation(Wire):
+    """`status.reservation` of a queue; of old versions."""
+
+    nodes: list[str] | None = None
+    resource: ResourceMap | None = None
 
 
 class QueueStatus(Wire):
     """`status` of a Queue."""
 
     state: str | None = None
+    unknown: int | None = None
+    pending: int | None = None
+    running: int | None = None
+    inqueue: int | None = None
+    completed: int | None = None
+    reservation: Reservation | None = None
+    allocated: ResourceMap | None = None
 
 
 class Queue(Object):

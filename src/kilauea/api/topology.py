@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilauea.api.meta import LabelSelector, Object, Wire
+from kilauea.api.meta import Condition, LabelSelector, Object, Wire
 
 
 class ExactMatch(Wire):
@@ -40,7 +40,15 @@ class HyperNodeSpec(Wire):
     members: list[Member] | None = None
 
 
+class HyperNodeStatus(Wire):
+    """`status` of a HyperNode."""
+
+    conditions: list[Condition] | None = None
+    node_count: int | None = None
+
+
 class HyperNode(Object):
     """A domain of the network: a switch, or several."""
 
     spec: HyperNodeSpec | None = None
+    status: HyperNodeStatus | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kilauea import __version__
+from kilauea.cli.apiserver import apiserver
 from kilauea.cli.config import config
 from kilauea.cli.plan import plan
 from kilauea.cli.queues import queues
@@ -16,6 +17,7 @@ def main() -> None:
     """A batch scheduling system for Kubernetes, compatible with Volcano."""
 
 
+main.add_command(apiserver)
 main.add_command(config)
 main.add_command(plan)
 main.add_command(queues)

@@ -1,0 +1,14 @@
+"""The kind of `bus.volcano.sh`: Command, an order to a job or a queue that is obeyed once."""
+
+from __future__ import annotations
+
+from kilauea.api.meta import Object, OwnerReference
+
+
+class Command(Object):
+    """An order such as AbortJob or CloseQueue; it has no `spec`, its fields stand at the top."""
+
+    action: str | None = None
+    target: OwnerReference | None = None
+    reason: str | None = None
+    message: str | None = None

@@ -1,0 +1,71 @@
+"""Facts of the types that several groups use: metadata of templates, selectors, references, conditions, topology."""
+
+from __future__ import annotations
+
+from kilauea.api.batch import ObjectReference, TemplateMeta
+from kilauea.api.crds.facts import ATOMIC, INT64, NAME, TIME, Facts, fact, one_of
+from kilauea.api.meta import Condition, LabelSelector, OwnerReference, SelectorRequirement
+from kilauea.api.scheduling import NetworkTopology
+
+_QUALIFIED = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+
+FACTS: Facts = {
+    TemplateMeta: {
+        "annotations": fact("Annotations of what is made."),
+        "labels": fact("Labels of what is made."),
+        "name": fact("Not used: what is made has a name of its own."),
+        "namespace": fact("Not used: what is made is in the same namespace."),
+        "finalizers": fact("Finalizers of what is made."),
+    },
+    SelectorRequirement: {
+        "key": fact("Key of the label.", required=True),
+        "operator": fact("In, NotIn, Exists or DoesNotExist.", required=True),
+        "values": fact("Values of the label, for In and NotIn.", ATOMIC),
+    },
+    LabelSelector: {
+        "match_labels": fact("Labels that must have these values."),
+        "match_expressions": fact("Requirements that must all hold.", ATOMIC),
+    },
+    OwnerReference: {
+        "api_version": fact("Group and version of the object.", required=True),
+        "kind": fact("Kind of the object.", required=True),
+        "name": fact("Name of the object.", required=True),
+        "uid": fact("UID of the object.", required=True),
+        "controller": fact("Whether it is the one that manages this object."),
+        "block_owner_deletion": fact("Whether it waits with its own deletion until this object is gone."),
+    },
+    ObjectReference: {
+        "api_version": fact("Group and version of the object."),
+        "kind": fact("Kind of the object."),
+        "namespace": fact("Namespace of the object."),
+        "name": fact("Name of the object."),
+        "uid": fact("UID of the object."),
+        "resource_version": fact("Revision of the object that is meant."),
+        "field_path": fact("The part of the object that is meant."),
+    },
+    Condition: {
+        "type": fact("What it is about.", maxLength=316, pattern=_QUALIFIED, required=True),
+        "status": fact("Whether it is so.", one_of("True", "False", "Unknown"), required=True),
+        "observed_generation": fact("Generation of the object that was looked at.", INT64, minimum=0),
+        "last_transition_time": fact("Since when the status is what it is.", TIME, required=True),
+        "reason": fact(
+            "Why, in one word.",
+            maxLength=1024,
+            minLength=1,
+            pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            required=True,
+        ),
+        "message": fact("Why, for people.", maxLength=32768, required=True),
+    },
+    NetworkTopology: {
+        "mode": fact(
+            "hard: the pods of the group stay within one HyperNode; soft: they do so if they can.",
+            one_of("hard", "soft"),
+            default="hard",
+        ),
+        "highest_tier_allowed": fact("The highest tier of HyperNode that the group may need.", minimum=0),
+        "highest_tier_name": fact("The same as the name of the tier; not beside the number.", NAME),
+    },
+}

@@ -1,0 +1,1 @@
+"""The embedded Kubernetes API: the requests of real clients, answered in this process and kept in a file."""

@@ -1,0 +1,120 @@
+"""Amounts of resources as admission compares and adds them: exact, and written in the form in which they were given.
+
+Quotas and limits are told to people in the words of those who wrote them: what was given as `1Gi` stays binary, what
+was given as `1G` decimal; a sum has the form of its first part that is not zero. The unit is a billionth, the smallest
+part that a quantity can stand for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from kilauea.apiserver.schema.scalars import quantity
+
+ONE = 10**9
+_TEXT = re.compile(r"(-?\d+)(?:e(-?\d+)|([numkMGTPE]i?)?)")
+_DECIMAL = {"n": 0, "u": 3, "m": 6, "": 9, "k": 12, "M": 15, "G": 18, "T": 21, "P": 24, "E": 27}
+_DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+Form = Literal["decimal", "binary", "exponent"]
+
+
+class Amount(NamedTuple):
+    """A number of billionths, and how it is written."""
+
+    nanos: int
+    form: Form = "decimal"
+
+    def __str__(self) -> str:
+        """The canonical text of the quantity."""
+        nanos, form = self
+        if form == "binary" and abs(nanos) >= 1024 * ONE:
+            return _binary_text(-(-nanos // ONE))
+        power = 0
+        while nanos and nanos % 1000 == 0 and power < 27:
+            nanos //= 1000
+            power += 3
+        if not nanos:
+            return "0"
+        return f"{nanos}e{power - 9}" if form == "exponent" and power != 9 else f"{nanos}{_DECIMAL_SUFFIX[power]}"
+
+    def plus(self, other: Amount) -> Amount:
+        """The sum."""
+        return Amount(self.nanos + other.nanos, self.form if self.nanos else other.form)
+
+    def minus(self, other: Amount) -> Amount:
+        """The difference."""
+        return Amount(self.nanos - other.nanos, self.form if self.nanos else other.form)
+
+
+Amounts = Mapping[str, Amount]
+ZERO, SINGLE = Amount(0), Amount(ONE)
+
+
+def count(number: int) -> Amount:
+    """A number of things."""
+    return Amount(number * ONE)
+
+
+def _binary_text(units: int) -> str:
+    power = 0
+    while units % 1024 == 0 and power < len(_BINARY) - 1:
+        units //= 1024
+        power += 1
+    return f"{units}{_BINARY[power]}"
+
+
+@lru_cache(maxsize=16384)
+def _parsed(text: str) -> Amount:
+    found = _TEXT.fullmatch(quantity(text))
+    if found is None:
+        raise ValueError(f"{text!r} is not a quantity: use a number with an optional suffix such as 500m, 2, 1.5Gi")
+    digits, exponent, suffix = found.groups("")
+    if suffix.endswith("i"):
+        return Amount(int(digits) * ONE * 1024 ** _BINARY.index(suffix), "binary")
+    power = int(exponent) + 9 if exponent else _DECIMAL[suffix]
+    return Amount(int(digits) * 10**power, "exponent" if exponent else "decimal")
+
+
+def parse(value: Any) -> Amount:
+    """A quantity as it stands in an object.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _parsed(value if isinstance(value, str) else str(value))
+
+
+def parse_all(resources: Mapping[str, Any] | None) -> dict[str, Amount]:
+    """A resource list."""
+    return {name: parse(value) for name, value in (resources or {}).items()}
+
+
+def add(left: Amounts, right: Amounts) -> dict[str, Amount]:
+    """The sum of two lists; what one lacks is taken from the other."""
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total[name].plus(amount) if name in total else amount
+    return total
+
+
+def largest(left: Amounts, right: Amounts) -> dict[str, Amount]:
+    """The larger amount of each resource."""
+    top = dict(left)
+    for name, amount in right.items():
+        if name not in top or amount.nanos > top[name].nanos:
+            top[name] = amount
+    return top
+
+
+def texts(amounts: Amounts) -> dict[str, str]:
+    """A resource list as it stands in objects, by name."""
+    return {name: str(amounts[name]) for name in sorted(amounts)}
+
+
+def listed(amounts: Amounts, names: Iterable[str]) -> str:
+    """Some amounts of a list, for messages."""
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(names) if name in amounts)

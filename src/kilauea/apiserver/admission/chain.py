@@ -1,0 +1,36 @@
+"""The steps of admission in their order, which is that of the real server.
+
+Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
+change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
+taint `not-ready` of new nodes, which nobody here would take off again.
+"""
+
+from __future__ import annotations
+
+from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
+from kilauea.apiserver.admission.limits import LimitRanger
+from kilauea.apiserver.admission.priority import Priority
+from kilauea.apiserver.admission.service_accounts import ServiceAccounts
+from kilauea.apiserver.admission.service_addresses import ServiceAddresses
+from kilauea.apiserver.admission.storage_defaults import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+    StorageObjectInUseProtection,
+)
+from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
+
+
+def admission_steps() -> list[AdmissionStep]:
+    """All steps, as they are asked."""
+    return [
+        NamespaceLifecycle(),
+        LimitRanger(),
+        ServiceAccounts(),
+        Priority(),
+        DefaultTolerationSeconds(),
+        DefaultStorageClass(),
+        StorageObjectInUseProtection(),
+        PersistentVolumeClaimResize(),
+        ServiceAddresses(),
+    ]

@@ -1,0 +1,57 @@
+"""Namespaces as the frame of what is in them: they must exist, must not be ending, and some of them stay for ever."""
+
+from __future__ import annotations
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission.view import Record, reader
+from kilauea.apiserver.status import cause_dict
+
+IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+_ROOT = "/core/namespaces/"
+
+
+class _Status(Record, frozen=True):
+    phase: str = ""
+
+
+class _Namespace(Record, frozen=True):
+    status: _Status = _Status()
+
+
+_read = reader(_Namespace)
+
+
+class NamespaceLifecycle(AdmissionStep):
+    """Refuses objects in namespaces that are missing or ending, and the deletion of namespaces that must stay."""
+
+    name = "NamespaceLifecycle"
+
+    def mutate(self, attributes: Attributes) -> None:
+        """Nothing is written without its namespace, nothing new into one that ends."""
+        namespace = attributes.namespace
+        if not namespace:
+            return
+        stored = attributes.backend.store.get(_ROOT + namespace)
+        if stored is None:
+            raise status.not_found("namespaces", "", namespace)
+        if attributes.operation == "CREATE" and _read(stored.value).status.phase == "Terminating":
+            raise _ending(attributes)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Some namespaces cannot be deleted."""
+        resource = attributes.resource
+        if attributes.operation != "DELETE" or resource.plural != "namespaces" or resource.group:
+            return
+        if attributes.name in IMMORTAL:
+            raise status.forbidden("namespaces", "", attributes.name, "this namespace may not be deleted")
+
+
+def _ending(attributes: Attributes) -> status.ApiFault:
+    """The refusal of a new object in a namespace that is being deleted."""
+    namespace = attributes.namespace
+    words = f"unable to create new content in namespace {namespace} because it is being terminated"
+    fault = forbidden(attributes, words)
+    cause = status.Cause("metadata.namespace", "NamespaceTerminating", f"namespace {namespace} is being terminated")
+    fault.status["details"]["causes"] = [cause_dict(cause)]
+    return fault

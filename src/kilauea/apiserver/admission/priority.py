@@ -1,0 +1,95 @@
+"""Priority classes: their names in pods become numbers, and one class at most is the default of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.admission.view import Metadata, Record, reader
+from kilauea.apiserver.backend import Backend
+
+_ROOT = "/scheduling.k8s.io/priorityclasses/"
+
+
+class PriorityClass(Record, frozen=True):
+    """A priority class."""
+
+    metadata: Metadata
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+_read = reader(PriorityClass)
+_NO_CLASS = PriorityClass(Metadata(), preemption_policy="PreemptLowerPriority")
+
+
+class Priority(AdmissionStep):
+    """Resolves the priority of pods, and keeps the default class the only one."""
+
+    name = "Priority"
+
+    def mutate(self, attributes: Attributes) -> None:
+        """Fill in the priority of a pod; one that is there must be that of the class."""
+        resource = attributes.resource
+        if resource.plural != "pods" or resource.group or attributes.subresource or attributes.obj is None:
+            return
+        spec = attributes.obj.setdefault("spec", {})
+        if attributes.old is None:
+            _resolve(attributes, spec)
+            return
+        before = attributes.old.get("spec") or {}
+        for field in ("priority", "preemptionPolicy"):
+            if spec.get(field) is None and before.get(field) is not None:
+                spec[field] = before[field]
+
+    def validate(self, attributes: Attributes) -> None:
+        """A class becomes the default only where there is none."""
+        resource, obj = attributes.resource, attributes.obj
+        if resource.plural != "priorityclasses" or resource.group != "scheduling.k8s.io" or obj is None:
+            return
+        if not obj.get("globalDefault"):
+            return
+        default = default_class(attributes.backend)
+        if default is None or (attributes.old is not None and default.metadata.name == attributes.name):
+            return
+        name = default.metadata.name
+        raise forbidden(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
+
+
+def default_class(backend: Backend) -> PriorityClass | None:
+    """The class of pods that name none; the lowest, should there be several."""
+    found = [_read(each.value) for each in backend.store.list(_ROOT).items]
+    return min((each for each in found if each.global_default), key=lambda each: each.value, default=None)
+
+
+def _resolve(attributes: Attributes, spec: dict[str, Any]) -> None:
+    """Class, priority and preemption of a new pod."""
+    name = spec.get("priorityClassName")
+    if name:
+        stored = attributes.backend.store.get(_ROOT + name)
+        if stored is None:
+            raise forbidden(attributes, f"no PriorityClass with name {name} was found")
+        found = _read(stored.value)
+    else:
+        found = default_class(attributes.backend) or _NO_CLASS
+        if found.metadata.name:
+            spec["priorityClassName"] = found.metadata.name
+    given = spec.get("priority")
+    if given is not None and given != found.value:
+        raise forbidden(
+            attributes,
+            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission controller "
+            f"computed {found.value} from the given PriorityClass name",
+        )
+    spec["priority"] = found.value
+    policy, asked = found.preemption_policy, spec.get("preemptionPolicy")
+    if policy is None:
+        return
+    if asked is not None and asked != policy:
+        raise forbidden(
+            attributes,
+            f"the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission "
+            f"controller computed {policy} from the given PriorityClass name",
+        )
+    spec["preemptionPolicy"] = policy

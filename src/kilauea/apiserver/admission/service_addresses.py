@@ -1,0 +1,88 @@
+"""Addresses of services: each gets one of its own in the cluster, and ports of the nodes where it asks for them.
+
+Nothing routes them here; clients and objects that refer to them find them as in a cluster. Free ones are found by
+trying random ones against all services, of which a laptop has few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import AdmissionStep, Attributes
+from kilauea.apiserver.fields import invalid_value
+
+NETWORK, SIZE = (10 << 24) + (96 << 16), 1 << 20
+"""10.96.0.0/12, the usual range of services."""
+FIRST_PORT, LAST_PORT = 30000, 32767
+_WITH_NODE_PORTS = ("LoadBalancer", "NodePort")
+
+
+class ServiceAddresses(AdmissionStep):
+    """Gives services what they need to be reached."""
+
+    name = "ServiceAddresses"
+
+    def mutate(self, attributes: Attributes) -> None:
+        """Complete a service."""
+        resource = attributes.resource
+        if (resource.group, resource.plural, attributes.subresource) != ("", "services", "") or attributes.obj is None:
+            return
+        spec = attributes.obj.setdefault("spec", {})
+        others = [
+            spec_of(each.value)
+            for each in attributes.backend.store.list(resource.root).items
+            if each.key != resource.key(attributes.namespace, attributes.name)
+        ]
+        if spec.get("type") == "ExternalName":
+            return
+        _give_address(attributes, spec, others)
+        if spec.get("type") in _WITH_NODE_PORTS:
+            _give_ports(attributes, spec, others)
+
+
+def spec_of(value: bytes) -> dict[str, Any]:
+    """The specification of a stored service."""
+    spec: dict[str, Any] = msgspec.json.decode(value).get("spec") or {}
+    return spec
+
+
+def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dict[str, Any]]) -> None:
+    """An address in the cluster, unless there is one or none is wanted."""
+    old = (attributes.old or {}).get("spec") or {}
+    address = spec.get("clusterIP") or old.get("clusterIP")
+    taken = {each.get("clusterIP") for each in others}
+    if not address:
+        address = _random_address(attributes)
+        while address in taken:
+            address = _random_address(attributes)
+    elif address != "None" and address in taken:
+        words = "failed to allocate IP " + address + ": provided IP is already allocated"
+        raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], words)])
+    spec["clusterIP"] = address
+    spec["clusterIPs"] = spec.get("clusterIPs") or [address]
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
+def _random_address(attributes: Attributes) -> str:
+    number = NETWORK + attributes.backend.chance.randrange(16, SIZE - 1)
+    return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+
+
+def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[str, Any]]) -> None:
+    """Ports of the nodes."""
+    taken = {port.get("nodePort") for each in others for port in each.get("ports") or []}
+    old = ((attributes.old or {}).get("spec") or {}).get("ports") or []
+    had = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in old}
+    for number, port in enumerate(spec.get("ports") or []):
+        wanted = port.get("nodePort") or had.get((port.get("port"), port.get("protocol")))
+        if wanted and wanted in taken:
+            cause = invalid_value(f"spec.ports[{number}].nodePort", wanted, "provided port is already allocated")
+            raise status.invalid("Service", "", attributes.name, [cause])
+        while not wanted or wanted in taken:
+            wanted = attributes.backend.chance.randint(FIRST_PORT, LAST_PORT)
+        port["nodePort"] = wanted
+        taken.add(wanted)

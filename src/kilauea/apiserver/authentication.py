@@ -1,0 +1,57 @@
+"""Who a caller is: by a certificate of our authority, or by a bearer token."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.apiserver import status
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+
+
+class Authenticator:
+    """Knows the holders of certificates and tokens."""
+
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        self._tokens = [(token.encode(), _authenticated(user)) for token, user in tokens.items()]
+
+    def user_of(self, certificate: Mapping[str, Any] | None, authorization: str) -> User | None:
+        """Who a caller is; None if nobody said anything about it.
+
+        Args:
+            certificate: of the client, checked by TLS, in the form of `ssl.SSLSocket.getpeercert`.
+            authorization: the header, or nothing.
+
+        Raises:
+            ApiFault: the token is not known (401).
+        """
+        if certificate:
+            user = _user_of_certificate(certificate)
+            if user is not None:
+                return user
+        if not authorization:
+            return None
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            raise status.unauthorized()
+        found = None
+        for known, user in self._tokens:
+            if hmac.compare_digest(known, token.strip().encode()):
+                found = user
+        if found is None:
+            raise status.unauthorized()
+        return found
+
+
+def _user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
+    """The common name is the name of the user, the organisations are groups."""
+    pairs = [pair for name in certificate.get("subject", ()) for pair in name]
+    name = next((value for key, value in pairs if key == "commonName"), "")
+    groups = tuple(value for key, value in pairs if key == "organizationName")
+    return _authenticated(User(name, groups=groups)) if name else None
+
+
+def _authenticated(user: User) -> User:
+    groups = tuple(dict.fromkeys([*user.groups, GROUP_AUTHENTICATED]))
+    return User(user.name, user.uid, groups, user.extra)

@@ -1,0 +1,68 @@
+"""What the verbs work with: the store, the kinds, a clock, a source of chance, admission. Only `runtime` makes one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from kilauea.api.times import SECOND, format_time
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.storage import Store
+
+if TYPE_CHECKING:
+    from kilauea.apiserver.admission import AdmissionStep
+
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Letters of generated names: none that make words or look like one another."""
+SUFFIX_LENGTH = 5
+
+
+class LogSource(Protocol):
+    """Where the output of containers comes from."""
+
+    def read(self, namespace: str, pod: str, container: str) -> bytes:
+        """What a container has written so far."""
+        ...
+
+
+@dataclass(slots=True)
+class Backend:
+    """Everything that answering a request needs.
+
+    Attributes:
+        store: the objects.
+        registry: the kinds.
+        now: microseconds since 1970.
+        chance: for uids and generated names.
+        admission: the steps that look at every write, in order.
+        logs: output of containers; None if nothing runs them.
+    """
+
+    store: Store
+    registry: Registry
+    now: Callable[[], int]
+    chance: Random
+    admission: Sequence[AdmissionStep] = ()
+    logs: LogSource | None = None
+
+    def timestamp(self) -> str:
+        """The time now as metadata has it, in whole seconds."""
+        return second_text(self.now() // SECOND)
+
+    def new_uid(self) -> str:
+        """A uid for a new object."""
+        return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
+
+    def new_suffix(self) -> str:
+        """The end of a generated name."""
+        return "".join(self.chance.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
+
+
+@lru_cache(maxsize=16)
+def second_text(seconds: int) -> str:
+    """RFC 3339 text of whole seconds since 1970."""
+    return format_time(seconds * SECOND)

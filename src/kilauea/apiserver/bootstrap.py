@@ -1,0 +1,47 @@
+"""The objects that every cluster has from its beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
+
+SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def _first_objects() -> list[tuple[str, dict[str, Any]]]:
+    """Where each is created, and the object."""
+    namespaces = [
+        ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name in _NAMESPACES
+    ]
+    classes = [
+        (
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": f"system-{scope}-critical"},
+                "value": value,
+                "description": f"For pods that the {scope} needs to work.",
+            },
+        )
+        for scope, value in (("cluster", 2_000_000_000), ("node", 2_000_001_000))
+    ]
+    return namespaces + classes
+
+
+async def create_first_objects(api: ApiServer) -> None:
+    """Create what is missing.
+
+    Raises:
+        RuntimeError: the server refuses its own objects.
+    """
+    for path, obj in _first_objects():
+        answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
+        if not isinstance(answer, ApiResponse) or answer.status not in (201, 409):
+            raise RuntimeError(f"{path}: {answer}")

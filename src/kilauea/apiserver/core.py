@@ -1,0 +1,147 @@
+"""The API server without a transport: a request goes in, an answer or a watch comes out.
+
+It finds out what a path means and hands the call to the verb; whatever goes wrong becomes a `metav1.Status`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from kilauea.apiserver import status
+from kilauea.apiserver.access import REVIEWS
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.documents import Documents
+from kilauea.apiserver.negotiation import view_of
+from kilauea.apiserver.request import ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
+from kilauea.apiserver.rest.binding import bind
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.create import create
+from kilauea.apiserver.rest.deleting import delete, delete_collection
+from kilauea.apiserver.rest.eviction import evict
+from kilauea.apiserver.rest.finalize import finalize
+from kilauea.apiserver.rest.get import get
+from kilauea.apiserver.rest.listing import list_objects
+from kilauea.apiserver.rest.logs import read_log
+from kilauea.apiserver.rest.patching import patch
+from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
+from kilauea.apiserver.rest.token import create_token
+from kilauea.apiserver.rest.update import update
+from kilauea.apiserver.rest.watching import watch
+from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.storage import StorageError
+
+log = logging.getLogger(__name__)
+
+Answer = ApiResponse | WatchStream
+Verb = Callable[[Call], Awaitable[Answer]]
+
+VERBS: Mapping[str, Verb] = {
+    "get": get,
+    "list": list_objects,
+    "watch": watch,
+    "create": create,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+PARTS: Mapping[str, Verb] = {"get": get, "update": update, "patch": patch}
+"""Of a subresource that is a part of its object."""
+SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
+    "status": PARTS,
+    "resize": PARTS,
+    "ephemeralcontainers": PARTS,
+    "scale": {"get": get_scale, "update": update_scale, "patch": patch_scale},
+    "binding": {"create": bind},
+    "eviction": {"create": evict},
+    "finalize": {"update": finalize},
+    "log": {"get": read_log},
+    "token": {"create": create_token},
+}
+UNSTORED: Mapping[tuple[str, str], Verb] = {("", "bindings"): bind, **REVIEWS}
+"""Kinds that are answered and never kept, by group and plural."""
+
+PUBLIC = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
+"""Paths that may be read without saying who one is, as under the real server's default rules."""
+
+
+class ApiServer:
+    """The API of one cluster."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.documents = Documents(backend)
+
+    async def handle(self, request: ApiRequest) -> Answer:
+        """Answer a request; never raises but for cancellation."""
+        try:
+            if request.user is None and request.path not in PUBLIC:
+                raise status.unauthorized()
+            return await self._route(request)
+        except ApiFault as fault:
+            return fault_response(fault)
+        except StorageError as error:
+            return fault_response(status.internal(str(error)))
+        except Exception as error:
+            log.exception("%s %s", request.method, request.path)
+            return fault_response(status.internal(f"{type(error).__name__}: {error}"))
+
+    async def _route(self, request: ApiRequest) -> Answer:
+        """Find what a path means."""
+        info = parse_path(request.method, request.path, request.first("watch") in ("1", "true"))
+        if info is None:
+            return self.documents.answer(request) or no_such_path()
+        call = self._call(request, info)
+        if call is None:
+            return no_such_path()
+        verb = _verb_of(call)
+        if verb is None:
+            raise status.wrong_method()
+        view_of(call)  # refuse an answer that cannot be given before anything is done
+        answer = await verb(call)
+        answer.headers += [("Warning", _warning(text)) for text in dict.fromkeys(call.warnings)]
+        return answer
+
+    def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
+        """A request with its kind; None if nothing is served there."""
+        resource = self.backend.registry.find(info.group, info.version, info.resource)
+        if resource is None or (info.namespace and not resource.namespaced and info.resource != "namespaces"):
+            return None
+        if info.name and resource.namespaced and not info.namespace:
+            return None
+        subresource = resource.subresource(info.subresource) if info.subresource else None
+        if info.subresource and subresource is None:
+            return None
+        return Call(self.backend, request, info, resource, subresource)
+
+
+def _verb_of(call: Call) -> Verb | None:
+    """What answers a call; None if there is no such verb."""
+    verb, resource = call.info.verb, call.resource
+    if call.subresource is not None:
+        return SUBRESOURCES[call.subresource.name].get(verb) if verb in call.subresource.verbs else None
+    if verb not in resource.verbs or (
+        verb == "create" and (call.info.name or (resource.namespaced and not call.namespace))
+    ):
+        return None
+    if verb in ("update", "patch") and not call.info.name:
+        return None
+    return UNSTORED.get((resource.group, resource.plural)) or VERBS.get(verb)
+
+
+def fault_response(fault: ApiFault) -> ApiResponse:
+    """The answer that tells of a refusal."""
+    headers = [("Retry-After", str(fault.retry_after))] if fault.retry_after else []
+    return ApiResponse(fault.code, fault.encode(), headers=headers)
+
+
+def no_such_path() -> ApiResponse:
+    """The answer to a path that nothing is served at; plain text, as the real server gives it."""
+    return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+
+def _warning(text: str) -> str:
+    """A text as a Warning header."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'299 - "{quoted}"'

@@ -1,0 +1,169 @@
+"""The kinds that a definition brings: their facts, and what the server does with their objects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.apiserver import status
+from kilauea.apiserver.crd.columns import table_form
+from kilauea.apiserver.crd.names import TERMINATING, holds
+from kilauea.apiserver.crd.ratcheting import new_causes
+from kilauea.apiserver.crd.rules import apply_rules, rules_of
+from kilauea.apiserver.resources.types import STATUS_VERBS, ResourceType, Subresource
+from kilauea.apiserver.schema import Schema, from_openapi, validate
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, keep
+
+log = logging.getLogger(__name__)
+
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_BLOCKING = frozenset(
+    f"FieldValue{each}" for each in ("NotSupported", "Required", "TooLong", "Duplicate", "TooMany", "TypeInvalid")
+)
+_RULES_SKIPPED = Cause(
+    "<nil>",
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing "
+    "errors to complete validation",
+)
+
+
+def custom_types(definition: Object) -> list[ResourceType]:
+    """The resource types of an established definition: its storage version, if that is served.
+
+    Other served versions need objects to be written in their form as they are read, which this server does not do; the
+    log names them.
+    """
+    found = []
+    for version in definition["spec"]["versions"]:
+        if version.get("served") and version.get("storage"):
+            found.append(_type(definition, version))
+        elif version.get("served"):
+            log.warning("%s: version %s is not served", definition["metadata"]["name"], version["name"])
+    return found
+
+
+def _type(definition: Object, version: Mapping[str, Any]) -> ResourceType:
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    parts = version.get("subresources") or {}
+    schema = from_openapi(version["schema"]["openAPIV3Schema"])
+    terminating = holds(definition, TERMINATING)
+    return ResourceType(
+        group=spec["group"],
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        singular=names.get("singular", ""),
+        list_kind=names.get("listKind", ""),
+        verbs=VERBS,
+        subresources=tuple(_subresources(parts, spec["group"], version["name"], names["kind"])),
+        strategy=CustomStrategy(definition, version, schema, terminating),
+        custom_schema=schema,
+        table=table_form(version.get("additionalPrinterColumns") or ()),
+    )
+
+
+def _subresources(parts: Mapping[str, Any], group: str, version: str, kind: str) -> list[Subresource]:
+    found = []
+    if "status" in parts:
+        found.append(Subresource("status", kind, STATUS_VERBS, group, version))
+    if "scale" in parts:
+        found.append(Subresource("scale", "Scale", STATUS_VERBS, "autoscaling", "v1"))
+    return found
+
+
+class CustomStrategy(Strategy):
+    """The rules of a kind that a definition brought."""
+
+    unconditional_update = False
+
+    def __init__(self, definition: Object, version: Mapping[str, Any], schema: Schema, terminating: bool) -> None:
+        parts = version.get("subresources") or {}
+        self._resource = f"{definition['spec']['names']['plural']}.{definition['spec']['group']}"
+        self._group = definition["spec"]["group"]
+        self._plural = definition["spec"]["names"]["plural"]
+        self._schema = schema
+        self._rules = rules_of(schema.raw, self._resource)
+        self._terminating = terminating
+        self.has_status = "status" in parts
+        self.selectable = tuple(each["jsonPath"].lstrip(".") for each in version.get("selectableFields") or ())
+        if "scale" in parts:
+            self.scale = _scale_paths(parts["scale"])
+
+    def prepare_create(self, obj: Object) -> None:
+        """No new instances while the definition is going."""
+        if self._terminating:
+            words = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(self._plural, self._group, obj["metadata"].get("name", ""), words)
+        super().prepare_create(obj)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """The status stays if it is a subresource; a change of anything else counts."""
+        if self.has_status:
+            keep(obj, old, "status")
+        generation = old["metadata"].get("generation", 1)
+        parts = {**old, **obj}.keys() - {"metadata"}
+        changed = any(obj.get(part) != old.get(part) for part in parts)
+        obj["metadata"]["generation"] = generation + 1 if changed else generation
+
+    def prepare_status(self, obj: Object, old: Object) -> None:
+        """Nothing but the status changes, and who has set it."""
+        managers = obj["metadata"].get("managedFields")
+        for field in [name for name in {**old, **obj} if name != "status"]:
+            keep(obj, old, field)
+        obj["metadata"] = {**old["metadata"], "managedFields": managers}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """What the schema and its rules say against a new object."""
+        causes = validate(self._schema, obj)
+        if self._rules is None:
+            return causes
+        if _blocks(causes):
+            return [*causes, _RULES_SKIPPED]
+        return causes + apply_rules(self._rules, obj)
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """The same for an update: what was wrong before and did not change is let pass."""
+        causes = new_causes(self._schema.raw, validate(self._schema, obj), obj, old)
+        if self._rules is None:
+            return causes
+        if _blocks(causes):
+            return [*causes, _RULES_SKIPPED]
+        spoken = apply_rules(self._rules, obj, old, has_old=True)
+        return causes + new_causes(self._schema.raw, spoken, obj, old)
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        """What is wrong with a new status; rules look at the whole object."""
+        described = self._schema.properties.get("status")
+        if described is None or "status" not in obj:
+            return []
+        found = validate(described, obj["status"])
+        causes = [each._replace(field=_in_status(each.field)) for each in found]
+        causes = new_causes(self._schema.raw, causes, obj, old)
+        if self._rules is None:
+            return causes
+        if _blocks(causes):
+            return [*causes, _RULES_SKIPPED]
+        spoken = apply_rules(self._rules, obj, old, has_old=True)
+        return causes + new_causes(self._schema.raw, spoken, obj, old)
+
+
+def _blocks(causes: list[Cause]) -> bool:
+    """Whether an object is so wrong that rules cannot be asked."""
+    return any(each.reason in _BLOCKING for each in causes)
+
+
+def _in_status(field: str) -> str:
+    if field == "<nil>":
+        return field
+    return f"status{field}" if field.startswith("[") else f"status.{field}" if field else "status"
+
+
+def _scale_paths(scale: Mapping[str, Any]) -> ScalePaths:
+    paths = (scale.get(key) or "" for key in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath"))
+    return ScalePaths(*(each.lstrip(".") for each in paths))

@@ -1,0 +1,200 @@
+"""What may be wrong with a CustomResourceDefinition, beside its schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kilauea.apiserver.crd.jsonpath import JsonPathError, parse_json_path
+from kilauea.apiserver.crd.rules import check_rules
+from kilauea.apiserver.crd.structural import check_structural
+from kilauea.apiserver.fields import invalid_value, not_supported, required, service_name_problems, subdomain_problems
+from kilauea.apiserver.status import Cause
+
+Object = dict[str, Any]
+Raw = Mapping[str, Any]
+
+COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+APPROVAL = "api-approved.kubernetes.io"
+_PROTECTED = (".k8s.io", ".kubernetes.io")
+
+
+def check_definition(definition: Object) -> list[Cause]:
+    """What is wrong with a definition; its metadata is checked elsewhere."""
+    spec = definition["spec"]
+    names = spec.get("names") or {}
+    found = []
+    if definition["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
+        words = 'must be spec.names.plural+"."+spec.group'
+        found.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), words))
+    found += _group(spec.get("group") or "")
+    if spec.get("scope") not in ("Cluster", "Namespaced"):
+        found.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    found += _versions(spec)
+    found += _names(names)
+    found += _conversion(spec)
+    found += _approval(definition)
+    return found
+
+
+def check_change(definition: Object, old: Object) -> list[Cause]:
+    """What may not change once objects may exist: the scope and the kind."""
+    conditions = {each["type"]: each["status"] for each in (old.get("status") or {}).get("conditions") or []}
+    if conditions.get("Established") != "True":
+        return []
+    new, before = definition["spec"], old["spec"]
+    found = []
+    for path, value, former in (
+        ("spec.scope", new.get("scope"), before["scope"]),
+        ("spec.names.kind", new["names"].get("kind"), before["names"]["kind"]),
+    ):
+        if value != former:
+            found.append(invalid_value(path, value, "field is immutable"))
+    return found
+
+
+def _group(group: str) -> Iterator[Cause]:
+    if not group:
+        yield required("spec.group")
+        return
+    problems = subdomain_problems(group)
+    yield from (invalid_value("spec.group", group, each) for each in problems)
+    if not problems and "." not in group:
+        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+
+
+def _approval(definition: Object) -> Iterator[Cause]:
+    """Groups of Kubernetes itself need a note that the definition was approved."""
+    group = f".{definition['spec'].get('group', '')}"
+    annotations = definition["metadata"].get("annotations") or {}
+    if group.endswith(_PROTECTED) and not annotations.get(APPROVAL):
+        words = (
+            f'protected groups must have approval annotation "{APPROVAL}", see '
+            "https://github.com/kubernetes/enhancements/pull/1111"
+        )
+        yield required(f"metadata.annotations[{APPROVAL}]", words)
+
+
+# --- names
+
+
+def _names(names: Object) -> Iterator[Cause]:
+    for field in ("plural", "singular"):
+        value = names.get(field) or ""
+        if not value and field == "plural":
+            yield required("spec.names.plural")
+        elif value:
+            yield from (invalid_value(f"spec.names.{field}", value, each) for each in service_name_problems(value))
+    for field in ("kind", "listKind"):
+        value = names.get(field) or ""
+        if not value:
+            yield required(f"spec.names.{field}")
+        for each in service_name_problems(value.lower()) if value else ():
+            yield invalid_value(
+                f"spec.names.{field}", value, f"may have mixed case, but should otherwise match: {each}"
+            )
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+    for field in ("shortNames", "categories"):
+        for number, value in enumerate(names.get(field) or ()):
+            place = f"spec.names.{field}[{number}]"
+            yield from (invalid_value(place, value, each) for each in service_name_problems(value))
+
+
+# --- versions
+
+
+def _versions(spec: Object) -> Iterator[Cause]:
+    versions = spec.get("versions") or []
+    names = [each.get("name", "") for each in versions]
+    for number, name in enumerate(names):
+        for each in service_name_problems(name):
+            yield invalid_value(f"spec.versions[{number}].name", name, each)
+    if len(set(names)) < len(names):
+        yield invalid_value("spec.versions", names, "must contain unique version names")
+    if sum(bool(each.get("storage")) for each in versions) != 1:
+        yield invalid_value("spec.versions", names, "must have exactly one version marked as storage version")
+    shared = len({repr(each.get("schema")) for each in versions}) == 1
+    for number, version in enumerate(versions):
+        if shared and number:
+            break
+        yield from _version(version, "spec" if shared else f"spec.versions[{number}]", number, shared)
+
+
+def _version(version: Object, path: str, number: int, shared: bool) -> Iterator[Cause]:
+    """One version; what all versions share is told of as if it stood in the specification itself."""
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        yield required(f"spec.versions[{number}].schema.openAPIV3Schema")
+    else:
+        place = f"{path}.{'validation' if shared else 'schema'}.openAPIV3Schema"
+        found = check_structural(schema, place)
+        yield from found or check_rules(schema, place)
+    yield from _subresources(version.get("subresources") or {}, f"{path}.subresources")
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        yield from _column(column, f"{path}.additionalPrinterColumns[{index}]")
+    for index, field in enumerate(version.get("selectableFields") or ()):
+        yield from _selectable(field, schema or {}, f"{path}.selectableFields[{index}].jsonPath")
+
+
+def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
+    scale = parts.get("scale")
+    if scale is None:
+        return
+    for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
+        value = scale.get(field) or ""
+        if not value:
+            yield required(f"{path}.scale.{field}")
+        elif not value.startswith(f"{root}."):
+            yield invalid_value(f"{path}.scale.{field}", value, f"should be a json path under {root}")
+    selector = scale.get("labelSelectorPath") or ""
+    if selector and not selector.startswith((".spec.", ".status.")):
+        words = "should be a json path under either .spec or .status"
+        yield invalid_value(f"{path}.scale.labelSelectorPath", selector, words)
+
+
+def _column(column: Raw, path: str) -> Iterator[Cause]:
+    if not column.get("name"):
+        yield required(f"{path}.name")
+    if column.get("type") not in COLUMN_TYPES:
+        yield invalid_value(f"{path}.type", column.get("type", ""), f"must be one of {','.join(COLUMN_TYPES)}")
+    text = column.get("jsonPath") or ""
+    if not text:
+        yield required(f"{path}.JSONPath")
+    elif not text.startswith("."):
+        yield invalid_value(f"{path}.JSONPath", text, "must be a simple json path starting with .")
+    else:
+        try:
+            parse_json_path(text)
+        except JsonPathError as error:
+            yield invalid_value(f"{path}.JSONPath", text, str(error))
+
+
+def _selectable(field: Raw, schema: Raw, path: str) -> Iterator[Cause]:
+    text = field.get("jsonPath") or ""
+    if not text:
+        yield required(path)
+        return
+    node: Raw | None = schema
+    for step in text.lstrip(".").split("."):
+        node = (node or {}).get("properties", {}).get(step)
+    if node is None:
+        yield invalid_value(path, text, "is an invalid path: does not refer to a valid field")
+    elif not re.fullmatch("string|integer|boolean", node.get("type", "")):
+        yield invalid_value(path, text, "must point to a field of type string, boolean or integer")
+
+
+# --- conversion
+
+
+def _conversion(spec: Object) -> Iterator[Cause]:
+    """Versions differ in their schemas only: this server calls no webhooks for conversion."""
+    strategy = (spec.get("conversion") or {}).get("strategy", "None")
+    if strategy != "None":
+        yield not_supported("spec.conversion.strategy", strategy, ("None",))
+    if spec.get("preserveUnknownFields"):
+        words = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        )
+        yield invalid_value("spec.preserveUnknownFields", True, words)

@@ -1,0 +1,61 @@
+"""What the server does with CustomResourceDefinitions as objects: names are filled in, and instances go first."""
+
+from __future__ import annotations
+
+from kilauea.apiserver.crd.definition_checks import check_change, check_definition
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, Strategy
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer that holds up a definition until its instances are gone."""
+
+
+class DefinitionStrategy(Strategy):
+    """The rules of CustomResourceDefinition."""
+
+    def default(self, obj: Object) -> None:
+        """The names that follow from the kind."""
+        names = obj.get("spec", {}).get("names")
+        if not isinstance(names, dict):
+            return
+        kind = names.get("kind") or ""
+        if kind and not names.get("singular"):
+            names["singular"] = kind.lower()
+        if kind and not names.get("listKind"):
+            names["listKind"] = f"{kind}List"
+
+    def prepare_create(self, obj: Object) -> None:
+        """A new definition is not yet served."""
+        super().prepare_create(obj)
+        obj["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": _stored(obj),
+        }
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """The status stays, but for the versions that objects may be stored in."""
+        super().prepare_update(obj, old)
+        known = (obj.get("status") or {}).get("storedVersions") or []
+        new = [each for each in _stored(obj) if each not in known]
+        if new:
+            obj["status"] = {**(obj.get("status") or {}), "storedVersions": [*known, *new]}
+
+    def prepare_delete(self, obj: Object) -> None:
+        """Instances go first."""
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if CLEANUP not in finalizers:
+            finalizers.append(CLEANUP)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """What is wrong with a definition."""
+        return check_definition(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        """What may not change."""
+        return check_change(obj, old)
+
+
+def _stored(obj: Object) -> list[str]:
+    """The version that objects are stored in from now on."""
+    return [each["name"] for each in obj["spec"].get("versions") or [] if each.get("storage")]

@@ -1,0 +1,113 @@
+"""Which names of a definition are accepted: each may be used once in a group; and the conditions that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+
+ESTABLISHED, NAMES_ACCEPTED, TERMINATING = "Established", "NamesAccepted", "Terminating"
+
+
+class Taken(NamedTuple):
+    """Names that the other definitions of a group hold: of resources (plural, singular, short), and of kinds."""
+
+    resources: frozenset[str]
+    kinds: frozenset[str]
+
+
+def taken_by(definitions: Iterable[Object]) -> Taken:
+    """The names that these definitions were given."""
+    resources, kinds = set(), set()
+    for each in definitions:
+        names = (each.get("status") or {}).get("acceptedNames") or {}
+        resources |= {names.get("plural"), names.get("singular"), *(names.get("shortNames") or ())}
+        kinds |= {names.get("kind"), names.get("listKind")}
+    return Taken(frozenset(filter(None, resources)), frozenset(filter(None, kinds)))
+
+
+class Verdict(NamedTuple):
+    """The names that a definition may use, and why not the others; `reason` is empty if all are accepted."""
+
+    names: Object
+    reason: str
+    message: str
+
+
+def judge(definition: Object, taken: Taken) -> Verdict:
+    """Accept the names of a definition, each that nobody else has; else it keeps those it had."""
+    wanted: Mapping[str, Any] = definition["spec"]["names"]
+    names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
+    reason = message = ""
+    for field, group, word in (
+        ("plural", taken.resources, "PluralConflict"),
+        ("singular", taken.resources, "SingularConflict"),
+        ("shortNames", taken.resources, "ShortNamesConflict"),
+        ("kind", taken.kinds, "KindConflict"),
+        ("listKind", taken.kinds, "ListKindConflict"),
+    ):
+        value = wanted.get(field) or ([] if field == "shortNames" else "")
+        used = [each for each in (value if isinstance(value, list) else [value]) if each in group]
+        if used:
+            reason, message = word, ", ".join(f'"{each}" is already in use' for each in used)
+        elif value:
+            names[field] = value
+    names.pop("categories", None)
+    if wanted.get("categories"):
+        names["categories"] = wanted["categories"]
+    return Verdict(names, reason, message)
+
+
+def conditions_of(definition: Object, verdict: Verdict) -> list[Object]:
+    """The conditions NamesAccepted and Established that follow from a verdict, without times."""
+    accepted = not verdict.reason
+    known = {each["type"]: each for each in (definition.get("status") or {}).get("conditions") or []}
+    established = known.get(ESTABLISHED)
+    if established is None or established["status"] != "True":
+        established = (
+            condition(ESTABLISHED, True, "InitialNamesAccepted", "the initial names have been accepted")
+            if accepted
+            else condition(ESTABLISHED, False, "NotAccepted", "not all names are accepted")
+        )
+    names = (
+        condition(NAMES_ACCEPTED, True, "NoConflicts", "no conflicts found")
+        if accepted
+        else condition(NAMES_ACCEPTED, False, verdict.reason, verdict.message)
+    )
+    return [names, established]
+
+
+def condition(kind: str, holds: bool, reason: str, message: str) -> Object:
+    """A condition without its time."""
+    return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
+
+
+def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bool:
+    """Put conditions into a status in the place of those of the same type; returns whether anything changed."""
+    current: list[Object] = list(status.get("conditions") or [])
+    changed = False
+    for each in conditions:
+        index = next((number for number, old in enumerate(current) if old["type"] == each["type"]), len(current))
+        before = current[index] if index < len(current) else {}
+        if all(before.get(key) == value for key, value in each.items()):
+            continue
+        since = before["lastTransitionTime"] if before.get("status") == each["status"] else now
+        current[index : index + 1] = [
+            {
+                "type": each["type"],
+                "status": each["status"],
+                "lastTransitionTime": since,
+                "reason": each["reason"],
+                "message": each["message"],
+            }
+        ]
+        changed = True
+    status["conditions"] = current
+    return changed
+
+
+def holds(definition: Mapping[str, Any], kind: str) -> bool:
+    """Whether a condition of a definition is true."""
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)

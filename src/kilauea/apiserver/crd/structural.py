@@ -1,0 +1,244 @@
+"""Whether the schema of a definition is structural: one type for every field, so that objects can be pruned.
+
+The causes and their words are those of the real server; checks of the same place come in its order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
+from kilauea.apiserver.schema import apply_defaults, from_openapi, prune, validate
+from kilauea.apiserver.status import Cause
+
+Raw = Mapping[str, Any]
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_UNSUPPORTED = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id")
+_EMPTY_IN_JUNCTORS = ("title", "description", "type")
+_UNDEFINED_IN_JUNCTORS = ("default", "additionalProperties")
+_FALSE_IN_JUNCTORS = (
+    "nullable",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+)
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+
+def check_structural(raw: Raw, path: str) -> list[Cause]:
+    """What keeps a schema from being structural, or is no schema at all."""
+    found = list(_root(raw, path))
+    found += _node(raw, path)
+    if not found:
+        found += _defaults(raw, path)
+    return found
+
+
+def _root(raw: Raw, path: str) -> Iterator[Cause]:
+    if not raw.get("type"):
+        yield required(f"{path}.type", "must not be empty at the root")
+    elif raw["type"] != "object":
+        yield invalid_value(f"{path}.type", raw["type"], "must be object at the root")
+    metadata = raw.get("properties", {}).get("metadata", {})
+    described = metadata.get("properties", {}).keys() - {"name", "generateName"}
+    if described or metadata.keys() - {"type", "properties", "description"}:
+        words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield forbidden_field(f"{path}.properties[metadata]", words)
+    if raw.get("nullable"):
+        yield forbidden_field(f"{path}.nullable", "nullable cannot be true at the root")
+
+
+def _node(raw: Raw, path: str) -> Iterator[Cause]:
+    """One node that stands for a value, and all below."""
+    for key in _UNSUPPORTED:
+        if raw.get(key):
+            yield forbidden_field(f"{path}.{key}", f"{key} is not supported")
+    yield from _type(raw, path)
+    yield from _list_and_map(raw, path)
+    yield from _values(raw, path)
+    if raw.get("uniqueItems"):
+        words = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden_field(f"{path}.uniqueItems", words)
+    if "additionalProperties" in raw and raw.get("properties"):
+        yield forbidden_field(
+            f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
+        )
+    if raw.get("x-kubernetes-embedded-resource"):
+        yield from _embedded(raw, path)
+    for word, child, place in _children(raw):
+        yield from _typed(child, f"{path}.{place}", word)
+        yield from _node(child, f"{path}.{place}")
+    yield from _all_junctors(raw, path)
+
+
+def _children(raw: Raw) -> Iterator[tuple[str, Raw, str]]:
+    """What each schema below is for, the schema, and its place."""
+    for key, child in sorted(raw.get("properties", {}).items()):
+        yield "object fields", child, f"properties[{key}]"
+    if isinstance(raw.get("items"), dict):
+        yield "array items", raw["items"], "items"
+    if isinstance(raw.get("additionalProperties"), dict):
+        yield "object fields", raw["additionalProperties"], "additionalProperties"
+
+
+def _typed(raw: Raw, path: str, what: str) -> Iterator[Cause]:
+    free = raw.get("x-kubernetes-int-or-string") or raw.get("x-kubernetes-preserve-unknown-fields")
+    if not raw.get("type") and not free and not raw.get("$ref"):
+        yield required(f"{path}.type", f"must not be empty for specified {what}")
+
+
+def _type(raw: Raw, path: str) -> Iterator[Cause]:
+    kind = raw.get("type", "")
+    if kind and kind not in TYPES:
+        yield not_supported(f"{path}.type", kind, TYPES)
+    if kind == "array" and raw.get("items") is None:
+        yield required(f"{path}.items", "must be specified")
+    if isinstance(raw.get("items"), list):
+        yield forbidden_field(f"{path}.items", "items must be a schema object and not an array")
+
+
+def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
+    """How lists and maps merge."""
+    map_type, list_type, keys = (raw.get(f"x-kubernetes-{each}") for each in ("map-type", "list-type", "list-map-keys"))
+    if map_type is not None and map_type not in ("atomic", "granular"):
+        yield not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
+    if list_type is None:
+        if keys:
+            yield forbidden_field(
+                f"{path}.x-kubernetes-list-map-keys", "must be empty if x-kubernetes-list-type is not map"
+            )
+        return
+    if raw.get("type") != "array":
+        yield invalid_value(f"{path}.type", raw.get("type", ""), "must be array if x-kubernetes-list-type is specified")
+    elif list_type not in ("atomic", "map", "set"):
+        yield not_supported(f"{path}.x-kubernetes-list-type", list_type, ("atomic", "map", "set"))
+    elif list_type == "map" and isinstance(raw.get("items"), dict):
+        yield from _map_keys(raw["items"], keys or [], path)
+
+
+def _map_keys(items: Raw, keys: list[str], path: str) -> Iterator[Cause]:
+    if not keys:
+        where = f"{path}.x-kubernetes-list-map-keys"
+        yield required(where, "must not be empty if x-kubernetes-list-type is map")
+    if items.get("type") != "object":
+        words = "must be object if parent array's x-kubernetes-list-type is map"
+        yield invalid_value(f"{path}.items.type", items.get("type", ""), words)
+    for number, key in enumerate(keys):
+        field = items.get("properties", {}).get(key)
+        if field is None:
+            words = "entries must all be names of item properties"
+            yield invalid_value(f"{path}.x-kubernetes-list-map-keys[{number}]", key, words)
+        elif key not in items.get("required", ()) and field.get("default") is None:
+            words = (
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            )
+            yield required(f"{path}.items.properties[{key}].default", words)
+
+
+def _values(raw: Raw, path: str) -> Iterator[Cause]:
+    """Patterns that can be compiled."""
+    pattern = raw.get("pattern")
+    if pattern:
+        try:
+            re.compile(pattern.replace(r"\z", r"\Z"))
+        except re.error as error:
+            words = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+            yield invalid_value(f"{path}.pattern", pattern, words)
+
+
+def _embedded(raw: Raw, path: str) -> Iterator[Cause]:
+    if raw.get("type") != "object":
+        words = "must be object if x-kubernetes-embedded-resource is true"
+        yield invalid_value(f"{path}.type", raw.get("type", ""), words)
+    if not raw.get("properties") and not raw.get("x-kubernetes-preserve-unknown-fields"):
+        words = (
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        )
+        yield required(f"{path}.properties", words)
+
+
+# --- anyOf, oneOf, allOf and not, which may only narrow what is described outside of them
+
+
+def _all_junctors(raw: Raw, path: str) -> Iterator[Cause]:
+    for place, child in _junctors(raw):
+        if raw.get("x-kubernetes-int-or-string") and _repeats_int_or_string(raw, place):
+            continue
+        yield from _narrowing(child, f"{path}.{place}", raw, path)
+
+
+def _junctors(raw: Raw) -> Iterator[tuple[str, Raw]]:
+    for key in ("allOf", "anyOf", "oneOf"):
+        for number, child in enumerate(raw.get(key) or ()):
+            yield f"{key}[{number}]", child
+    if isinstance(raw.get("not"), dict):
+        yield "not", raw["not"]
+
+
+def _repeats_int_or_string(raw: Raw, place: str) -> bool:
+    """Whether alternatives only say once more that whole numbers and text are both allowed."""
+    if place.startswith("anyOf"):
+        return bool(raw["anyOf"] == _INT_OR_STRING)
+    return place == "allOf[0]" and bool(raw["allOf"][0] == {"anyOf": _INT_OR_STRING})
+
+
+def _narrowing(raw: Raw, path: str, outside: Raw | None, outside_path: str) -> Iterator[Cause]:
+    """A node inside of a junctor: no types there, and no field that the schema outside does not describe."""
+    for key in _UNDEFINED_IN_JUNCTORS:
+        if key in raw:
+            yield forbidden_field(f"{path}.{key}", "must be undefined to be structural")
+    for key in _EMPTY_IN_JUNCTORS:
+        if raw.get(key):
+            yield forbidden_field(f"{path}.{key}", "must be empty to be structural")
+    for key in _FALSE_IN_JUNCTORS:
+        if raw.get(key):
+            yield forbidden_field(f"{path}.{key}", "must be false to be structural")
+    described = (outside or {}).get("properties", {})
+    for key, child in sorted(raw.get("properties", {}).items()):
+        place, outside_place = f"{path}.properties[{key}]", f"{outside_path}.properties[{key}]"
+        if outside is not None and key not in described:
+            yield required(outside_place, f"because it is defined in {place}")
+        yield from _narrowing(child, place, described.get(key), outside_place)
+    if isinstance(raw.get("items"), dict):
+        if outside is not None and outside.get("items") is None:
+            yield required(f"{outside_path}.items", f"because it is defined in {path}.items")
+        yield from _narrowing(raw["items"], f"{path}.items", (outside or {}).get("items"), f"{outside_path}.items")
+    for place, child in _junctors(raw):
+        yield from _narrowing(child, f"{path}.{place}", outside, outside_path)
+
+
+# --- defaults
+
+
+def _defaults(raw: Raw, path: str) -> Iterator[Cause]:
+    """Defaults must be valid themselves."""
+    default = raw.get("default")
+    if default is not None:
+        yield from _default(raw, default, f"{path}.default")
+    for _, child, place in _children(raw):
+        yield from _defaults(child, f"{path}.{place}")
+
+
+def _default(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
+    wrapped = from_openapi({"properties": {"value": raw}})
+    pruned = {"value": deepcopy(value)}
+    prune(wrapped, pruned)
+    if pruned["value"] != value:
+        yield invalid_value(path, value, "must not have unknown fields")
+        return
+    apply_defaults(wrapped, pruned)
+    for cause in validate(wrapped, pruned):
+        place = path + cause.field.removeprefix("value") if cause.field.startswith("value") else cause.field
+        yield Cause(place, cause.reason, _relative(cause.message))
+
+
+_IN_BODY = re.compile(r"\bvalue(\.?)([^ ]*) in body")
+
+
+def _relative(message: str) -> str:
+    """A message that names a path below the default, and not the field that holds it."""
+    return _IN_BODY.sub(lambda found: f"{found[2]} in body", message)

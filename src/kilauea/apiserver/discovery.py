@@ -1,0 +1,150 @@
+"""Which groups, versions and kinds are served, as clients ask first: plain, and aggregated in one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.resources.types import ResourceType, Subresource
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+_VERSIONS = ("v2", "v2beta1")
+
+
+def aggregated_version(accept: str) -> str:
+    """The version of aggregated discovery that an Accept header prefers; empty for plain discovery."""
+    for clause in accept.split(","):
+        media, *parameters = [part.strip() for part in clause.split(";")]
+        given = dict(part.partition("=")[::2] for part in parameters)
+        if media not in ("application/json", "*/*"):
+            continue
+        if given.get("as") == "APIGroupDiscoveryList" and given.get("v") in _VERSIONS:
+            return given["v"]
+        if "as" not in given:
+            return ""
+    return ""
+
+
+# --- plain
+
+
+def core_versions(address: str) -> dict[str, Any]:
+    """`APIVersions`, the answer at `/api`."""
+    where = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": where}
+
+
+def group_list(registry: Registry) -> dict[str, Any]:
+    """`APIGroupList`, the answer at `/apis`."""
+    groups = [_group(registry, name) for name in registry.groups() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def group(registry: Registry, name: str) -> dict[str, Any] | None:
+    """`APIGroup`, the answer at `/apis/GROUP`."""
+    if not name or not registry.versions(name):
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
+
+
+def _group(registry: Registry, name: str) -> dict[str, Any]:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in registry.versions(name)]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def resource_list(registry: Registry, name: str, version: str) -> dict[str, Any] | None:
+    """`APIResourceList`, the answer at `/apis/GROUP/VERSION` and `/api/v1`."""
+    types = registry.of_version(name, version)
+    if not types:
+        return None
+    resources = [entry for each in types for entry in _plain(each)]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": types[0].api_version,
+        "resources": resources,
+    }
+
+
+def _plain(resource: ResourceType) -> list[dict[str, Any]]:
+    """A kind and its subresources as entries of an `APIResourceList`."""
+    entry: dict[str, Any] = {
+        "name": resource.plural,
+        "singularName": resource.singular_name,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+        **_names(resource),
+    }
+    if resource.storage_version_hash:
+        entry["storageVersionHash"] = resource.storage_version_hash
+    return [entry, *(_plain_subresource(resource, each) for each in resource.subresources)]
+
+
+def _names(resource: ResourceType) -> dict[str, list[str]]:
+    """Short names and categories, where there are any."""
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {key: value for key, value in names.items() if value}
+
+
+def _plain_subresource(resource: ResourceType, part: Subresource) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": f"{resource.plural}/{part.name}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+    }
+    if (part.group, part.version) != (resource.group, resource.version):
+        entry |= {"group": part.group, "version": part.version}
+    return {**entry, "kind": part.kind, "verbs": list(part.verbs)}
+
+
+# --- aggregated
+
+
+def aggregated(registry: Registry, version: str, *, core: bool) -> dict[str, Any]:
+    """`APIGroupDiscoveryList`: the core group (asked at `/api`), or all others (at `/apis`)."""
+    groups = [name for name in registry.groups() if (not name) is core]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": [_aggregated_group(registry, name) for name in groups],
+    }
+
+
+def _aggregated_group(registry: Registry, name: str) -> dict[str, Any]:
+    versions = [
+        {
+            "version": version,
+            "resources": [_aggregated(each) for each in registry.of_version(name, version)],
+            "freshness": "Current",
+        }
+        for version in registry.versions(name)
+    ]
+    metadata = {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None}
+    return {"metadata": metadata, "versions": versions}
+
+
+def _aggregated(resource: ResourceType) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "resource": resource.plural,
+        "responseKind": _response_kind(resource.group, resource.version, resource.kind),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular_name,
+        "verbs": list(resource.verbs),
+        **_names(resource),
+    }
+    if resource.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": part.name,
+                "responseKind": _response_kind(part.group, part.version, part.kind),
+                "verbs": list(part.verbs),
+            }
+            for part in resource.subresources
+        ]
+    return entry
+
+
+def _response_kind(group_name: str, version: str, kind: str) -> dict[str, str]:
+    return {"group": group_name, "version": version, "kind": kind}

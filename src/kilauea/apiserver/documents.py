@@ -1,0 +1,124 @@
+"""Everything that is served and is no object: discovery, descriptions, health, version, metrics."""
+
+from __future__ import annotations
+
+import platform
+import re
+from typing import Any
+
+import msgspec
+from prometheus_client import REGISTRY, generate_latest
+
+from kilauea.apiserver import discovery, status
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.openapi import OpenApi
+from kilauea.apiserver.request import ApiRequest, ApiResponse
+from kilauea.apiserver.schema import kubernetes_version
+
+TEXT = "text/plain; charset=utf-8"
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+_PARTS = ("ping", "log", "storage")
+
+
+class Documents:
+    """Answers to paths that name no resource; discovery is kept until the kinds change."""
+
+    def __init__(self, backend: Backend, address: str = "127.0.0.1") -> None:
+        self._backend = backend
+        self._address = address
+        self._openapi = OpenApi(backend.registry)
+        self._kept: dict[tuple[str, str], bytes] = {}
+        self._generation = -1
+
+    def answer(self, request: ApiRequest) -> ApiResponse | None:
+        """The document at a path; None if there is none."""
+        path = request.path.rstrip("/") or "/"
+        made = self._discovery(path, request) or self._other(path, request)
+        if made is not None and request.method not in ("GET", "HEAD"):
+            raise status.wrong_method()
+        return made
+
+    def _other(self, path: str, request: ApiRequest) -> ApiResponse | None:
+        if path == "/version":
+            return ApiResponse(200, msgspec.json.format(msgspec.json.encode(version_info()), indent=2))
+        if path == "/metrics":
+            return ApiResponse(200, generate_latest(REGISTRY), _METRICS)
+        if path.startswith("/openapi/"):
+            return self._openapi.answer(path, request)
+        if path == "/":
+            return ApiResponse(200, msgspec.json.encode({"paths": self._paths()}))
+        return self._health(path, request)
+
+    def _discovery(self, path: str, request: ApiRequest) -> ApiResponse | None:
+        """`/api`, `/apis` and what is below, but for resources."""
+        if not path.startswith("/api"):
+            return None
+        version = discovery.aggregated_version(request.headers.get("accept", "")) if path in ("/api", "/apis") else ""
+        if self._generation != self._backend.registry.generation:
+            self._kept.clear()
+            self._generation = self._backend.registry.generation
+        body = self._kept.get((path, version))
+        if body is None:
+            document = self._discovered(path, version)
+            if document is None:
+                return None
+            body = self._kept[path, version] = msgspec.json.encode(document)
+        media = discovery.AGGREGATED.format(version=version) if version else "application/json"
+        return ApiResponse(200, body, media, [("Vary", "Accept")])
+
+    def _discovered(self, path: str, version: str) -> dict[str, Any] | None:
+        registry = self._backend.registry
+        parts = path.split("/")[1:]
+        if len(parts) == 1 and version:
+            return discovery.aggregated(registry, version, core=path == "/api")
+        match parts:
+            case ["api"]:
+                return discovery.core_versions(self._address)
+            case ["apis"]:
+                return discovery.group_list(registry)
+            case ["api", core_version]:
+                return discovery.resource_list(registry, "", core_version)
+            case ["apis", group]:
+                return discovery.group(registry, group)
+            case ["apis", group, group_version] if group:
+                return discovery.resource_list(registry, group, group_version)
+        return None
+
+    def _paths(self) -> list[str]:
+        """The paths of the root document."""
+        found = {"/api", "/api/v1", "/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version", *_HEALTH}
+        for each in self._backend.registry:
+            if each.group:
+                found |= {f"/apis/{each.group}", f"/apis/{each.group}/{each.version}"}
+        return sorted(found)
+
+    def _health(self, path: str, request: ApiRequest) -> ApiResponse | None:
+        """`/healthz`, `/livez`, `/readyz`, and each part of them."""
+        base, _, part = path.lstrip("/").partition("/")
+        if f"/{base}" not in _HEALTH:
+            return None
+        if part:
+            return ApiResponse(200, b"ok", TEXT) if part in _PARTS else None
+        if not any(key == "verbose" for key, _ in request.query):
+            return ApiResponse(200, b"ok", TEXT)
+        lines = [*(f"[+]{name} ok" for name in _PARTS), f"{base} check passed", ""]
+        return ApiResponse(200, "\n".join(lines).encode(), TEXT)
+
+
+def version_info() -> dict[str, str]:
+    """`version.Info` of the Kubernetes whose behaviour this is."""
+    found = kubernetes_version()
+    major, minor = re.findall(r"\d+", found)[:2]
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": found,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{machine}",
+    }

@@ -1,0 +1,170 @@
+"""The API over HTTPS with aiohttp: requests in, answers and watches out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import zlib
+from collections.abc import Iterable
+from contextlib import aclosing
+from urllib.parse import unquote
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from kilauea.apiserver import status
+from kilauea.apiserver.authentication import Authenticator
+from kilauea.apiserver.core import ApiServer, fault_response
+from kilauea.apiserver.request import ApiRequest, ApiResponse, User, WatchStream
+from kilauea.apiserver.status import ApiFault
+
+LARGEST_BODY = 3 * 1024 * 1024
+COMPRESSED_FROM = 128 * 1024
+"""Bytes of an answer from which it is compressed, if the client takes that."""
+PATIENCE = 30.0
+"""Seconds that a client may take nothing of an answer before it is dropped."""
+_GZIP = 16 + zlib.MAX_WBITS
+_SHARED = {"Cache-Control": "no-cache, private"}
+
+
+log = logging.getLogger(__name__)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a record tells of a fault of the server: that a client does not speak HTTP is told to the client only."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+log.addFilter(_is_ours)
+
+
+class Transport:
+    """Serves an `ApiServer` at one address."""
+
+    def __init__(self, api: ApiServer, authenticator: Authenticator, tls: ssl.SSLContext) -> None:
+        self._api = api
+        self._authenticator = authenticator
+        self._tls = tls
+        server = web.Server(self._answer, access_log=None, logger=log)
+        self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
+
+    async def listen(self, host: str, port: int) -> int:
+        """Begin to listen; returns the port, which the system picks if 0 was given.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, ssl_context=self._tls, backlog=512)
+        await site.start()
+        found: int = self._runner.addresses[0][1]
+        return found
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One request from its bytes to its answer."""
+        try:
+            user = self._user_of(request)
+            body = await _body_of(request) if request.body_exists else b""
+        except ApiFault as fault:
+            return _plain(fault_response(fault))
+        except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
+            return _plain(fault_response(status.bad_request("the body is not whole")))
+        url = request.rel_url
+        query = list(url.query.items())
+        headers = {key.lower(): value for key, value in request.headers.items()}
+        answer = await self._api.handle(ApiRequest(request.method, unquote(url.raw_path), query, headers, body, user))
+        if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
+            return _plain(answer)
+        response = _begin(answer)
+        try:
+            if isinstance(answer, WatchStream):
+                await _stream(request, response, answer)
+            else:
+                await _large(request, response, answer)
+        except ConnectionError:  # the client has gone; nobody is left to tell
+            response.force_close()
+        return response
+
+    def _user_of(self, request: web.BaseRequest) -> User | None:
+        """Who asks."""
+        transport = request.transport
+        certificate = transport.get_extra_info("peercert") if transport is not None else None
+        return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))
+
+
+async def _body_of(request: web.BaseRequest) -> bytes:
+    """The body, up to the limit.
+
+    Raises:
+        ApiFault: there is more (413).
+    """
+    if (request.content_length or 0) > LARGEST_BODY:
+        raise status.too_large(LARGEST_BODY)
+    body = await request.content.read(LARGEST_BODY + 1)
+    while not request.content.at_eof() and len(body) <= LARGEST_BODY:
+        body += await request.content.read(LARGEST_BODY + 1 - len(body))
+    if len(body) > LARGEST_BODY:
+        raise status.too_large(LARGEST_BODY)
+    return body
+
+
+def _plain(answer: ApiResponse) -> web.Response:
+    """An answer of moderate size."""
+    response = web.Response(body=answer.body, status=answer.status, headers=_SHARED)
+    response.headers["Content-Type"] = answer.content_type
+    for key, value in answer.headers:
+        response.headers.add(key, value)
+    return response
+
+
+def _begin(answer: ApiResponse | WatchStream) -> web.StreamResponse:
+    """The head of an answer in parts."""
+    response = web.StreamResponse(status=answer.status if isinstance(answer, ApiResponse) else 200, headers=_SHARED)
+    response.headers["Content-Type"] = answer.content_type
+    for key, value in answer.headers:
+        response.headers.add(key, value)
+    return response
+
+
+async def _large(request: web.BaseRequest, response: web.StreamResponse, answer: ApiResponse) -> None:
+    """A large answer, piece by piece, compressed if the client takes that."""
+    chunks: Iterable[bytes] = [answer.body] if isinstance(answer.body, bytes) else answer.body
+    packs = "gzip" in request.headers.get("Accept-Encoding", "")
+    packer = zlib.compressobj(1, wbits=_GZIP) if packs else None
+    if packer is not None:
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    await response.prepare(request)
+    for chunk in chunks:
+        data = await asyncio.to_thread(packer.compress, chunk) if packer is not None else chunk
+        if data:
+            await _write(request, response, data)
+            await asyncio.sleep(0)
+    if packer is not None:
+        await _write(request, response, packer.flush())
+    await response.write_eof()
+
+
+async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer: WatchStream) -> None:
+    """A watch, until it ends or the client goes."""
+    await response.prepare(request)
+    async with aclosing(answer.chunks) as chunks:
+        async for chunk in chunks:
+            await _write(request, response, chunk)
+    await response.write_eof()
+
+
+async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
+    """Send some bytes; a client that takes nothing for too long is dropped."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await response.write(data)
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client takes nothing") from None

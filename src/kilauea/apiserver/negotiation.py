@@ -1,0 +1,123 @@
+"""In which form an answer is given: the object itself, a table for people, or its metadata alone; as JSON or YAML."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from kilauea.apiserver import status
+from kilauea.apiserver.request import JSON, YAML, ApiResponse
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.tables.table import table_of
+
+TABLE = "Table"
+PARTIAL = "PartialObjectMetadata"
+_FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
+_MEDIA = (JSON, YAML)
+
+
+class View(NamedTuple):
+    """A form of answer: `form` is empty, `Table` or `PartialObjectMetadata`."""
+
+    media: str = JSON
+    form: str = ""
+    version: str = ""
+
+
+@lru_cache(maxsize=256)
+def negotiate(accept: str) -> View:
+    """The first form of an Accept header that can be had; JSON if there is no header.
+
+    Raises:
+        ApiFault: none of them can (406).
+    """
+    if not accept:
+        return View()
+    for clause in accept.split(","):
+        view = _view(clause)
+        if view is not None:
+            return view
+    raise status.not_acceptable(_MEDIA)
+
+
+def _view(clause: str) -> View | None:
+    """The form that one clause of an Accept header asks for; None if it cannot be had."""
+    media, *parameters = [part.strip() for part in clause.split(";")]
+    given = dict(part.partition("=")[::2] for part in parameters)
+    media = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media.lower(), media.lower())
+    if media not in _MEDIA:
+        return None
+    form = given.get("as", "")
+    if not form:
+        return View(media)
+    if form not in _FORMS or given.get("g", "meta.k8s.io") != "meta.k8s.io" or given.get("v") not in ("v1", "v1beta1"):
+        return None
+    return View(media, PARTIAL if form.startswith(PARTIAL) else form, given.get("v", "v1"))
+
+
+def view_of(call: Call) -> View:
+    """The form in which a call wants its answer."""
+    return negotiate(call.request.headers.get("accept", ""))
+
+
+def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
+    """The answer of one stored object in the form asked for."""
+    view = view_of(call)
+    if view.form == TABLE:
+        value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
+    elif view.form == PARTIAL:
+        value = partial_object(value, view.version)
+    return ApiResponse(code, as_media(value, view.media), view.media)
+
+
+def as_media(value: bytes, media: str) -> bytes:
+    """JSON bytes in the media type asked for."""
+    if media == YAML:
+        return yaml.safe_dump(msgspec.json.decode(value), default_flow_style=False).encode()
+    return value
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+
+
+class Header(msgspec.Struct):
+    """What selectors read of every object."""
+
+    metadata: _Metadata
+
+
+class _Partial(msgspec.Struct):
+    """Metadata as it stands in the bytes."""
+
+    metadata: msgspec.Raw
+
+
+header_of = msgspec.json.Decoder(Header).decode
+"""The part of an object's bytes that selectors read."""
+_partial_of = msgspec.json.Decoder(_Partial).decode
+
+
+def partial_object(value: bytes, version: str = "v1") -> bytes:
+    """Stored bytes cut down to a `PartialObjectMetadata`."""
+    head = f'{{"kind":"{PARTIAL}","apiVersion":"meta.k8s.io/{version}","metadata":'.encode()
+    return head + bytes(_partial_of(value).metadata) + b"}"
+
+
+def encode_table(call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True) -> bytes:
+    """A `Table` of stored objects; watches leave the columns out after the first."""
+    include = call.request.first("includeObject") or "Metadata"
+    objects = [partial_object(value) if include == "Metadata" else value for value in values]
+    table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now())
+    for row, value in zip(table["rows"], objects, strict=True):
+        row["object"] = None if include == "None" else msgspec.Raw(value)
+    if not columns:
+        table["columnDefinitions"] = None
+    table["metadata"] = metadata
+    return msgspec.json.encode(table)

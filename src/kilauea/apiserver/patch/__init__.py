@@ -1,0 +1,20 @@
+"""Patches of all kinds, and who owns which field of an object: pure functions on decoded objects."""
+
+from kilauea.apiserver.patch.apply import server_side_apply
+from kilauea.apiserver.patch.conflicts import ApplyConflict
+from kilauea.apiserver.patch.fieldset import FieldSet, fields
+from kilauea.apiserver.patch.json_patch import json_patch
+from kilauea.apiserver.patch.managed import track_update
+from kilauea.apiserver.patch.merge import merge_patch
+from kilauea.apiserver.patch.strategic import strategic_merge
+
+__all__ = [
+    "ApplyConflict",
+    "FieldSet",
+    "fields",
+    "json_patch",
+    "merge_patch",
+    "server_side_apply",
+    "strategic_merge",
+    "track_update",
+]

@@ -1,0 +1,167 @@
+"""Which fields an object has, and which of them changed from one state of it to the next."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from kilauea.apiserver.patch.fieldset import SELF, FieldSet
+from kilauea.apiserver.patch.shape import ANY, Shape, Sort
+from kilauea.apiserver.patch.values import ABSENT, same
+
+Holder = TypeVar("Holder", dict[str, Any], list[Any])
+
+
+def everything(shape: Shape, value: Any) -> FieldSet:
+    """The node of a value that was not there before: it and all that is in it."""
+    sort = shape.sort
+    if not value or sort is Sort.LEAF:
+        return {}
+    node: FieldSet = {SELF: {}}
+    if sort is Sort.OBJECT and isinstance(value, dict):
+        field = shape.field
+        for key, each in value.items():
+            step, below = field(key)
+            node[step] = {} if below.sort is Sort.LEAF else everything(below, each)
+    elif sort is Sort.ANY and isinstance(value, dict):
+        for key, each in value.items():
+            node[f"f:{key}"] = everything(ANY, each)
+    elif isinstance(value, list) and sort is not Sort.ANY:
+        below = shape.items
+        for item in value:
+            step = shape.item_step(item)
+            node[step] = {} if step in node else everything(below, item)
+    else:
+        return {}
+    return node
+
+
+def applied_fields(shape: Shape, value: Any) -> FieldSet:
+    """The set that an applied object owns: its leaves, items and keys of maps; objects on the way only if empty."""
+    out: FieldSet = {}
+    if isinstance(value, dict) and shape.sort in (Sort.OBJECT, Sort.ANY):
+        for key, each in value.items():
+            step, below = shape.field(key)
+            node = _applied_node(below, each, member=key not in shape.declared)
+            if node is not None:
+                out[step] = node
+    elif isinstance(value, list) and shape.sort in (Sort.SET, Sort.ITEMS):
+        for item in value:
+            step = shape.item_step(item)
+            node = _applied_node(shape.items, item, member=True)
+            out[step] = {} if step in out or node is None else node
+    return out
+
+
+def _applied_node(shape: Shape, value: Any, member: bool) -> FieldSet | None:
+    """The node of one value of an applied object; None if nothing of it is owned."""
+    if value is None or shape.sort is Sort.LEAF or value == {}:
+        return {}
+    holds = isinstance(value, dict) or (isinstance(value, list) and shape.sort is not Sort.ANY)
+    if not holds:
+        return {}
+    below = applied_fields(shape, value)
+    if not below:
+        return {} if member else None
+    return {SELF: {}, **below} if member else below
+
+
+class Change:
+    """The difference between two states of an object.
+
+    Attributes:
+        changed: fields that are new or have another value.
+        removed: fields that are gone.
+    """
+
+    __slots__ = ("changed", "removed")
+
+    def __init__(self, changed: FieldSet, removed: FieldSet) -> None:
+        self.changed = changed
+        self.removed = removed
+
+
+def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
+    """What changed from one state of an object to another."""
+    change = Change({}, {})
+    _compare_fields(shape, old, new, change)
+    return change
+
+
+def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any], change: Change) -> None:
+    for key, after in new.items():
+        step, below = shape.field(key)
+        _compare(below, step, old.get(key, below.zero), after, change)
+    for key, before in old.items():
+        if key not in new:
+            step, below = shape.field(key)
+            _compare(below, step, before, below.zero, change)
+
+
+def _compare(shape: Shape, step: str, old: Any, new: Any, change: Change) -> None:
+    """Compare two values at a step; either may be `ABSENT`."""
+    if old is ABSENT:
+        change.changed[step] = everything(shape, new)
+    elif new is ABSENT:
+        change.removed[step] = everything(shape, old)
+    elif (shape.sort is not Sort.ANY and old == new) or same(old, new):
+        return
+    elif shape.sort is Sort.LEAF or (_hollow(old) and _hollow(new)):
+        change.changed[step] = {}
+    else:
+        _compare_within(shape, step, old, new, change)
+
+
+def _hollow(value: Any) -> bool:
+    """Null, or an object or a list without content."""
+    return value is None or (not value and isinstance(value, dict | list))
+
+
+def _compare_within(shape: Shape, step: str, old: Any, new: Any, change: Change) -> None:
+    """Compare two different values, of which at least one has fields or items of its own."""
+    below = Change({}, {})
+    kind: type
+    if shape.sort in (Sort.SET, Sort.ITEMS):
+        kind = list
+        _compare_items(shape, _held(list, old), _held(list, new), below)
+    else:
+        kind = dict
+        _compare_fields(shape, _held(dict, old), _held(dict, new), below)
+    if not all(each is None or isinstance(each, kind) for each in (old, new)):
+        below.changed = {SELF: {}, **below.changed} if below.changed else {}
+        change.changed[step] = below.changed
+    elif below.changed:
+        change.changed[step] = below.changed
+    if below.removed:
+        change.removed[step] = below.removed
+
+
+def _held(kind: type[Holder], value: Any) -> Holder:
+    """A value of the kind that is compared; empty if it is null or of another."""
+    return value if isinstance(value, kind) else kind()
+
+
+def _compare_items(shape: Shape, old: list[Any], new: list[Any], change: Change) -> None:
+    """Compare two lists, item by item; an item that stands there more than once is owned as a whole."""
+    before, after = _by_step(shape, old), _by_step(shape, new)
+    for step in dict.fromkeys((*before, *after)):
+        olds, news = before.get(step, ()), after.get(step, ())
+        if len(olds) < 2 and len(news) < 2:
+            _compare(shape.items, step, olds[0] if olds else ABSENT, news[0] if news else ABSENT, change)
+        elif len(olds) > 1 and len(news) > 1:
+            if not same(list(olds), list(news)):
+                change.changed[step] = {}
+        elif len(olds) > 1:
+            change.removed[step] = {}
+            if news:
+                change.changed[step] = everything(shape.items, news[0])
+        else:
+            change.changed[step] = {}
+            if olds:
+                change.removed[step] = everything(shape.items, olds[0])
+
+
+def _by_step(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(shape.item_step(item), []).append(item)
+    return found

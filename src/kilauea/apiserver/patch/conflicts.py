@@ -1,0 +1,71 @@
+"""Fields that an apply would take from other managers, and how clients are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kilauea.apiserver.patch.fieldset import EMPTY, FieldSet, difference, intersection, path_text, paths, union
+from kilauea.apiserver.patch.managed import UPDATE, Managed, Manager
+from kilauea.apiserver.status import ApiFault, Cause, cause_dict
+
+Conflicts = dict[Manager, FieldSet]
+"""For each manager, what it owns of what would change."""
+
+
+def conflicts_of(managed: Managed, changed: FieldSet, applying: Manager) -> Conflicts:
+    """What others own of what an apply changes."""
+    found = {manager: intersection(owned.fields, changed) for manager, owned in managed.items() if manager != applying}
+    return {manager: fields for manager, fields in found.items() if fields}
+
+
+def all_fields(conflicts: Conflicts) -> FieldSet:
+    """All conflicting fields, whoever owns them."""
+    total = EMPTY
+    for fields in conflicts.values():
+        total = union(total, fields)
+    return total
+
+
+def remaining(conflicts: Conflicts, allowed: FieldSet) -> Conflicts:
+    """The conflicts about fields that are not allowed to be taken."""
+    found = {manager: difference(fields, allowed) for manager, fields in conflicts.items()}
+    return {manager: fields for manager, fields in found.items() if fields}
+
+
+class ApplyConflict(ApiFault):
+    """An apply that is refused because others own fields that it would change; `causes` names each of them."""
+
+    def __init__(self, conflicts: Conflicts) -> None:
+        listed = list(_listed(conflicts))
+        self.causes = [Cause(field, "FieldManagerConflict", f"conflict with {words(owner)}") for owner, field in listed]
+        super().__init__(409, "Conflict", _message(listed), {"causes": [cause_dict(each) for each in self.causes]})
+
+
+def _listed(conflicts: Conflicts) -> Iterator[tuple[Manager, str]]:
+    """Managers in order, each with its fields."""
+    for manager in sorted(conflicts):
+        for path in paths(conflicts[manager]):
+            yield manager, path_text(path)
+
+
+def _message(listed: list[tuple[Manager, str]]) -> str:
+    if len(listed) == 1:
+        manager, field = listed[0]
+        return f"Apply failed with 1 conflict: conflict with {words(manager)}: {field}"
+    lines = []
+    previous = None
+    for manager, field in listed:
+        if manager != previous:
+            lines.append(f"conflicts with {words(manager)}:")
+        lines.append(f"- {field}")
+        previous = manager
+    text = "\n".join(lines)
+    return f"Apply failed with {len(listed)} conflicts: {text}"
+
+
+def words(manager: Manager) -> str:
+    """How a manager is called: `"kubectl-create" using apps/v1`."""
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    return f"{text} using {manager.api_version}" if manager.operation == UPDATE else text

@@ -1,0 +1,231 @@
+"""Sets of fields: who owns what, kept as the decoded `fieldsV1` document itself.
+
+A set is a tree of dicts. A key is one step of a path, as fieldsV1 writes it:
+
+- `f:NAME`: a field of an object;
+- `k:{"name":"web"}`: the item of a list with these keys;
+- `v:"value"`: this value in a list that is a set;
+- `i:3`: an index, which nothing writes any more.
+
+A node that is empty, or has the key `.`, belongs to the set; any other is only on the way to nodes that do. The root
+belongs to no set, so `{}` there is the empty set. Sets are never changed once they are made; results share their parts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+FieldSet = dict[str, Any]
+"""A node, and all that is below; typed loosely as it is JSON."""
+
+SELF = "."
+EMPTY: FieldSet = {}
+
+
+def fields(*paths: str) -> FieldSet:
+    """The set of some fields of objects, each given as `metadata.name`."""
+    root: FieldSet = {}
+    for path in paths:
+        node: FieldSet = {}
+        for name in reversed(path.split(".")):
+            node = {f"f:{name}": node}
+        root = union(root, node)
+    return root
+
+
+# --- algebra
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in either."""
+    out = dict(one)
+    for step, node in other.items():
+        mine = out.get(step)
+        out[step] = node if mine is None else _join(mine, node)
+    return out
+
+
+def _join(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Two nodes at the same path as one."""
+    if not one or not other:
+        node = one or other
+        return node if not node or SELF in node else {SELF: {}, **node}
+    return union(one, other)
+
+
+def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in both."""
+    out: FieldSet = {}
+    for step, node in one.items():
+        theirs = other.get(step)
+        if theirs is None or step == SELF:
+            continue
+        both = _node(_belongs(node) and _belongs(theirs), intersection(node, theirs))
+        if both is not None:
+            out[step] = both
+    return out
+
+
+def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in one and not in the other; what is below a field that is taken out stays."""
+    out: FieldSet = {}
+    for step, node in one.items():
+        theirs = other.get(step)
+        if theirs is None:
+            out[step] = node
+        elif step != SELF:
+            rest = _node(_belongs(node) and not _belongs(theirs), difference(_below(node), theirs))
+            if rest is not None:
+                out[step] = rest
+    return out
+
+
+def without(one: FieldSet, other: FieldSet) -> FieldSet:
+    """What is in one, and neither in the other nor below something in it."""
+    out: FieldSet = {}
+    for step, node in one.items():
+        theirs = other.get(step)
+        if theirs is None:
+            out[step] = node
+        elif step != SELF and not _belongs(theirs):
+            rest = _node(_belongs(node), without(_below(node), theirs))
+            if rest is not None:
+                out[step] = rest
+    return out
+
+
+def _belongs(node: FieldSet) -> bool:
+    return not node or SELF in node
+
+
+def _below(node: FieldSet) -> FieldSet:
+    """The node without its own membership."""
+    return {step: each for step, each in node.items() if step != SELF} if SELF in node else node
+
+
+def _node(belongs: bool, below: FieldSet) -> FieldSet | None:
+    """A node, or None if nothing is left of it."""
+    if not below:
+        return {} if belongs else None
+    return {SELF: {}, **below} if belongs else below
+
+
+# --- single fields
+
+
+def has(owned: FieldSet, path: tuple[str, ...]) -> bool:
+    """Whether a path belongs to a set."""
+    node = owned
+    for step in path:
+        found = node.get(step)
+        if found is None:
+            return False
+        node = found
+    return bool(path) and _belongs(node)
+
+
+def paths(owned: FieldSet, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """All paths that belong to a set, those of a node before those below it, in the order of the steps."""
+    steps = sorted((step for step in owned if step != SELF), key=order_of)
+    for step in steps:
+        if _belongs(owned[step]):
+            yield (*above, step)
+    for step in steps:
+        yield from paths(owned[step], (*above, step))
+
+
+def path_text(path: tuple[str, ...]) -> str:
+    """A path as messages show it: `.spec.containers[name="web"].image`."""
+    return "".join(map(_step_text, path))
+
+
+def _step_text(step: str) -> str:
+    kind, text = step[:2], step[2:]
+    if kind == "f:":
+        return f".{text}"
+    if kind == "k:":
+        return "[" + ",".join(f"{key}={_quoted(value)}" for key, value in sorted(json.loads(text).items())) + "]"
+    return f"[={_quoted(json.loads(text))}]" if kind == "v:" else f"[{text}]"
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- steps
+
+
+def key_step(keys: dict[str, Any]) -> str:
+    """The step to an item of a list; the keys must be sorted."""
+    return "k:" + _encoded(keys)
+
+
+def value_step(value: Any) -> str:
+    """The step to a value of a set."""
+    return "v:" + _encoded(value)
+
+
+def _encoded(value: Any) -> str:
+    """JSON as the real server writes it within a step: `<`, `>` and `&` are escaped."""
+    text = msgspec.json.encode(value).decode()
+    if "<" in text or ">" in text or "&" in text:
+        text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return text
+
+
+def ordered(owned: FieldSet) -> FieldSet:
+    """The same set, its steps in the order in which the real server writes them."""
+    steps = sorted(owned)
+    if len(steps) > 1 and steps[-1][0] in "kv":
+        steps.sort(key=order_of)
+    return {step: ordered(owned[step]) if owned[step] else {} for step in steps}
+
+
+def order_of(step: str) -> tuple[Any, ...]:
+    """Sorting key of a step: fields by name, then items by their keys, then values; numbers as numbers."""
+    return _order_of_parsed(step) if step[0] in "kv" else (step,)
+
+
+@lru_cache(maxsize=4096)
+def _order_of_parsed(step: str) -> tuple[Any, ...]:
+    """Sorting key of a step that holds JSON."""
+    content = json.loads(step[2:])
+    parts = sorted(content.items()) if isinstance(content, dict) else [("", content)]
+    return (step[0], *((name, _rank(value)) for name, value in parts))
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """Values of different types in one order: numbers, text, true and false."""
+    if isinstance(value, bool):
+        return 2, value
+    return (0, value) if isinstance(value, int | float) else (1, str(value))
+
+
+def from_fields_v1(document: Any) -> FieldSet:
+    """The set that a client sent as fieldsV1: steps in the one form that is used here, unknown ones left out.
+
+    Raises:
+        ValueError: this is no set of fields.
+    """
+    if not isinstance(document, dict):
+        raise ValueError("fieldsV1 is no object")
+    out: FieldSet = {}
+    for step, node in document.items():
+        if step == SELF:
+            out[SELF] = {}
+        elif len(step) < 2 or step[1] != ":":
+            raise ValueError(f"fieldsV1 has the key {step!r}, which is no step of a path")
+        elif step[0] in "fkvi":
+            out[_canonical(step)] = from_fields_v1(node)
+    return out
+
+
+def _canonical(step: str) -> str:
+    if step[0] == "k":
+        return key_step(dict(sorted(json.loads(step[2:]).items())))
+    return value_step(json.loads(step[2:])) if step[0] == "v" else step

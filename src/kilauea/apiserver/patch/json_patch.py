@@ -1,0 +1,188 @@
+"""JSON patches (RFC 6902), as the real server applies them.
+
+The server is more lenient than the RFC, and than the jsonpatch library: `replace` and `test` may name a key that is not
+there, a missing `value` is null, negative indexes count from the end of a list. Clients rely on the former (a `replace`
+of an annotation that may not exist yet), so the operations are written out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kilauea.apiserver.patch.values import ABSENT, copied, json_type, same
+from kilauea.apiserver.status import ApiFault, bad_request
+
+MAX_OPERATIONS = 10_000
+
+
+class _Inapplicable(Exception):
+    """An operation that does not fit the document; the real server does not tell clients which."""
+
+
+def json_patch(document: Any, operations: Any) -> Any:
+    """Apply operations to a document, which is changed in place; the result may be another object.
+
+    Raises:
+        ApiFault: 400 if these are no operations, 413 for more than 10,000, 422 if one does not fit the document.
+    """
+    _check_form(operations)
+    try:
+        for operation in operations:
+            document = _apply(document, operation)
+    except _Inapplicable:
+        raise unprocessable() from None
+    return document
+
+
+def unprocessable() -> ApiFault:
+    """The refusal of a patch that does not fit the object, with details that tell nothing, as the real server's."""
+    fault = ApiFault(422, "Invalid", "the server rejected our request due to an error in our request")
+    fault.status["details"] = {}
+    return fault
+
+
+def _check_form(operations: Any) -> None:
+    """A list of objects, not too long."""
+    target = "[]handlers.jsonPatchOp"
+    if not isinstance(operations, list):
+        found = json_type(operations)
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {found} into Go value of type {target}")
+    if len(operations) > MAX_OPERATIONS:
+        count = len(operations)
+        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+        raise ApiFault(413, "RequestEntityTooLarge", message)
+    for each in operations:
+        if not isinstance(each, dict):
+            found = json_type(each)
+            raise bad_request(
+                f"error decoding patch: json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
+            )
+
+
+def _apply(document: Any, operation: dict[str, Any]) -> Any:
+    """One operation; gives the document."""
+    act = _OPERATIONS.get(operation.get("op") or "")
+    if act is None:
+        raise _Inapplicable
+    return act(document, operation)
+
+
+# --- pointers
+
+
+def _pointer(operation: dict[str, Any], key: str = "path") -> list[str]:
+    """The steps of a pointer; none for the whole document."""
+    text = operation.get(key)
+    if not isinstance(text, str):
+        raise _Inapplicable
+    return [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
+
+
+def _locate(document: Any, steps: list[str]) -> tuple[Any, str]:
+    """The object or list that holds the last step of a pointer, and that step."""
+    if not steps:
+        raise _Inapplicable
+    for step in steps[:-1]:
+        document = _get(document, step)
+        if document is ABSENT:
+            raise _Inapplicable
+    if not isinstance(document, dict | list):
+        raise _Inapplicable
+    return document, steps[-1]
+
+
+def _index(step: str, length: int) -> int:
+    """The index that a step names in a list that has, or will have, this many items."""
+    try:
+        index = int(step)
+    except ValueError:
+        raise _Inapplicable from None
+    if not -length <= index < length:
+        raise _Inapplicable
+    return index % length
+
+
+def _get(holder: Any, step: str) -> Any:
+    """What stands at a step; `ABSENT` at a key that an object does not have."""
+    if isinstance(holder, dict):
+        return holder.get(step, ABSENT)
+    if isinstance(holder, list):
+        return holder[_index(step, len(holder))]
+    raise _Inapplicable
+
+
+# --- operations
+
+
+def _put(document: Any, steps: list[str], value: Any) -> Any:
+    """Set a key, or insert into a list before an index."""
+    holder, step = _locate(document, steps)
+    if isinstance(holder, dict):
+        holder[step] = value
+    elif step == "-":
+        holder.append(value)
+    else:
+        holder.insert(_index(step, len(holder) + 1), value)
+    return document
+
+
+def _take(document: Any, steps: list[str]) -> Any:
+    """Remove what stands at a pointer, and give it."""
+    holder, step = _locate(document, steps)
+    if isinstance(holder, list):
+        return holder.pop(_index(step, len(holder)))
+    if step not in holder:
+        raise _Inapplicable
+    return holder.pop(step)
+
+
+def _add(document: Any, operation: dict[str, Any]) -> Any:
+    return _put(document, _pointer(operation), operation.get("value"))
+
+
+def _remove(document: Any, operation: dict[str, Any]) -> Any:
+    _take(document, _pointer(operation))
+    return document
+
+
+def _replace(document: Any, operation: dict[str, Any]) -> Any:
+    steps, value = _pointer(operation), operation.get("value")
+    if not steps:
+        if not isinstance(value, dict | list):
+            raise _Inapplicable
+        return value
+    holder, step = _locate(document, steps)
+    if isinstance(holder, dict):
+        holder[step] = value
+    else:
+        holder[_index(step, len(holder))] = value
+    return document
+
+
+def _move(document: Any, operation: dict[str, Any]) -> Any:
+    value = _take(document, _pointer(operation, "from"))
+    return _put(document, _pointer(operation), value)
+
+
+def _copy(document: Any, operation: dict[str, Any]) -> Any:
+    value = _get(*_locate(document, _pointer(operation, "from")))
+    return _put(document, _pointer(operation), None if value is ABSENT else copied(value))
+
+
+def _test(document: Any, operation: dict[str, Any]) -> Any:
+    steps, expected = _pointer(operation), operation.get("value")
+    found = _get(*_locate(document, steps)) if steps else document
+    if not same(None if found is ABSENT else found, expected):
+        raise _Inapplicable
+    return document
+
+
+_OPERATIONS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "add": _add,
+    "remove": _remove,
+    "replace": _replace,
+    "move": _move,
+    "copy": _copy,
+    "test": _test,
+}

@@ -1,0 +1,226 @@
+"""`metadata.managedFields`: who owns which fields, kept up to date by every write.
+
+There is an entry for each manager, operation (Apply or Update), API version (of updates only) and subresource. What a
+request changes becomes its manager's and nobody else's; what it removes is nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kilauea.apiserver.patch.compare import Change, compare
+from kilauea.apiserver.patch.fieldset import (
+    EMPTY,
+    FieldSet,
+    difference,
+    fields,
+    from_fields_v1,
+    ordered,
+    union,
+    without,
+)
+from kilauea.apiserver.patch.shape import shape_of
+from kilauea.apiserver.schema.nodes import Schema
+
+MAX_UPDATERS = 10
+ANCIENT = "ancient-changes"
+UPDATE, APPLY = "Update", "Apply"
+
+NEVER_OWNED = fields(
+    "apiVersion",
+    "kind",
+    "metadata",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.creationTimestamp",
+    "metadata.selfLink",
+    "metadata.uid",
+    "metadata.clusterName",
+    "metadata.generation",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+)
+
+
+class Manager(NamedTuple):
+    """Who owns fields; of appliers the API version is empty here, as they keep one entry over all versions."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
+
+
+class Owned(NamedTuple):
+    """What a manager owns, in terms of which version, and when that last changed (RFC 3339)."""
+
+    api_version: str
+    fields: FieldSet
+    time: str | None
+
+
+Managed = dict[Manager, Owned]
+
+
+# --- entries
+
+
+def decode(entries: Any) -> Managed:
+    """The entries of an object.
+
+    Raises:
+        ValueError: something is wrong with them.
+    """
+    managed: Managed = {}
+    for entry in entries or ():
+        if entry.get("operation") not in (APPLY, UPDATE):
+            raise ValueError("operation must be `Apply` or `Update`")
+        if not entry.get("apiVersion"):
+            raise ValueError("apiVersion must not be empty")
+        if entry.get("fieldsType") != "FieldsV1":
+            raise ValueError(f"invalid fieldsType {entry.get('fieldsType')!r}")
+        owned = Owned(entry["apiVersion"], from_fields_v1(entry.get("fieldsV1") or {}), entry.get("time"))
+        managed[manager_of(entry)] = owned
+    return managed
+
+
+def manager_of(entry: dict[str, Any]) -> Manager:
+    """Whose entry this is."""
+    operation = entry["operation"]
+    version = "" if operation == APPLY else entry["apiVersion"]
+    return Manager(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
+
+
+def encode(managed: Managed) -> list[dict[str, Any]]:
+    """The entries, in the order in which the real server has them."""
+    return [_entry(manager, owned) for manager, owned in sorted(managed.items(), key=_place)]
+
+
+def _place(item: tuple[Manager, Owned]) -> tuple[str, ...]:
+    manager, owned = item
+    return manager.operation, owned.time or "", manager.name, owned.api_version, manager.subresource
+
+
+def _entry(manager: Manager, owned: Owned) -> dict[str, Any]:
+    entry: dict[str, Any] = {"manager": manager.name, "operation": manager.operation, "apiVersion": owned.api_version}
+    if not manager.name:
+        del entry["manager"]
+    if owned.time:
+        entry["time"] = owned.time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = owned.fields
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
+    return entry
+
+
+# --- writes
+
+
+def track_update(
+    old: dict[str, Any] | None,
+    new: dict[str, Any],
+    manager: str,
+    schema: Schema,
+    api_version: str,
+    now: str,
+    *,
+    subresource: str = "",
+    reset: FieldSet = EMPTY,
+) -> list[dict[str, Any]]:
+    """The `metadata.managedFields` of an object after a create, an update or a patch that is no apply.
+
+    Args:
+        old: the object as it was; None for a create.
+        new: the object as the client wants it, defaulted, before admission and what the kind itself prepares: what
+            those set is owned by nobody.
+        manager: name of the field manager, or the start of the user agent.
+        schema: the schema of the kind.
+        api_version: group and version of the request.
+        now: the time, RFC 3339 in UTC, whole seconds.
+        subresource: through which the object is written; empty for the object itself.
+        reset: fields that a write through this (sub)resource does not change, such as the status.
+
+    Returns:
+        The entries; none if the client cleared them or the object has none.
+    """
+    managed = _before(old, new, bool(subresource))
+    if not managed and old is not None:
+        return []
+    try:
+        change = compare(shape_of(schema), old or {}, new)
+    except ValueError:
+        return []
+    if reset:
+        change = Change(without(change.changed, reset), without(change.removed, reset))
+    version = Manager(manager or "unknown", UPDATE, api_version, subresource)
+    return encode(capped(taken_over(managed, version, api_version, change, now)))
+
+
+def _before(old: dict[str, Any] | None, new: dict[str, Any], subresource: bool) -> Managed:
+    """The entries that a write starts from: those that it brings, if they are sound, or those of the object."""
+    ours = (old or {}).get("metadata", {}).get("managedFields")
+    theirs = ours if subresource else new.get("metadata", {}).get("managedFields")
+    if not subresource and theirs in ([], [{}]):
+        return {}
+    if theirs and theirs != ours:
+        managed = _decoded(theirs)
+        if managed:
+            return {key: owned._replace(fields=ordered(owned.fields)) for key, owned in managed.items()}
+    return _decoded(ours)
+
+
+def _decoded(entries: Any) -> Managed:
+    """Entries, or none if they are not sound."""
+    try:
+        return decode(entries)
+    except (ValueError, AttributeError, TypeError):
+        return {}
+
+
+def taken_over(managed: Managed, manager: Manager, api_version: str, change: Change, now: str) -> Managed:
+    """The entries after a manager changed fields: it owns them, and others do not."""
+    after = disowned(managed, change)
+    own = difference(change.changed, NEVER_OWNED)
+    if own:
+        previous = after.get(manager)
+        total = union(previous.fields, own) if previous else own
+        after[manager] = Owned(api_version, ordered(total), now)
+    return after
+
+
+def disowned(managed: Managed, change: Change) -> Managed:
+    """The entries without what was changed or removed; those that own nothing any more are gone."""
+    after: Managed = {}
+    for manager, owned in managed.items():
+        rest = difference(difference(owned.fields, change.changed), change.removed)
+        if rest:
+            after[manager] = owned._replace(fields=rest)
+    return after
+
+
+def capped(managed: Managed) -> Managed:
+    """At most ten entries of updates: beyond that, the oldest of the same version are folded into one."""
+    updaters = [manager for manager in managed if manager.operation == UPDATE]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return managed
+    after = dict(managed)
+    first: dict[str, Manager] = {}
+    for manager in sorted(updaters, key=lambda each: (managed[each].time or "", _identifier(each))):
+        version = managed[manager].api_version
+        if excess <= 0 or first.setdefault(version, manager) == manager:
+            continue
+        bucket = Manager(ANCIENT, UPDATE, version, "")
+        if bucket not in after:
+            after[bucket] = after.pop(first[version])
+        owned = after.pop(manager)
+        after[bucket] = owned._replace(fields=ordered(union(owned.fields, after[bucket].fields)))
+        excess -= 1
+    return after
+
+
+def _identifier(manager: Manager) -> Iterable[str]:
+    """What orders managers of the same second."""
+    return manager.name, manager.operation, manager.api_version, manager.subresource

@@ -1,0 +1,48 @@
+"""Merge patches (RFC 7386), as the real server applies them: null values of keys are also dropped within new lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.apiserver.patch.values import json_type
+from kilauea.apiserver.status import bad_request
+
+
+def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """Merge a patch into a document, which is changed in place and given back; parts of the patch become parts of it.
+
+    Raises:
+        ApiFault: 400 if the patch is no object.
+    """
+    if patch is None:
+        raise bad_request("Invalid JSON Patch")
+    if not isinstance(patch, dict):
+        found = json_type(patch)
+        message = (
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
+        raise bad_request(message)
+    _merge(document, patch)
+    return document
+
+
+def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Null deletes, objects merge, everything else replaces."""
+    for key, value in patch.items():
+        if value is None:
+            document.pop(key, None)
+            continue
+        current = document.get(key)
+        if isinstance(current, dict) and isinstance(value, dict):
+            _merge(current, value)
+        else:
+            document[key] = value if isinstance(current, dict) else without_nulls(value)
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without the keys whose value is null, at all depths; nulls that are items of a list stay."""
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [without_nulls(each) for each in value]
+    return value

@@ -1,0 +1,188 @@
+"""How the values of a kind fall into fields that can be owned: its schema, reduced to that question.
+
+A `Shape` is made from a node of the schema when it is first needed, and kept. Where a schema says nothing (fields that
+are not described but kept), objects have fields and lists are atomic.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from kilauea.apiserver.patch.fieldset import key_step, value_step
+from kilauea.apiserver.patch.values import ABSENT
+from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.reading import zero
+
+
+class Sort(Enum):
+    """What a value is, as far as ownership goes."""
+
+    LEAF = "leaf"  # owned as a whole: plain values, atomic lists, atomic objects
+    OBJECT = "object"  # fields and keys are owned one by one
+    SET = "set"  # a list of plain values, each owned by itself
+    ITEMS = "items"  # a list of objects, told apart by keys
+    ANY = "any"  # nothing is known: an object has fields, all else is a leaf
+
+
+_LEAF_TYPES = frozenset(
+    ("io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.runtime.RawExtension")
+)
+
+
+class Shape:
+    """How values at one node of a schema are owned.
+
+    Attributes:
+        sort: what the value is.
+        keys: of `ITEMS`, the keys that tell items apart, sorted.
+        zero: what stands in Go's struct where JSON leaves the field out; `ABSENT` where it can be left out.
+        declared: of objects, the described fields; all other keys are those of a map.
+        is_list: whether the value is a list, atomic or not.
+        scalar: of plain values `string`, `numeric`, `boolean`, or `untyped` for any of them; else empty.
+    """
+
+    __slots__ = (
+        "_additional",
+        "_fields",
+        "_items",
+        "_keeps_unknown",
+        "_schema",
+        "declared",
+        "is_list",
+        "keys",
+        "scalar",
+        "sort",
+        "zero",
+    )
+
+    def __init__(self, schema: Schema | None, zero: Any = ABSENT, keeps_unknown: bool = False) -> None:
+        self.zero = zero
+        self.keys: tuple[str, ...] = ()
+        self.declared: frozenset[str] = frozenset()
+        self._schema = schema
+        self._fields: dict[str, tuple[str, Shape]] = {}
+        self._items: Shape | None = None
+        self._additional: Shape | None = None
+        self._keeps_unknown = keeps_unknown or (schema is not None and schema.preserve_unknown)
+        self.sort = Sort.ANY if schema is None else self._sort_of(schema)
+        self.is_list = schema is not None and schema.type == "array"
+        self.scalar = _scalar_of(schema) if schema is not None and self.sort is Sort.LEAF else ""
+
+    def _sort_of(self, schema: Schema) -> Sort:
+        if schema.name in _LEAF_TYPES:
+            return Sort.LEAF
+        if schema.type == "object":
+            self.declared = frozenset(schema.properties)
+            return Sort.LEAF if schema.map_type == "atomic" else Sort.OBJECT
+        if schema.type == "array":
+            return self._sort_of_list(schema)
+        return Sort.LEAF if schema.type else Sort.ANY
+
+    def _sort_of_list(self, schema: Schema) -> Sort:
+        """The type of a list; kinds from before there were such types have a patch strategy."""
+        kind, keys = schema.list_type, schema.list_keys
+        if "x-kubernetes-list-type" not in schema.raw and "merge" in schema.patch_strategy.split(","):
+            kind, keys = ("map", (schema.merge_key,)) if schema.merge_key else ("set", ())
+        self.keys = tuple(sorted(keys)) if kind == "map" else ()
+        return {"set": Sort.SET, "map": Sort.ITEMS}.get(kind, Sort.LEAF)
+
+    def field(self, key: str) -> tuple[str, Shape]:
+        """The step to a field, and the shape of it."""
+        found = self._fields.get(key)
+        if found is None:
+            found = f"f:{key}", self._field(key)
+            if key in self.declared:
+                self._fields[key] = found
+        return found
+
+    def _field(self, key: str) -> Shape:
+        schema = self._schema
+        if schema is None:
+            return ANY
+        if key in self.declared:
+            child = schema.properties[key]
+            return Shape(child, _zero_of(schema, key, child), self._keeps_unknown)
+        if self._additional is None:
+            self._additional = Shape(schema.additional, keeps_unknown=self._keeps_unknown)
+        return self._additional
+
+    def knows(self, key: str) -> bool:
+        """Whether an object may have this key."""
+        schema = self._schema
+        if schema is None or key in self.declared or schema.additional is not None:
+            return True
+        return self._keeps_unknown or not self.declared
+
+    @property
+    def items(self) -> Shape:
+        """The shape of the items of a list."""
+        if self._items is None:
+            schema = self._schema
+            self._items = ANY if schema is None else Shape(schema.items, keeps_unknown=self._keeps_unknown)
+        return self._items
+
+    def item_step(self, item: Any) -> str:
+        """The step to an item of a list.
+
+        Raises:
+            ValueError: the item cannot be told apart; in the words of the real server.
+        """
+        if self.sort is Sort.ITEMS:
+            return key_step(self._keys_of(item))
+        if item is None:
+            raise ValueError("associative list without keys has an element that's an explicit null")
+        if isinstance(item, dict):
+            raise ValueError("associative list without keys has an element that's a map type")
+        if isinstance(item, list):
+            raise ValueError("not supported: associative list with lists as elements")
+        return value_step(item)
+
+    def _keys_of(self, item: Any) -> dict[str, Any]:
+        """The keys of an item, those that are left out with their defaults."""
+        if not isinstance(item, dict):
+            which = "a null element" if item is None else "non-map elements"
+            raise ValueError(f"associative list with keys may not have {which}")
+        found = {key: item[key] for key in self.keys if key in item}
+        if len(found) < len(self.keys):
+            found = {key: item.get(key, self._default(key)) for key in self.keys}
+            found = {key: value for key, value in found.items() if value is not ABSENT}
+        if not found:
+            names = " ".join(f'"{key}"' for key in (self._schema.list_keys if self._schema else ()))
+            raise ValueError(
+                f"associative list with keys has an element that omits all key fields [{names}] "
+                "(and doesn't have default values for any key fields)"
+            )
+        return found
+
+    def _default(self, key: str) -> Any:
+        items = self._schema.items if self._schema else None
+        child = items.properties.get(key) if items else None
+        return child.default if child is not None and child.has_default else ABSENT
+
+
+def _scalar_of(schema: Schema) -> str:
+    """What a plain value may be; empty for atomic objects and lists."""
+    if schema.name.endswith(".RawExtension") or schema.type in ("object", "array"):
+        return ""
+    if schema.type == "string" and schema.format in ("", "byte") and schema.name not in _LEAF_TYPES:
+        return "string"
+    return {"integer": "numeric", "number": "numeric", "boolean": "boolean"}.get(schema.type, "untyped")
+
+
+def _zero_of(schema: Schema, key: str, child: Schema) -> Any:
+    """What a field of a built-in type is in Go where JSON does not have it, if it is one that Go always writes."""
+    mark = schema.layout.get(key, "")
+    if not mark.startswith("="):
+        return ABSENT
+    return None if mark.startswith("=*") else zero(child)
+
+
+ANY = Shape(None)
+
+
+@lru_cache(maxsize=1024)
+def shape_of(schema: Schema) -> Shape:
+    """The shape of a kind. Schemas are told apart by identity, so a definition that is replaced gets a new shape."""
+    return Shape(schema)

@@ -1,0 +1,236 @@
+"""Strategic merge patches: merge patches that know, from the schema, which lists are merged and by which key.
+
+A list whose schema has the strategy `merge` is merged item by item: by its merge key, or, for plain values, as a set.
+All other lists are replaced. Within a patch these keys are orders:
+
+- `$patch: replace` in an object: take it as it is. `$patch: delete`: empty the object. As an item of a merged list,
+  `{$patch: delete, KEY: X}` deletes the item X, and `{$patch: replace}` replaces the whole list by the other items.
+- `$deleteFromPrimitiveList/FIELD`: values to take out of a merged list of plain values.
+- `$setElementOrder/FIELD`: the order in which the items of a merged list shall stand.
+- `$retainKeys`: the only keys that stay in an object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.apiserver.patch.json_patch import unprocessable
+from kilauea.apiserver.patch.ordering import check_order, in_patch_order, position
+from kilauea.apiserver.patch.values import go_text, go_type, json_type, same
+from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.status import ApiFault, bad_request
+
+DIRECTIVE = "$patch"
+RETAIN_KEYS = "$retainKeys"
+DELETE_FROM = "$deleteFromPrimitiveList"
+SET_ORDER = "$setElementOrder"
+
+
+def strategic_merge(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
+    """Merge a patch into a document; both are changed in place, and the result may be either.
+
+    Args:
+        document: the object as it is.
+        patch: the decoded patch.
+        schema: the schema of a built-in kind; custom resources have no strategies and must be refused with 415.
+
+    Raises:
+        ApiFault: 400 for patches of the wrong form, 500 for those that the real server fails on.
+    """
+    if not isinstance(patch, dict):
+        raise bad_request(f"json: cannot unmarshal {json_type(patch)} into Go value of type map[string]interface {{}}")
+    return _merge_objects(document, patch, schema)
+
+
+def failure(message: str) -> ApiFault:
+    """What the real server answers, with 500, to a patch that does not fit the object."""
+    return ApiFault(500, "", message)
+
+
+# --- objects
+
+
+def _merge_objects(current: dict[str, Any], patch: dict[str, Any], schema: Schema | None) -> dict[str, Any]:
+    """Merge an object of a patch into one of the document."""
+    if DIRECTIVE in patch:
+        return _replaced(patch)
+    _retain_keys(current, patch)
+    _merge_ordered(current, patch, schema)
+    for key, value in patch.items():
+        if key.startswith(DELETE_FROM):
+            _delete_from(current, _field_of(key, DELETE_FROM), value)
+        elif value is None:
+            current.pop(key, None)
+        else:
+            _merge_field(current, key, value, schema)
+    return current
+
+
+def _replaced(patch: dict[str, Any]) -> dict[str, Any]:
+    """What an object with a directive of its own becomes."""
+    directive = patch[DIRECTIVE]
+    if directive == "replace":
+        return {key: value for key, value in patch.items() if key != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise failure(f"unknown patch type: {go_text(directive)} in map: {go_text(patch)}")
+
+
+def _merge_field(current: dict[str, Any], key: str, value: Any, schema: Schema | None) -> None:
+    """Merge one value of a patch, which is not null."""
+    before = current.get(key)
+    below = schema.field(key) if schema else None
+    strategies = below.patch_strategy.split(",") if below else []
+    if isinstance(before, dict) and isinstance(value, dict):
+        current[key] = value if "replace" in strategies else _merge_objects(before, value, below)
+    elif isinstance(before, list) and isinstance(value, list):
+        current[key] = _merge_lists(before, value, below) if below and "merge" in strategies else value
+    else:
+        _take_over(current, key, value)
+
+
+def _take_over(current: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value of a patch where nothing of its type was: without nulls and orders."""
+    if isinstance(value, dict) and DIRECTIVE in value:
+        current.pop(key, None)
+    else:
+        current[key] = _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A value of a patch without its nulls, and without objects and items that are orders."""
+    if isinstance(value, dict):
+        kept = {key: each for key, each in value.items() if each is not None}
+        return {key: _plain(each) for key, each in kept.items() if not _is_directive(each)}
+    if isinstance(value, list):
+        return [_plain(each) for each in value if not _is_directive(each)]
+    return value
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and DIRECTIVE in value
+
+
+def _retain_keys(current: dict[str, Any], patch: dict[str, Any]) -> None:
+    """Drop the keys that the patch does not list as those to be retained; takes the list out of the patch."""
+    if RETAIN_KEYS not in patch:
+        return
+    retained = patch.pop(RETAIN_KEYS)
+    if not isinstance(retained, list):
+        raise bad_request("invalid patch format of retainKeys")
+    for key, value in patch.items():
+        if value is not None and not key.startswith((DELETE_FROM, SET_ORDER)) and key not in retained:
+            raise bad_request("invalid patch format of retainKeys")
+    for key in [key for key in current if key not in retained]:
+        del current[key]
+
+
+# --- lists
+
+
+def _field_of(key: str, prefix: str) -> str:
+    """The field that `$deleteFromPrimitiveList/FIELD` or `$setElementOrder/FIELD` is about."""
+    head, slash, field = key.partition("/")
+    if head != prefix or not slash:
+        what = "primitive list" if prefix == DELETE_FROM else "setElementOrder list"
+        raise bad_request(f"invalid patch format of {what}")
+    return field
+
+
+def _delete_from(current: dict[str, Any], field: str, values: Any) -> None:
+    """Take plain values out of a list."""
+    before = current.get(field)
+    if isinstance(before, list) and isinstance(values, list):
+        current[field] = [each for each in before if not any(same(each, value) for value in values)]
+
+
+def _merge_lists(current: list[Any], patch: list[Any], schema: Schema) -> list[Any]:
+    """Merge two lists, item by item, in the order of the patch as far as it has one."""
+    if not current and not patch:
+        return current
+    if not _check_items(current, patch):
+        merged = list(current)
+        merged += [each for each in patch if position(merged, each, "") < 0]
+        return in_patch_order(_distinct(merged), patch, current, "")
+    key = schema.merge_key
+    if not key:
+        raise failure(f"cannot merge lists without merge key for {schema.name}")
+    current, patch = _follow_directives(current, patch, key)
+    merged = list(current)
+    for item in patch:
+        _merge_item(merged, item, key, schema.items)
+    return in_patch_order(merged, patch, current, key)
+
+
+def _merge_item(merged: list[Any], item: dict[str, Any], key: str, schema: Schema | None) -> None:
+    """Merge an item into the one with the same key, or append it."""
+    if key not in item:
+        raise failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
+    at = position(merged, item, key)
+    if at < 0:
+        merged.append(item)
+    else:
+        merged[at] = _merge_objects(merged[at], item, schema)
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """Values without repetitions."""
+    return [each for at, each in enumerate(values) if position(values, each, "") == at]
+
+
+def _check_items(*lists: list[Any]) -> bool:
+    """Whether the items are objects; they must all be of one type, and no lists."""
+    types = {go_type(each) for items in lists for each in items}
+    if "[]interface {}" in types:
+        raise unprocessable()
+    if len(types) > 1:
+        raise failure(f"list element types are not identical: {go_text(list(lists))}")
+    return types == {"map[string]interface {}"}
+
+
+def _follow_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """The list without the items that the patch deletes, and the items of the patch that are no orders."""
+    plain = [item for item in patch if DIRECTIVE not in item]
+    replace = False
+    for item in patch:
+        directive = item.get(DIRECTIVE)
+        if directive == "delete":
+            if key not in item:
+                raise failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
+            current = [each for each in current if key not in each or not same(each[key], item[key])]
+        elif directive == "merge":
+            raise failure("merging lists cannot yet be specified in the patch")
+        elif directive == "replace":
+            replace = True
+        elif DIRECTIVE in item:
+            raise failure(f"unknown patch type: {go_text(directive)} in map: {go_text(item)}")
+    return (plain, []) if replace else (current, plain)
+
+
+def _merge_ordered(current: dict[str, Any], patch: dict[str, Any], schema: Schema | None) -> None:
+    """Merge the lists whose order the patch sets; takes them, and the orders, out of the patch."""
+    for order_key in [key for key in patch if key.startswith(SET_ORDER)]:
+        order = patch.pop(order_key)
+        field = _field_of(order_key, SET_ORDER)
+        items = patch.pop(field, None)
+        before = current.get(field)
+        for each in (order, *(each for each in (before, items) if each is not None)):
+            if not isinstance(each, list):
+                raise failure(f"expected a []interface {{}}, but received a {go_type(each)}")
+        if before is None and items is None:
+            continue
+        below = schema.field(field) if schema else None
+        key = below.merge_key if below else ""
+        check_order(items or [], order, key)
+        merged = _merged(before, items, below)
+        current[field] = in_patch_order(merged, order, before or [], key)
+
+
+def _merged(before: list[Any] | None, items: list[Any] | None, schema: Schema | None) -> list[Any]:
+    """A list whose order is set, merged with the items that the patch has for it."""
+    if items is None:
+        return before or []
+    if before is None:
+        return [_plain(each) for each in items if not _is_directive(each)]
+    merging = schema is not None and "merge" in schema.patch_strategy.split(",")
+    return _merge_lists(before, items, schema) if schema is not None and merging else items

@@ -1,0 +1,85 @@
+"""JSON values as Kubernetes compares and prints them, which is not quite how Python does.
+
+In JSON `true` is no number; in Python `True == 1`. Messages of the real server show values as Go prints them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class _Absent:
+    """The type of `ABSENT`."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = _Absent()
+"""What stands at a field that is not there; None is JSON's null."""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal."""
+    if isinstance(one, dict):
+        if not isinstance(other, dict) or one.keys() != other.keys():
+            return False
+        return all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(map(same, one, other))
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def is_leaf(value: Any) -> bool:
+    """Whether a value is no object and no list."""
+    return not isinstance(value, dict | list)
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [copied(each) for each in value]
+    return value
+
+
+def go_text(value: Any) -> str:
+    """A value as Go's `%v` prints it: `map[image:nginx ports:[80 443]]`."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def go_type(value: Any) -> str:
+    """The type that a decoded JSON value has in Go."""
+    if isinstance(value, bool):
+        return "bool"
+    return _GO_TYPES.get(type(value), "%!s(<nil>)")
+
+
+_GO_TYPES: dict[type, str] = {
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    str: "string",
+    int: "int64",
+    float: "float64",
+}
+
+
+def json_type(value: Any) -> str:
+    """The type of a JSON value, as Go's decoder names it in its errors."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    return _JSON_TYPES.get(type(value), "number")
+
+
+_JSON_TYPES: dict[type, str] = {dict: "object", list: "array", str: "string"}

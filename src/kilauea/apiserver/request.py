@@ -1,0 +1,129 @@
+"""Requests and answers without a transport, and what the path of a request asks for.
+
+HTTP is one way to bring a request here (`kilauea.apiserver.http`); components in the same process make an `ApiRequest`
+themselves and hand it to `ApiServer.handle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
+
+JSON = "application/json"
+YAML = "application/yaml"
+GROUP_AUTHENTICATED = "system:authenticated"
+GROUP_MASTERS = "system:masters"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as authentication found out."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+@dataclass(slots=True)
+class ApiRequest:
+    """One request: `path` decoded, without query; names of headers in lower case; `user` None if nobody said who."""
+
+    method: str
+    path: str
+    query: list[tuple[str, str]] = field(default_factory=list)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    user: User | None = None
+
+    def first(self, name: str, default: str = "") -> str:
+        """The first value of a query parameter."""
+        return next((value for key, value in self.query if key == name), default)
+
+
+@dataclass(slots=True)
+class ApiResponse:
+    """A complete answer; a large body is an iterable of chunks, made while it is sent."""
+
+    status: int
+    body: bytes | Iterable[bytes] = b""
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class WatchStream:
+    """An answer without an end: chunks of whole frames, until the iterator ends or is closed."""
+
+    chunks: AsyncGenerator[bytes, None]
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RequestInfo:
+    """What the path and method of a resource request ask for; `group` is empty for the core group."""
+
+    verb: str
+    group: str
+    version: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    is_watch_path: bool = False
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_OF_A_NAMESPACE = frozenset({"status", "finalize"})
+"""Subresources of namespaces themselves; any other word after a namespace is a resource in it."""
+
+
+def make_request(
+    method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b"", user: User | None = None
+) -> ApiRequest:
+    """A request from a target as it stands in HTTP: an encoded path, maybe with a query."""
+    path, _, query = target.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True) if query else []
+    return ApiRequest(method, unquote(path), pairs, headers or {}, body, user)
+
+
+def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
+    """What a path below `/api/VERSION` or `/apis/GROUP/VERSION` asks for; None for any other path.
+
+    Args:
+        method: the HTTP method.
+        path: decoded, without query.
+        watch: whether the query asks for a watch; turns a list (or a get, as one named object) into one.
+    """
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 3:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    watch_path = rest[0] == "watch" and len(rest) > 1
+    if watch_path:
+        rest = rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE:
+            rest = rest[2:]
+    resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
+    verb = _verb(method, name, watch or watch_path)
+    return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path)
+
+
+def _verb(method: str, name: str, watch: bool) -> str:
+    """The verb as authorization and discovery know it; empty for a method that Kubernetes does not use."""
+    if method in ("GET", "HEAD"):
+        return "watch" if watch else "get" if name else "list"
+    if method == "DELETE":
+        return "delete" if name else "deletecollection"
+    return _VERBS.get(method, "")

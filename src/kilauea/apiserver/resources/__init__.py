@@ -1,0 +1,1 @@
+"""Which kinds are served, under which names and verbs."""

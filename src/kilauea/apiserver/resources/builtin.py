@@ -1,0 +1,51 @@
+"""The built-in kinds: facts from the description of the real server, joined with the strategies of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.apiserver.resources.types import ResourceType, Subresource
+from kilauea.apiserver.schema import builtin_resources
+from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.strategies.table import STRATEGIES
+
+SERVED_SUBRESOURCES = frozenset("binding ephemeralcontainers eviction finalize log resize scale status token".split())
+"""Subresources that are answered; those that talk to a kubelet (exec, attach, proxy) are not."""
+_STORED_GROUP = {("events.k8s.io", "events"): ""}
+"""Kinds that are kept as those of another group."""
+
+
+def builtin_types() -> list[ResourceType]:
+    """All built-in kinds in the order of discovery."""
+    return [_type_of(facts) for facts in builtin_resources()]
+
+
+def _type_of(facts: Mapping[str, Any]) -> ResourceType:
+    group, version, plural = facts["group"], facts["version"], facts["resource"]
+    return ResourceType(
+        group=group,
+        version=version,
+        plural=plural,
+        kind=facts["responseKind"]["kind"],
+        namespaced=facts["scope"] == "Namespaced",
+        short_names=tuple(facts.get("shortNames", ())),
+        categories=tuple(facts.get("categories", ())),
+        singular=facts["singularResource"],
+        verbs=tuple(facts["verbs"]),
+        subresources=tuple(
+            _subresource_of(each, group, version)
+            for each in facts.get("subresources", ())
+            if each["subresource"] in SERVED_SUBRESOURCES
+        ),
+        strategy=STRATEGIES.get((group, plural)) or Strategy(),
+        stored_group=_STORED_GROUP.get((group, plural)),
+        storage_version_hash=facts.get("storageVersionHash", ""),
+    )
+
+
+def _subresource_of(facts: Mapping[str, Any], group: str, version: str) -> Subresource:
+    kind = facts["responseKind"]
+    return Subresource(
+        facts["subresource"], kind["kind"], tuple(facts["verbs"]), kind["group"] or group, kind["version"] or version
+    )

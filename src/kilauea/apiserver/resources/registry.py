@@ -1,0 +1,51 @@
+"""The kinds that are served now: the built-in ones, and those that definitions add and take away at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kilauea.apiserver.resources.types import ResourceType
+
+
+class Registry:
+    """All resource types by group, version and plural; `generation` grows with every change, for what is derived."""
+
+    def __init__(self, types: Iterable[ResourceType] = ()) -> None:
+        self._by_path: dict[tuple[str, str, str], ResourceType] = {}
+        self.generation = 0
+        for each in types:
+            self.add(each)
+
+    def __iter__(self) -> Iterator[ResourceType]:
+        return iter(list(self._by_path.values()))
+
+    def add(self, resource: ResourceType) -> None:
+        """Serve a type from now on, in the place of one of the same name."""
+        self._by_path[resource.group, resource.version, resource.plural] = resource
+        self.generation += 1
+
+    def remove(self, group: str, version: str, plural: str) -> None:
+        """Serve a type no longer; nothing happens if it is not served."""
+        if self._by_path.pop((group, version, plural), None) is not None:
+            self.generation += 1
+
+    def find(self, group: str, version: str, plural: str) -> ResourceType | None:
+        """The type served under a path."""
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, api_version: str, kind: str) -> ResourceType | None:
+        """The type that an object is of."""
+        return next((each for each in self if each.kind == kind and each.api_version == api_version), None)
+
+    def groups(self) -> list[str]:
+        """All groups, the core group first, in the order in which they were added."""
+        return list(dict.fromkeys(["", *(each.group for each in self)]))
+
+    def versions(self, group: str) -> list[str]:
+        """The versions of a group, the preferred one first."""
+        return list(dict.fromkeys(each.version for each in self if each.group == group))
+
+    def of_version(self, group: str, version: str) -> list[ResourceType]:
+        """The types of one version of a group, by name."""
+        found = [each for each in self if each.group == group and each.version == version]
+        return sorted(found, key=lambda each: each.plural)

@@ -1,0 +1,103 @@
+"""What the server knows of a kind: its names, its scope, its verbs and what it does with its objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kilauea.apiserver.schema import Schema, builtin_schema
+from kilauea.apiserver.status import qualified
+from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.tables.columns import TableForm
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+STATUS_VERBS = ("get", "patch", "update")
+
+
+@dataclass(frozen=True)
+class Subresource:
+    """Something below an object, e.g. `scale`. The group, version and kind are those of what is sent and answered."""
+
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    group: str
+    version: str
+
+
+@dataclass(frozen=True)
+class ResourceType:
+    """One resource of one version of a group; an empty group is the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    singular: str = ""
+    list_kind: str = ""
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    strategy: Strategy = field(default_factory=Strategy)
+    custom_schema: Schema | None = None
+    """The schema of a kind that a definition brought; None for a built-in kind."""
+    storage_version_hash: str = ""
+    table: TableForm | None = None
+    """How `kubectl get` shows it; None for the built-in form."""
+    stored_group: str | None = None
+    """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
+
+    @cached_property
+    def api_version(self) -> str:
+        """`v1`, or `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def schema(self) -> Schema:
+        """What objects look like."""
+        return self.custom_schema or builtin_schema(self.group, self.version, self.kind)
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a definition brought this kind."""
+        return self.custom_schema is not None
+
+    @cached_property
+    def singular_name(self) -> str:
+        """The kind in lower case unless it says otherwise."""
+        return self.singular or self.kind.lower()
+
+    @cached_property
+    def kind_of_list(self) -> str:
+        """The kind of a list of these."""
+        return self.list_kind or f"{self.kind}List"
+
+    @cached_property
+    def qualified_name(self) -> str:
+        """`pods`, or `deployments.apps`."""
+        return qualified(self.plural, self.group)
+
+    @cached_property
+    def root(self) -> str:
+        """Prefix of the keys of all objects."""
+        group = self.group if self.stored_group is None else self.stored_group
+        return f"/{group or 'core'}/{self.plural}/"
+
+    @cached_property
+    def head(self) -> bytes:
+        """How the stored bytes of every object begin; lists leave it out, as the real server does for its own kinds."""
+        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+    def key(self, namespace: str, name: str) -> str:
+        """Key of an object in the store."""
+        return f"{self.root}{namespace}/{name}" if self.namespaced else self.root + name
+
+    def prefix(self, namespace: str) -> str:
+        """Prefix of the keys of all objects, or of those in a namespace."""
+        return f"{self.root}{namespace}/" if namespace and self.namespaced else self.root
+
+    def subresource(self, name: str) -> Subresource | None:
+        """A subresource by its name."""
+        return next((each for each in self.subresources if each.name == name), None)

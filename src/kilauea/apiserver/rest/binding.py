@@ -1,0 +1,63 @@
+"""Binding: gives a pod its node; what a scheduler does in the end."""
+
+from __future__ import annotations
+
+from kilauea.apiserver import status
+from kilauea.apiserver.fields import not_supported, required
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import check_kind, read_document
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.objects import metadata_of
+from kilauea.apiserver.rest.pods import change_pod, pod_call
+
+
+async def bind(call: Call) -> ApiResponse:
+    """Answer a create of a pod's `binding`, or of a Binding that names the pod."""
+    body = read_document(call, "Binding")
+    check_kind(body, "v1", "Binding")
+    metadata = metadata_of(body)
+    name = call.info.name or metadata.get("name", "")
+    if metadata.get("name", name) != name:
+        raise status.bad_request(f"name in URL does not match name in Binding object: {metadata['name']}")
+    target = body.get("target") or {}
+    causes = []
+    if target.get("kind", "") not in ("", "Node"):
+        causes.append(not_supported("target.kind", target["kind"], ["Node", "<empty>"]))
+    if not target.get("name"):
+        causes.append(required("target.name"))
+    if causes:
+        raise status.invalid("Binding", "", name, causes)
+    uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+    annotations = metadata.get("annotations") or {}
+    pods = pod_call(call, name)
+
+    def change(pod: Object) -> Object:
+        if uid and uid != pod["metadata"]["uid"]:
+            words = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
+            raise pods.conflict(words)
+        if revision:
+            pod["metadata"]["resourceVersion"] = revision
+        return _bound(pods, pod, target["name"], annotations)
+
+    await change_pod(pods, change)
+    return ApiResponse(201, status.encode(status.status("Success", 201)))
+
+
+def _bound(call: Call, pod: Object, node: str, annotations: dict[str, str]) -> Object:
+    """The pod on its node, with the condition that says so."""
+    name = pod["metadata"]["name"]
+    if pod["metadata"].get("deletionTimestamp"):
+        raise call.conflict(f"pod {name} is being deleted, cannot be assigned to a host")
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        raise call.conflict(f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise call.conflict(f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    if annotations:
+        pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **annotations}
+    state = pod.setdefault("status", {})
+    others = [each for each in state.get("conditions") or [] if each.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    state["conditions"] = [*others, {**scheduled, "lastTransitionTime": call.backend.timestamp()}]
+    return pod

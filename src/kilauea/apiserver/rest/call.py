@@ -1,0 +1,112 @@
+"""One resource request on its way: what it asks for, resolved, with the options that all writes share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes, Operation
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.fields import invalid_value, not_supported
+from kilauea.apiserver.request import ANONYMOUS, ApiRequest, RequestInfo, User
+from kilauea.apiserver.resources.types import ResourceType, Subresource
+from kilauea.apiserver.status import ApiFault, Cause
+
+Object = dict[str, Any]
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+MAX_MANAGER = 128
+
+
+@dataclass(slots=True)
+class Call:
+    """A request with the kind that it is about."""
+
+    backend: Backend
+    request: ApiRequest
+    info: RequestInfo
+    resource: ResourceType
+    subresource: Subresource | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def user(self) -> User:
+        """Who asks."""
+        return self.request.user or ANONYMOUS
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the request; empty for objects of the cluster."""
+        return self.info.namespace if self.resource.namespaced else ""
+
+    @property
+    def key(self) -> str:
+        """Key of the object that the request names."""
+        return self.resource.key(self.namespace, self.info.name)
+
+    def dry_run(self) -> bool:
+        """Whether nothing is to be written."""
+        asked = [value for key, value in self.request.query if key == "dryRun"]
+        return is_dry_run(asked, self._options_kind())
+
+    def field_validation(self) -> FieldValidation:
+        """What to do about unknown fields."""
+        asked = self.request.first("fieldValidation")
+        if asked in ("", "Warn"):
+            return "Warn"
+        if asked == "Ignore":
+            return "Ignore"
+        if asked == "Strict":
+            return "Strict"
+        raise self.bad_options([not_supported("fieldValidation", asked, _VALIDATIONS)])
+
+    def field_manager(self) -> str:
+        """In whose name fields are set: as asked, or the first word of the client's name."""
+        asked = self.request.first("fieldManager")
+        if asked:
+            if len(asked.encode()) > MAX_MANAGER:
+                raise self.bad_options([Cause("fieldManager", "FieldValueTooLong", _TOO_LONG)])
+            if not asked.isprintable():
+                raise self.bad_options(
+                    [invalid_value("fieldManager", asked, "should only contain printable characters")]
+                )
+            return asked
+        return self.request.headers.get("user-agent", "").partition("/")[0][:MAX_MANAGER]
+
+    def bad_options(self, causes: Sequence[Cause]) -> ApiFault:
+        """The refusal of a request whose options are wrong."""
+        return status.invalid(self._options_kind(), "meta.k8s.io", "", causes)
+
+    def attributes(self, operation: Operation, obj: Object | None, old: Object | None, name: str = "") -> Attributes:
+        """What admission is asked about."""
+        subresource = self.subresource.name if self.subresource else ""
+        return Attributes(
+            self.backend, operation, self.resource, subresource, self.namespace, name or self.info.name,
+            obj, old, self.user, self.dry_run(), self.warnings,
+        )  # fmt: skip
+
+    def not_found(self, name: str = "") -> ApiFault:
+        """The refusal of a request for an object that is not there."""
+        return status.not_found(self.resource.plural, self.resource.group, name or self.info.name)
+
+    def conflict(self, why: str = status.MODIFIED, name: str = "") -> ApiFault:
+        """The refusal of a write on an object that has changed."""
+        return status.conflict(self.resource.plural, self.resource.group, name or self.info.name, why)
+
+    def _options_kind(self) -> str:
+        return {"create": "CreateOptions", "patch": "PatchOptions", "update": "UpdateOptions"}.get(
+            self.info.verb, "DeleteOptions"
+        )
+
+
+_TOO_LONG = f"Too long: may not be more than {MAX_MANAGER} bytes"
+
+
+def is_dry_run(asked: Sequence[str], kind: str) -> bool:
+    """Whether the values of `dryRun` ask for one; only `All` is a value."""
+    for value in asked:
+        if value != "All":
+            raise status.invalid(kind, "meta.k8s.io", "", [not_supported("dryRun", value, ["All"])])
+    return bool(asked)

@@ -1,0 +1,93 @@
+"""Create: from a body to a stored object."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes, write_admitted
+from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import read_object
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.objects import (
+    check_metadata,
+    complete,
+    encode,
+    managed_fields,
+    metadata_of,
+    new_metadata,
+    refuse,
+    settle_namespace,
+)
+from kilauea.apiserver.storage import Conflict
+
+LONGEST_PREFIX = 58
+"""Of a generated name: what the suffix leaves of a DNS label."""
+TRIES = 8
+"""Generated names that are tried before giving up."""
+
+
+async def create(call: Call) -> ApiResponse:
+    """Answer a create."""
+    obj = read_object(call)
+    value = await create_object(call, obj)
+    return object_response(call, value, 201)
+
+
+async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes:
+    """Store a new object; returns its bytes. The object is changed on the way.
+
+    Args:
+        call: the request; a name in its path must be that of the object.
+        obj: as the caller wants it.
+        track: whether to note the fields as set by the caller; a server-side apply has done that.
+    """
+    metadata = metadata_of(obj)
+    settle_namespace(call, obj)
+    if metadata.get("resourceVersion"):
+        raise status.ApiFault(500, "", "resourceVersion should not be set on objects to be created")
+    generate = metadata.get("generateName") if not metadata.get("name") else ""
+    attributes = _admitted(call, obj, track)
+    for _ in range(TRIES if generate else 1):
+        if generate:
+            metadata["name"] = generate[:LONGEST_PREFIX] + call.backend.new_suffix()
+        value = await _store(call, obj, attributes)
+        if value is not None:
+            return value
+    name = metadata["name"]
+    make = status.name_conflict if generate else status.already_exists
+    raise make(call.resource.plural, call.resource.group, name)
+
+
+def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
+    """Defaults, the managers' book, and what admission adds, which belongs to nobody."""
+    complete(call, obj)
+    if track:
+        obj["metadata"]["managedFields"] = managed_fields(call, None, obj)
+    attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
+    for step in call.backend.admission:
+        step.mutate(attributes)
+    return attributes
+
+
+async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | None:
+    """Prepare, check and write an object that has its name; None if the name is taken."""
+    resource, backend = call.resource, call.backend
+    new_metadata(call, obj)
+    resource.strategy.prepare_create(obj)
+    metadata = obj["metadata"]
+    name = metadata.get("name", "")
+    causes = check_metadata(call, obj)
+    causes += resource.strategy.validate(obj)
+    refuse(call, name, causes)
+    for step in backend.admission:
+        step.validate(attributes)
+    key = resource.key(metadata.get("namespace", ""), name)
+    if attributes.dry_run:
+        return None if backend.store.get(key) else encode(obj, 0)
+    try:
+        stored = await write_admitted(attributes, key, 0, partial(encode, obj))
+    except Conflict:
+        return None
+    return stored.value

@@ -1,0 +1,90 @@
+"""The options of deletions, from the body or the query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kilauea.apiserver import status
+from kilauea.apiserver.fields import invalid_value, not_supported
+from kilauea.apiserver.rest.body import read_document
+from kilauea.apiserver.rest.call import Call, is_dry_run
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+_POLICIES: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How to delete.
+
+    Attributes:
+        grace: seconds, None for what the object says.
+        propagation: what becomes of dependents; None for what the kind does.
+        uid: that the object must have, or empty.
+        revision: that the object must be at, or empty.
+        dry_run: whether nothing is deleted.
+    """
+
+    grace: int | None = None
+    propagation: Propagation | None = None
+    uid: str = ""
+    revision: str = ""
+    dry_run: bool = False
+
+
+def read_delete_options(call: Call) -> DeleteOptions:
+    """The options of a call; those in the body win.
+
+    Raises:
+        ApiFault: they are malformed.
+    """
+    given = options_document(call)
+    preconditions = given.get("preconditions") or {}
+    grace = given.get("gracePeriodSeconds")
+    if grace is not None and not isinstance(grace, int):
+        raise status.bad_request("gracePeriodSeconds: expected a whole number of seconds")
+    return DeleteOptions(
+        grace=grace,
+        propagation=_propagation(given),
+        uid=preconditions.get("uid") or "",
+        revision=preconditions.get("resourceVersion") or "",
+        dry_run=is_dry_run(given.get("dryRun") or [], "DeleteOptions"),
+    )
+
+
+def options_document(call: Call) -> dict[str, Any]:
+    """What the body says, or else the query."""
+    if call.request.body.strip():
+        given = read_document(call, "DeleteOptions")
+        if given.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise status.bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {given['kind']}")
+        return given
+    given = {key: value for key in ("propagationPolicy",) if (value := call.request.first(key))}
+    grace, orphan = call.request.first("gracePeriodSeconds"), call.request.first("orphanDependents")
+    if grace:
+        try:
+            given["gracePeriodSeconds"] = int(grace)
+        except ValueError:
+            raise status.bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from None
+    if orphan:
+        given["orphanDependents"] = orphan == "true"
+    given["dryRun"] = [value for key, value in call.request.query if key == "dryRun"]
+    return given
+
+
+def _propagation(given: dict[str, Any]) -> Propagation | None:
+    """The policy for dependents, also in its old form."""
+    policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
+    if policy is not None and orphan is not None:
+        words = "orphanDependents and deletionPropagation cannot be both set"
+        cause = invalid_value("propagationPolicy", policy, words)
+        raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
+    if orphan is not None:
+        return "Orphan" if orphan else "Background"
+    if policy is None:
+        return None
+    for known in _POLICIES:
+        if policy == known:
+            return known
+    raise status.invalid("DeleteOptions", "meta.k8s.io", "", [not_supported("propagationPolicy", policy, _POLICIES)])

@@ -1,0 +1,149 @@
+"""Delete: at once, or in steps where finalizers, dependents or a grace period hold an object up."""
+
+from __future__ import annotations
+
+from kilauea.api.times import SECOND, format_time
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import Attributes, write_admitted
+from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
+from kilauea.apiserver.rest.list_options import read_options
+from kilauea.apiserver.rest.listing import Found, find, list_response
+from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.rest.update import TRIES, write_change
+from kilauea.apiserver.selection import selection_of
+from kilauea.apiserver.status import ApiFault
+from kilauea.apiserver.storage import Conflict, Missing, Stored
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_FINALIZER_OF = {"Orphan": ORPHAN, "Foreground": FOREGROUND}
+
+
+async def delete(call: Call) -> ApiResponse:
+    """Answer a delete."""
+    options = read_delete_options(call)
+    value, gone = await delete_object(call, call.info.name, options)
+    if gone and not call.resource.strategy.answers_deleted_object:
+        uid = decode(value)["metadata"]["uid"]
+        resource = call.resource
+        details = {"name": call.info.name, "group": resource.group, "kind": resource.plural, "uid": uid}
+        return status_response({key: text for key, text in details.items() if text})
+    return object_response(call, value)
+
+
+def status_response(details: dict[str, str]) -> ApiResponse:
+    """Success, for what has no object to answer with."""
+    return ApiResponse(200, status.encode(status.status("Success", 0, details=details)))
+
+
+async def delete_collection(call: Call) -> ApiResponse:
+    """Answer a deletecollection: all objects of a selection, each on its own."""
+    options = read_delete_options(call)
+    selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
+    found = await find(call, read_options(call), selection)
+    deleted = []
+    for stored in found.items:
+        metadata = decode(stored.value)["metadata"]
+        try:
+            value, _ = await delete_object(call, metadata["name"], options, metadata.get("namespace", ""))
+        except ApiFault as fault:
+            if fault.code != 404:
+                raise
+            continue
+        deleted.append(Stored(stored.key, value, stored.revision, stored.created))
+    return list_response(call, Found(deleted, call.backend.store.revision))
+
+
+async def delete_object(
+    call: Call, name: str, options: DeleteOptions, namespace: str | None = None
+) -> tuple[bytes, bool]:
+    """Delete an object, or begin to.
+
+    Returns:
+        Its last bytes, and whether it is gone.
+    """
+    key = call.resource.key(call.namespace if namespace is None else namespace, name)
+    for _ in range(TRIES):
+        current = call.backend.store.get(key)
+        if current is None:
+            raise call.not_found(name)
+        old = decode(current.value)
+        _check_preconditions(call, old, options)
+        attributes = call.attributes("DELETE", None, old, name)
+        attributes.dry_run = attributes.dry_run or options.dry_run
+        for step in call.backend.admission:
+            step.validate(attributes)
+        done = await _delete_once(call, current, options, attributes)
+        if done is not None:
+            return done
+    raise call.conflict(name=name)
+
+
+async def _delete_once(
+    call: Call, current: Stored, options: DeleteOptions, attributes: Attributes
+) -> tuple[bytes, bool] | None:
+    """One attempt; None if the object has changed meanwhile."""
+    old, obj = attributes.old or {}, decode(current.value)
+    changed = _begin(call, obj, options)
+    goes = not obj["metadata"].get("finalizers") and not obj["metadata"].get("deletionGracePeriodSeconds")
+    goes = goes and call.resource.strategy.may_go(obj)
+    if attributes.dry_run:
+        return current.value, goes
+    if goes:
+        try:
+            await write_admitted(attributes, current.key, current.revision, None)
+        except (Conflict, Missing):
+            return None
+        return current.value, True
+    if not changed:
+        return current.value, False
+    value = await write_change(call, obj, old, current)
+    return None if value is None else (value, False)
+
+
+def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
+    """The object must be the one that the caller means."""
+    metadata = old["metadata"]
+    if options.uid and options.uid != metadata["uid"]:
+        words = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
+        raise call.conflict(words, metadata["name"])
+    if options.revision and options.revision != metadata["resourceVersion"]:
+        words = (
+            f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
+            f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+        )
+        raise call.conflict(words, metadata["name"])
+
+
+def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
+    """Mark an object as being deleted; returns whether that changed it."""
+    metadata = obj["metadata"]
+    strategy = call.resource.strategy
+    changed = _set_finalizers(metadata, options.propagation or strategy.propagation)
+    grace = strategy.grace_seconds(obj, options.grace)
+    if metadata.get("deletionTimestamp"):
+        if grace >= metadata.get("deletionGracePeriodSeconds", 0):
+            return changed
+    else:
+        strategy.prepare_delete(obj)
+        if strategy.has_generation and metadata.get("generation"):
+            metadata["generation"] += 1
+    # The time counts from the first deletion, so a shorter grace period only moves the end.
+    begin = call.backend.now() // SECOND * SECOND
+    metadata["deletionTimestamp"] = format_time(begin + grace * SECOND)
+    metadata["deletionGracePeriodSeconds"] = grace
+    return True
+
+
+def _set_finalizers(metadata: Object, propagation: str) -> bool:
+    """The finalizer that the policy for dependents needs, and not that of another policy."""
+    before = metadata.get("finalizers") or []
+    wanted = [each for each in before if each not in _FINALIZER_OF.values()]
+    if propagation in _FINALIZER_OF:
+        wanted.append(_FINALIZER_OF[propagation])
+    if wanted == before:
+        return False
+    metadata["finalizers"] = wanted
+    return True

@@ -1,0 +1,138 @@
+"""Eviction: deletes a pod if its disruption budget allows it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kilauea.api.meta import LabelSelector
+from kilauea.api.selectors import matches, selector_of
+from kilauea.apiserver import status
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import read_document
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.delete_options import DeleteOptions
+from kilauea.apiserver.rest.deleting import delete_object
+from kilauea.apiserver.rest.objects import decode, encode, metadata_of
+from kilauea.apiserver.rest.pods import pod_call
+from kilauea.apiserver.rest.update import TRIES
+from kilauea.apiserver.status import ApiFault, Cause
+from kilauea.apiserver.storage import Conflict, Stored
+
+MOST_DISRUPTED = 2000
+"""Pods that a budget remembers as evicted and not yet gone."""
+_BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+async def evict(call: Call) -> ApiResponse:
+    """Answer a create of a pod's `eviction`."""
+    body = read_document(call, "Eviction")
+    name = metadata_of(body).get("name") or call.info.name
+    if name != call.info.name:
+        raise status.bad_request(f"name in URL does not match name in Eviction object: {name}")
+    pods = pod_call(call, name)
+    stored = call.backend.store.get(pods.key)
+    if stored is None:
+        raise pods.not_found()
+    options = _options(call, body.get("deleteOptions") or {})
+    pod = decode(stored.value)
+    if not _needs_no_budget(pod):
+        await _take_from_budget(pods, pod, options.dry_run)
+    await delete_object(pods, name, options)
+    return ApiResponse(201, status.encode(status.status("Success", 201)))
+
+
+def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
+    """How to delete the pod."""
+    preconditions = given.get("preconditions") or {}
+    return DeleteOptions(
+        grace=given.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid") or "",
+        revision=preconditions.get("resourceVersion") or "",
+        dry_run=call.dry_run() or bool(given.get("dryRun")),
+    )
+
+
+def _needs_no_budget(pod: Object) -> bool:
+    """Pods that do not run, or go already, disrupt nobody."""
+    phase = (pod.get("status") or {}).get("phase", "")
+    return phase in ("Succeeded", "Failed", "Pending", "") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
+    """Count the eviction against the pod's budget.
+
+    Raises:
+        ApiFault: the budget allows none (429), or the pod has several budgets (500).
+    """
+    for _ in range(TRIES):
+        budgets = _budgets_of(call, pod)
+        if not budgets:
+            return
+        if len(budgets) > 1:
+            raise status.internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            )
+        current = budgets[0]
+        budget = decode(current.value)
+        if _is_unready(pod) and _spares_unready(budget):
+            return
+        _disrupt(call, budget, pod["metadata"]["name"])
+        if dry_run:
+            return
+        try:
+            await call.backend.store.write(current.key, current.revision, partial(encode, budget))
+        except Conflict:
+            continue
+        return
+    raise call.conflict()
+
+
+def _budgets_of(call: Call, pod: Object) -> list[Stored]:
+    """The disruption budgets whose selector matches a pod."""
+    page = call.backend.store.list(f"/policy/poddisruptionbudgets/{call.namespace}/")
+    labels = pod["metadata"].get("labels") or {}
+    return [each for each in page.items if _selects(decode(each.value), labels)]
+
+
+def _selects(budget: Object, labels: dict[str, str]) -> bool:
+    given = (budget.get("spec") or {}).get("selector")
+    return given is not None and matches(selector_of(msgspec.convert(given, LabelSelector)), labels)
+
+
+def _is_unready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return not any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def _spares_unready(budget: Object) -> bool:
+    """Whether pods that are not ready may go although the budget allows none."""
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    state = budget.get("status") or {}
+    return bool(state.get("currentHealthy", 0) >= state.get("desiredHealthy", 0) > 0)
+
+
+def _disrupt(call: Call, budget: Object, pod: str) -> None:
+    """Note in a budget that a pod goes."""
+    name, state = budget["metadata"]["name"], budget.setdefault("status", {})
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        cause = Cause("", "DisruptionBudget", f"The disruption budget {name} is still being processed by the server.")
+        raise status.too_many_requests(_BLOCKED, [cause], 10)
+    allowed, disrupted = state.get("disruptionsAllowed", 0), state.setdefault("disruptedPods", {})
+    if allowed < 0:
+        raise _forbidden(call, name, "pdb disruptions allowed is negative")
+    if len(disrupted) > MOST_DISRUPTED:
+        raise _forbidden(call, name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+    if allowed == 0:
+        needs, has = state.get("desiredHealthy", 0), state.get("currentHealthy", 0)
+        words = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+        raise status.too_many_requests(_BLOCKED, [Cause("", "DisruptionBudget", words)])
+    state["disruptionsAllowed"] = allowed - 1
+    disrupted[pod] = call.backend.timestamp()
+
+
+def _forbidden(call: Call, name: str, why: str) -> ApiFault:
+    return status.forbidden("poddisruptionbudgets", "policy", name, why)

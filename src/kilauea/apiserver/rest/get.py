@@ -1,0 +1,25 @@
+"""Get: one object as it is now."""
+
+from __future__ import annotations
+
+from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.storage import Stored
+
+
+def read_stored(call: Call) -> Stored:
+    """The object that a call names.
+
+    Raises:
+        ApiFault: it is not there (404).
+    """
+    stored = call.backend.store.get(call.key)
+    if stored is None:
+        raise call.not_found()
+    return stored
+
+
+async def get(call: Call) -> ApiResponse:
+    """Answer a get."""
+    return object_response(call, read_stored(call).value)

@@ -1,0 +1,169 @@
+"""The options of lists and watches, with the rules of which go together, and the tokens of paged lists."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from dataclasses import dataclass
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.fields import forbidden_field, not_supported
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.status import Cause
+
+EXACT, NOT_OLDER = "Exact", "NotOlderThan"
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+
+class _Token(msgspec.Struct):
+    """What a continue token holds; the same form as the real server's."""
+
+    v: str
+    rv: int
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """What a list or watch asks for.
+
+    Attributes:
+        revision: None if nothing was asked; 0 stands for any.
+        match: `Exact`, `NotOlderThan` or empty.
+        limit: 0 stands for all.
+        after_key: where the page before ended; empty for the first.
+        at_revision: of the pages before; 0 for the first, -1 for a list that goes on at the newest revision.
+        timeout: seconds after which a watch ends; 0 if nothing was asked.
+    """
+
+    revision: int | None = None
+    match: str = ""
+    limit: int = 0
+    after_key: str = ""
+    at_revision: int = 0
+    timeout: int = 0
+    bookmarks: bool = False
+    initial_events: bool | None = None
+
+
+def read_options(call: Call) -> ListOptions:
+    """The options in the query of a call.
+
+    Raises:
+        ApiFault: they are malformed, or do not go together.
+    """
+    first = call.request.first
+    watch = call.info.verb == "watch"
+    token, limit = first("continue"), _number(call, "limit")
+    initial = first("sendInitialEvents")
+    options = ListOptions(
+        revision=_revision(first("resourceVersion")),
+        match=first("resourceVersionMatch"),
+        limit=max(limit, 0),
+        timeout=max(_number(call, "timeoutSeconds"), 0),
+        bookmarks=first("allowWatchBookmarks") in _TRUE,
+        initial_events=initial in _TRUE if initial else None,
+    )
+    causes = _watch_rules(options, token) if watch else _list_rules(options, token)
+    if causes:
+        raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+    return _continued(options, token, call) if token and not watch else options
+
+
+def _number(call: Call, name: str) -> int:
+    """A whole number in the query; 0 if it is not there."""
+    text = call.request.first(name)
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _revision(text: str) -> int | None:
+    """A resourceVersion; None if it is not there."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit():
+        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise status.bad_request(f'Invalid value: "{text}": {detail}')
+    return int(text)
+
+
+def _list_rules(options: ListOptions, token: str) -> list[Cause]:
+    """Which options go together in a list."""
+    found = []
+    match = options.match
+    if options.initial_events is not None:
+        found.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if match:
+        if options.revision is None:
+            found.append(
+                forbidden_field(
+                    "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+                )
+            )
+        if token:
+            found.append(
+                forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+            )
+        if match not in (EXACT, NOT_OLDER):
+            found.append(not_supported("resourceVersionMatch", match, [EXACT, NOT_OLDER, ""]))
+        if match == EXACT and options.revision == 0:
+            found.append(
+                forbidden_field(
+                    "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+                )
+            )
+    return found
+
+
+def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
+    """Which options go together in a watch."""
+    found = []
+    match = options.match
+    if options.initial_events is not None and match != NOT_OLDER:
+        detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
+        found.append(forbidden_field("resourceVersionMatch", detail))
+    if options.initial_events and not options.bookmarks:
+        found.append(
+            forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
+        )
+    if match and options.initial_events is None:
+        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        found.append(forbidden_field("resourceVersionMatch", detail))
+    if match and match != NOT_OLDER:
+        found.append(not_supported("resourceVersionMatch", match, [NOT_OLDER]))
+    if token:
+        found.append(forbidden_field("continue", "continue is forbidden for watch"))
+    return found
+
+
+def encode_token(revision: int, key: str, prefix: str) -> str:
+    """A continue token: go on behind a key, at a revision (-1 for the newest)."""
+    start = key.removeprefix(prefix) + "\0"
+    text = msgspec.json.encode(_Token("meta.k8s.io/v1", revision, start))
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
+    """The options of a further page."""
+    if options.revision:
+        raise status.bad_request("specifying resource version is not allowed when using continue")
+    try:
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        read = msgspec.json.decode(text, type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise status.bad_request(f"continue key is not valid: {error}") from error
+    if read.v != "meta.k8s.io/v1":
+        raise status.bad_request(
+            f'continue key is not valid: server does not recognize this encoded version "{read.v}"'
+        )
+    if read.rv == 0:
+        raise status.bad_request(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+        )
+    after = call.resource.prefix(call.namespace) + read.start.removesuffix("\0")
+    return dataclasses.replace(options, after_key=after, at_revision=read.rv)

@@ -1,0 +1,164 @@
+"""List: many objects as they were at one revision, whole or in pages.
+
+Stored bytes are joined while the answer is sent, so that a list of a hundred thousand objects neither decodes them nor
+holds up the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.negotiation import PARTIAL, TABLE, as_media, encode_table, partial_object, view_of
+from kilauea.apiserver.request import YAML, ApiResponse
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.list_options import EXACT, ListOptions, encode_token, read_options
+from kilauea.apiserver.selection import Selection, selection_of
+from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
+
+AHEAD_SECONDS = 3.0
+"""How long a list waits for a revision that is not there yet."""
+CHUNK = 256 * 1024
+TURN = 500
+"""Objects that are tested against a selector before others have their turn."""
+
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Found:
+    """A page of what was asked for."""
+
+    def __init__(self, items: list[Stored], revision: int, token: str = "", remaining: int | None = None) -> None:
+        self.items = items
+        self.revision = revision
+        self.token = token
+        self.remaining = remaining
+
+    def metadata(self) -> dict[str, Any]:
+        """`metav1.ListMeta` of the page."""
+        out: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        if self.token:
+            out["continue"] = self.token
+            if self.remaining is not None:
+                out["remainingItemCount"] = self.remaining
+        return out
+
+
+async def list_objects(call: Call) -> ApiResponse:
+    """Answer a list."""
+    options = read_options(call)
+    selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
+    view_of(call)
+    await wait_for_revision(call, options.revision or 0)
+    return list_response(call, await find(call, options, selection))
+
+
+def list_response(call: Call, found: Found) -> ApiResponse:
+    """The answer of a page of objects in the form asked for."""
+    view = view_of(call)
+    if view.form == TABLE:
+        body = encode_table(call, [each.value for each in found.items], found.metadata())
+        return ApiResponse(200, as_media(body, view.media), view.media)
+    chunks = _chunks(call, found, view.form == PARTIAL)
+    if view.media == YAML:
+        return ApiResponse(200, as_media(b"".join(chunks), YAML), YAML)
+    return ApiResponse(200, chunks)
+
+
+async def wait_for_revision(call: Call, asked: int) -> None:
+    """Wait a little for a revision that is not there yet.
+
+    Raises:
+        ApiFault: it did not come (504).
+    """
+    store = call.backend.store
+    for _ in range(30):
+        if store.revision >= asked:
+            return
+        await asyncio.sleep(AHEAD_SECONDS / 30)
+    raise status.revision_ahead(asked, store.revision)
+
+
+async def find(call: Call, options: ListOptions, selection: Selection) -> Found:
+    """The objects that a list asks for."""
+    prefix = call.resource.prefix(call.namespace)
+    name = call.info.name or selection.only_name()
+    if name and (call.namespace or not call.resource.namespaced):
+        return _single(call, name, selection)
+    if selection.is_everything:
+        page = _page(call, options, prefix, options.after_key, options.limit)
+        token = encode_token(page.revision, page.next_key, prefix) if page.next_key else ""
+        return Found(page.items, page.revision, token, page.remaining)
+    return await _selected(call, options, selection, prefix)
+
+
+def _single(call: Call, name: str, selection: Selection) -> Found:
+    """A list that can hold one name only."""
+    revision = call.backend.store.revision
+    stored = call.backend.store.get(call.resource.key(call.namespace, name))
+    if stored is None or not selection.matches(stored.key, stored.value):
+        return Found([], revision)
+    return Found([stored], revision)
+
+
+async def _selected(call: Call, options: ListOptions, selection: Selection, prefix: str) -> Found:
+    """Objects that pass a selection; reads on until there are enough."""
+    page = _page(call, options, prefix, options.after_key, 0)
+    items: list[Stored] = []
+    for number, stored in enumerate(page.items):
+        if number % TURN == TURN - 1:
+            await asyncio.sleep(0)
+        if selection.matches(stored.key, stored.value):
+            if options.limit and len(items) == options.limit:
+                return Found(items, page.revision, encode_token(page.revision, items[-1].key, prefix))
+            items.append(stored)
+    return Found(items, page.revision)
+
+
+def _page(call: Call, options: ListOptions, prefix: str, after_key: str, limit: int) -> Page:
+    """One page from the store, at the revision that the options ask for."""
+    at = options.revision if options.match == EXACT else None
+    if options.at_revision > 0:
+        at = options.at_revision
+    try:
+        return call.backend.store.list(prefix, limit=limit or None, after_key=after_key or None, at_revision=at)
+    except Expired as error:
+        if options.at_revision > 0:
+            raise status.expired(_TOO_OLD, encode_token(-1, after_key, prefix)) from error
+        raise status.expired("The resourceVersion for the provided list is too old.") from error
+    except TooNew as error:
+        raise status.revision_ahead(error.asked, error.current) from error
+
+
+def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
+    """The bytes of a list; of built-in kinds the items leave out apiVersion and kind, as the real server does."""
+    resource = call.resource
+    kind, version = resource.kind_of_list, resource.api_version
+    if partial:
+        kind, version = f"{PARTIAL}List", "meta.k8s.io/v1"
+    head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": found.metadata()})
+    pending, size = [head[:-1] + b',"items":['], len(head)
+    cut = 0 if resource.is_custom or partial else len(resource.head)
+    comma = b""
+    for stored in found.items:
+        if partial:
+            value = comma + partial_object(stored.value)
+        else:
+            value = comma + b"{" + stored.value[cut:] if cut else comma + stored.value
+        pending.append(value)
+        comma = b","
+        size += len(value)
+        if size >= CHUNK:
+            yield b"".join(pending)
+            pending, size = [], 0
+    pending.append(b"]}")
+    yield b"".join(pending)

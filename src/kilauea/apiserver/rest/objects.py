@@ -1,0 +1,218 @@
+"""Objects between bytes and dicts, and the metadata that only the server writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.fields import (
+    check_annotations,
+    check_labels,
+    check_name,
+    forbidden_field,
+    invalid_value,
+    qualified_name_problems,
+    required,
+)
+from kilauea.apiserver.patch import FieldSet, fields, track_update
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.schema import apply_defaults
+from kilauea.apiserver.status import ApiFault, Cause
+from kilauea.apiserver.strategies.base import keep
+
+SERVER_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generateName",
+)
+"""Metadata that stays as it is when an object is updated."""
+FINALIZERS_OF_OWN = frozenset({"orphan", "foregroundDeletion"})
+"""Finalizers without a domain that Kubernetes itself uses."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def decode(value: bytes) -> Object:
+    """A stored object as a dict of its own, free to change."""
+    obj: Object = _decode(value)
+    return obj
+
+
+def encode(obj: Object, revision: int) -> bytes:
+    """Bytes of an object at a revision: kind, apiVersion and metadata come first, which lists and watches rely on."""
+    metadata = obj["metadata"]
+    if revision:
+        metadata["resourceVersion"] = str(revision)
+    else:
+        metadata.pop("resourceVersion", None)
+    return _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj})
+
+
+def metadata_of(obj: Object) -> Object:
+    """The metadata of an object, made if there is none."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    elif not isinstance(metadata, dict):
+        raise status.bad_request("metadata: expected an object")
+    return metadata
+
+
+def settle_namespace(call: Call, obj: Object) -> None:
+    """Give an object the namespace of the request; refuse another one."""
+    metadata = metadata_of(obj)
+    named = metadata.get("namespace") or ""
+    if not call.resource.namespaced:
+        metadata.pop("namespace", None)
+    elif named and named != call.namespace:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    else:
+        metadata["namespace"] = call.namespace
+
+
+def new_metadata(call: Call, obj: Object) -> None:
+    """Fill in what the server says of a new object, and take out what only it may say."""
+    metadata = obj["metadata"]
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+        metadata.pop(field, None)
+    metadata["uid"] = call.backend.new_uid()
+    metadata["creationTimestamp"] = call.backend.timestamp()
+
+
+def kept_metadata(obj: Object, old: Object) -> None:
+    """Put back, in an update, what only the server may say."""
+    for field in SERVER_FIELDS:
+        keep(obj["metadata"], old["metadata"], field)
+
+
+_STATUS = fields("status")
+_NOTHING = fields()
+_ALL_BUT_STATUS = fields("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
+_CUSTOM_BUT_STATUS = fields("spec", "metadata")
+
+
+def complete(call: Call, obj: Object) -> None:
+    """Fill in defaults."""
+    apply_defaults(call.resource.schema, obj)
+    call.resource.strategy.default(obj)
+
+
+def unowned_fields(call: Call) -> FieldSet:
+    """The fields that a write through the subresource of a call, or the object itself, does not change."""
+    if call.subresource is None:
+        return _STATUS if call.resource.strategy.has_status else _NOTHING
+    if call.subresource.name != "status":
+        return _STATUS
+    return _CUSTOM_BUT_STATUS if call.resource.is_custom else _ALL_BUT_STATUS
+
+
+def managed_fields(call: Call, old: Object | None, obj: Object) -> list[Object]:
+    """The managers' book of an object that is written by other means than a server-side apply."""
+    resource = call.resource
+    subresource = call.subresource.name if call.subresource else ""
+    return track_update(
+        old, obj, call.field_manager(), resource.schema, resource.api_version, call.backend.timestamp(),
+        subresource=subresource, reset=unowned_fields(call),
+    )  # fmt: skip
+
+
+def refuse(call: Call, name: str, causes: list[Cause]) -> None:
+    """Raise for an object that has causes to refuse it."""
+    if causes:
+        raise invalid(call, name, causes)
+
+
+def invalid(call: Call, name: str, causes: list[Cause]) -> ApiFault:
+    """The refusal of an object of the kind of the call."""
+    return status.invalid(call.resource.kind, call.resource.group, name, causes)
+
+
+def check_metadata(call: Call, obj: Object) -> list[Cause]:
+    """What is wrong with the metadata of an object."""
+    metadata = obj["metadata"]
+    found: list[Cause] = []
+    name = metadata.get("name", "")
+    if not name:
+        found.append(required("metadata.name", "name or generateName is required"))
+    else:
+        found += check_name("metadata.name", name, call.resource.strategy.name_problems(name))
+    found += check_labels("metadata.labels", metadata.get("labels") or {})
+    found += check_annotations("metadata.annotations", metadata.get("annotations") or {})
+    for owners in (metadata.get("ownerReferences"),):
+        found += _check_owners(owners or [])
+    for number, finalizer in enumerate(metadata.get("finalizers") or []):
+        found += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
+    return found
+
+
+def _check_owners(owners: list[Object]) -> list[Cause]:
+    """Owner references: all their parts, and at most one controller."""
+    found: list[Cause] = []
+    for number, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{number}]"
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                found.append(invalid_value(f"{path}.{field}", owner.get(field, ""), _OWNER_WORDS[field]))
+    controllers = [each for each in owners if each.get("controller")]
+    if len(controllers) > 1:
+        detail = (
+            "Only one reference can have Controller set to true. Found "
+            f'"true" in references for {controllers[0]["name"]} and {controllers[1]["name"]}'
+        )
+        found.append(invalid_value("metadata.ownerReferences", "", detail))
+    return found
+
+
+_OWNER_WORDS = {
+    "apiVersion": "version must not be empty",
+    "kind": "must not be empty",
+    "name": "must not be empty",
+    "uid": "must not be empty",
+}
+
+
+def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
+    """A finalizer is a qualified name, with a domain unless Kubernetes itself uses it."""
+    found = [invalid_value(path, finalizer, each) for each in qualified_name_problems(finalizer)]
+    if not found and "/" not in finalizer and finalizer not in FINALIZERS_OF_OWN and finalizer != "kubernetes":
+        found.append(
+            invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
+        )
+    return found
+
+
+def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
+    """What may not change in metadata: the uid; and nothing may be added to hold up a deletion under way."""
+    metadata, before = obj["metadata"], old["metadata"]
+    if not before.get("deletionTimestamp"):
+        return []
+    added = set(metadata.get("finalizers") or []) - set(before.get("finalizers") or [])
+    if not added:
+        return []
+    listed = " ".join(f'"{each}"' for each in sorted(added))
+    detail = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
+    return [forbidden_field("metadata.finalizers", detail.replace('" "', '", "'))]
+
+
+def same_but_for_times(obj: Object, old: Object) -> bool:
+    """Whether an update changes nothing but the times in the managers' book, so that it need not be written."""
+    if obj.keys() != old.keys() or any(obj[part] != old[part] for part in obj if part != "metadata"):
+        return False
+    return _without_times(obj["metadata"]) == _without_times(old["metadata"])
+
+
+def _without_times(metadata: Object) -> dict[str, Any]:
+    """Metadata without what every write would change."""
+    kept = {key: value for key, value in metadata.items() if value not in (None, {}, []) and key != "resourceVersion"}
+    kept["managedFields"] = [
+        {key: value for key, value in entry.items() if key != "time"} for entry in metadata.get("managedFields") or []
+    ]
+    return kept

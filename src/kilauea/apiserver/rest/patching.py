@@ -1,0 +1,103 @@
+"""Patch: JSON patch, merge patch, strategic merge patch, and server-side apply, which may also create."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.fields import forbidden_field, required
+from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, strategic_merge
+from kilauea.apiserver.request import JSON, YAML, ApiResponse
+from kilauea.apiserver.rest.body import check_kind, media_type, parse, strip
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.create import create_object
+from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
+from kilauea.apiserver.rest.update import change_object, check_body_name
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_encode = msgspec.json.Encoder().encode
+
+
+async def patch(call: Call) -> ApiResponse:
+    """Answer a patch of an object or of its status."""
+    form = patch_form(call)
+    if form == APPLY_PATCH:
+        return await _apply(call)
+    document = parse(call.request.body, JSON, call.resource.kind)
+
+    def change(obj: Object) -> Object:
+        return patched(call, form, obj, document)
+
+    return object_response(call, await change_object(call, change))
+
+
+def patch_form(call: Call) -> str:
+    """The kind of patch; refuses those that are not read, and options that do not go with it."""
+    form = media_type(call.request.headers.get("content-type", ""))
+    allowed = [JSON_PATCH, MERGE_PATCH, *([] if call.resource.is_custom else [STRATEGIC_PATCH]), APPLY_PATCH]
+    if form not in allowed:
+        raise status.unsupported_media_type(allowed)
+    causes = []
+    if form == APPLY_PATCH and not call.request.first("fieldManager"):
+        causes.append(required("fieldManager", "is required for apply patch"))
+    if form != APPLY_PATCH and call.request.first("force"):
+        causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if causes:
+        raise call.bad_options(causes)
+    return form
+
+
+def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
+    """An object with a patch on it, without fields that its kind does not have."""
+    if form == JSON_PATCH:
+        obj = json_patch(obj, document)
+    elif form == MERGE_PATCH:
+        obj = merge_patch(obj, document)
+    else:
+        obj = strategic_merge(obj, document, call.resource.schema)
+    if not isinstance(obj, dict):
+        raise status.bad_request("the patch leaves no object")
+    check_kind(obj, call.resource.api_version, call.resource.kind)
+    metadata_of(obj)
+    call.warnings.clear()  # those of an earlier attempt
+    strip(call, obj)
+    return obj
+
+
+async def _apply(call: Call) -> ApiResponse:
+    """Server-side apply: creates what is not there."""
+    applied = parse(call.request.body, YAML, call.resource.kind)
+    if not isinstance(applied, dict):
+        raise status.bad_request(f"error decoding YAML: expected an object of kind {call.resource.kind}")
+    check_kind(applied, call.resource.api_version, call.resource.kind)
+    metadata_of(applied)
+    applied["metadata"].setdefault("name", call.info.name)
+    check_body_name(call, applied)
+    if call.resource.namespaced:
+        applied["metadata"].setdefault("namespace", call.namespace)
+    if call.backend.store.get(call.key) is None and call.subresource is None:
+        obj = _merged(call, None, applied)
+        return object_response(call, await create_object(call, obj, track=False), 201)
+    return object_response(call, await change_object(call, lambda obj: _merged(call, obj, applied), track=False))
+
+
+def _merged(call: Call, live: Object | None, applied: Object) -> Object:
+    """The live object with what is applied, owned by the caller."""
+    resource = call.resource
+    force = call.request.first("force") in ("true", "1")
+    subresource = call.subresource.name if call.subresource else ""
+    obj = server_side_apply(
+        live, applied, call.field_manager(), force, resource.schema, resource.api_version,
+        call.backend.timestamp(), subresource, reset=unowned_fields(call),
+    )  # fmt: skip
+    if live is not None:
+        obj["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
+    obj = decode(_encode(obj))  # the result shares parts with what it is made of
+    strip(call, obj)
+    return obj

@@ -1,0 +1,51 @@
+"""What the subresources of pods share: a change of a pod that does not go through the rules for updates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from kilauea.apiserver.request import RequestInfo
+from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.objects import decode, encode
+from kilauea.apiserver.rest.update import TRIES, Change
+from kilauea.apiserver.storage import Conflict, Missing
+
+
+def pod_type(call: Call) -> ResourceType:
+    """The kind Pod."""
+    found = call.backend.registry.find("", "v1", "pods")
+    if found is None:
+        raise call.not_found()
+    return found
+
+
+def pod_call(call: Call, name: str) -> Call:
+    """The call as one about the pod itself."""
+    info = RequestInfo(call.info.verb, "", "v1", "pods", call.info.namespace, name)
+    return replace(call, info=info, resource=pod_type(call), subresource=None)
+
+
+async def change_pod(call: Call, change: Change) -> bytes:
+    """Change a pod and write it; returns its bytes.
+
+    Args:
+        call: names the pod.
+        change: may be called several times; sets a resourceVersion that must be that of the pod, if there must be one.
+    """
+    for _ in range(TRIES):
+        current = call.backend.store.get(call.key)
+        if current is None:
+            raise call.not_found()
+        pod = change(decode(current.value))
+        if pod["metadata"].get("resourceVersion", "") != str(current.revision):
+            raise call.conflict()
+        if call.dry_run():
+            return encode(pod, current.revision)
+        try:
+            stored = await call.backend.store.write(current.key, current.revision, partial(encode, pod))
+        except (Conflict, Missing):
+            continue
+        return stored.value
+    raise call.conflict()

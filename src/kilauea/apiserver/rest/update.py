@@ -1,0 +1,164 @@
+"""Update: a whole new object in the place of the old one; and the part of it that patches share.
+
+A change is made on the object as it is, checked, and written if the object is still the same; if it is not, it is made
+again on the new one, unless the caller named the revision that the change is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.admission import write_admitted
+from kilauea.apiserver.fields import invalid_value
+from kilauea.apiserver.negotiation import object_response
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import read_object
+from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.create import create_object
+from kilauea.apiserver.rest.objects import (
+    check_changed_metadata,
+    check_metadata,
+    complete,
+    decode,
+    encode,
+    kept_metadata,
+    managed_fields,
+    metadata_of,
+    refuse,
+    same_but_for_times,
+    settle_namespace,
+)
+from kilauea.apiserver.storage import Conflict, Missing, Stored
+
+TRIES = 100
+"""Attempts at a change that others overtake; far more than clients in the same process can bring about."""
+
+Change = Callable[[Object], Object]
+"""From the object as it is, which it may change, to the object as it shall be."""
+
+
+async def update(call: Call) -> ApiResponse:
+    """Answer an update of an object or of its status."""
+    body = read_object(call)
+    check_body_name(call, body)
+    text = msgspec.json.encode(body)
+    exists = call.backend.store.get(call.key) is not None
+    if not exists and call.resource.strategy.create_on_update and call.subresource is None:
+        return object_response(call, await create_object(call, body), 201)
+    value = await change_object(call, lambda _: decode(text), whole=True)
+    return object_response(call, value)
+
+
+def check_body_name(call: Call, body: Object) -> None:
+    """The name in an object must be that in the path."""
+    name = metadata_of(body).get("name")
+    if not name:
+        words = f"the name of the object ({call.info.name} based on URL) was undeterminable: name must be provided"
+        raise status.bad_request(words)
+    if name != call.info.name:
+        raise status.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
+        )
+
+
+async def change_object(call: Call, change: Change, *, track: bool = True, whole: bool = False) -> bytes:
+    """Change the object that a call names; returns its bytes.
+
+    Args:
+        call: an update or patch of an object, or of its status.
+        change: may be called several times, each time with the object as it is by then.
+        track: whether to note changed fields as set by the caller; a server-side apply has done that.
+        whole: whether the change is a whole object, whose missing resourceVersion must be allowed by the kind.
+    """
+    store = call.backend.store
+    for _ in range(TRIES):
+        current = store.get(call.key)
+        if current is None:
+            raise call.not_found()
+        old = decode(current.value)
+        obj = change(decode(current.value))
+        _settle(call, obj, old, current, whole)
+        _prepare(call, obj, old, track)
+        if same_but_for_times(obj, old):
+            return current.value
+        value = await write_change(call, obj, old, current)
+        if value is not None:
+            return value
+    raise call.conflict()
+
+
+async def write_change(call: Call, obj: Object, old: Object, current: Stored) -> bytes | None:
+    """Write a finished change, or let the object go if it was held up only by what the change takes away.
+
+    Returns:
+        The bytes; None if the object has changed meanwhile.
+    """
+    if call.dry_run():
+        return encode(obj, current.revision)
+    goes = is_free_to_go(call, obj)
+    try:
+        attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
+        stored = await write_admitted(attributes, current.key, current.revision, None if goes else partial(encode, obj))
+    except (Conflict, Missing):
+        return None
+    return encode(obj, stored.revision) if goes else stored.value
+
+
+def is_free_to_go(call: Call, obj: Object) -> bool:
+    """Whether an object is being deleted and nothing holds it up any more."""
+    metadata = obj["metadata"]
+    if (
+        not metadata.get("deletionTimestamp")
+        or metadata.get("finalizers")
+        or metadata.get("deletionGracePeriodSeconds")
+    ):
+        return False
+    return call.resource.strategy.may_go(obj)
+
+
+def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) -> None:
+    """Identity and revision: what the caller believes must be so."""
+    settle_namespace(call, obj)
+    metadata, before = obj["metadata"], old["metadata"]
+    uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != before["uid"]:
+        words = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        raise call.conflict(words)
+    if revision and revision != "0":
+        if revision != str(current.revision):
+            raise call.conflict()
+    elif whole and not call.resource.strategy.unconditional_update:
+        refuse(call, call.info.name, [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")])
+    metadata["name"] = before["name"]
+
+
+def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
+    """Defaults, what only the server may say, checks, and the managers' book."""
+    backend, strategy = call.backend, call.resource.strategy
+    part = call.subresource.name if call.subresource else ""
+    complete(call, obj)
+    if track:
+        obj["metadata"]["managedFields"] = managed_fields(call, old, obj)
+    kept_metadata(obj, old)
+    attributes = call.attributes("UPDATE", obj, old)
+    for step in backend.admission:
+        step.mutate(attributes)
+    if part == "status":
+        strategy.prepare_status(obj, old)
+    elif part in ("", "scale"):
+        strategy.prepare_update(obj, old)
+    else:
+        strategy.prepare_part(obj, old, part)
+    causes = check_metadata(call, obj) + check_changed_metadata(obj, old)
+    if part == "status":
+        causes += strategy.validate_status(obj, old)
+    else:
+        causes += strategy.validate_change(obj, old)
+        causes += strategy.validate_update(obj, old) if part in ("", "scale") else []
+    refuse(call, call.info.name, causes)
+    for step in backend.admission:
+        step.validate(attributes)

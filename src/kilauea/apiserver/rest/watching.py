@@ -1,0 +1,173 @@
+"""Watch: what happens to the objects of a selection, from a revision on, as a stream of frames.
+
+Each batch of events becomes one chunk. A watcher has no buffer of its own: it reads the store's history, and is told to
+list again when it falls behind that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
+
+import msgspec
+
+from kilauea.apiserver import status
+from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_table, header_of, partial_object, view_of
+from kilauea.apiserver.request import WatchStream
+from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.list_options import ListOptions, read_options
+from kilauea.apiserver.rest.listing import CHUNK, find, wait_for_revision
+from kilauea.apiserver.selection import Selection, matches_once, selection_of
+from kilauea.apiserver.storage import Event, Expired, Watcher
+
+SHORTEST_DEFAULT = 1800.0
+"""Seconds that a watch lasts at least if it does not say; up to twice that, so that not all end together."""
+BOOKMARK_SECONDS = 60.0
+_END_OF_INITIAL = "k8s.io/initial-events-end"
+
+
+async def watch(call: Call) -> WatchStream:
+    """Answer a watch."""
+    options = read_options(call)
+    selection = selection_of(call.resource, call.request.first("labelSelector"), call.request.first("fieldSelector"))
+    view_of(call)
+    if options.initial_events:
+        await wait_for_revision(call, options.revision or 0)
+    return WatchStream(_stream(call, options, selection))
+
+
+async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[bytes, None]:
+    """All chunks of a watch."""
+    frames = _Frames(call, selection)
+    try:
+        start = options.revision or 0
+        if options.initial_events or (options.initial_events is None and not start):
+            found = await find(call, ListOptions(), selection)
+            start = found.revision
+            for chunk in _joined(frames.added(each.key, each.value) for each in found.items):
+                yield chunk
+            if options.initial_events:
+                yield frames.bookmark(start, ends_initial=True)
+        elif not start:
+            start = call.backend.store.revision
+        watcher = call.backend.store.watch(_prefix(call, selection), start)
+        try:
+            async with aclosing(_events(call, options, watcher, frames)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            watcher.close()
+    except Expired as error:
+        yield frames.error(status.expired(f"too old resource version: {error.asked} ({error.oldest})"))
+
+
+def _prefix(call: Call, selection: Selection) -> str:
+    """The keys that can be meant: one object, a namespace, or all."""
+    name = call.info.name or selection.only_name()
+    if name and (call.namespace or not call.resource.namespaced):
+        return call.resource.key(call.namespace, name)
+    return call.resource.prefix(call.namespace)
+
+
+async def _events(call: Call, options: ListOptions, watcher: Watcher, frames: _Frames) -> AsyncGenerator[bytes, None]:
+    """Chunks of events as they happen, with bookmarks between them, until the time is over."""
+    loop = asyncio.get_running_loop()
+    seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.chance.random())
+    end = loop.time() + seconds
+    next_bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
+    while True:
+        try:
+            async with asyncio.timeout_at(min(end, next_bookmark)):
+                batch = await anext(watcher)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if options.bookmarks:
+                yield frames.bookmark(watcher.revision)
+            if loop.time() >= end:
+                return
+            next_bookmark = loop.time() + BOOKMARK_SECONDS
+            continue
+        chunk = b"".join(map(frames.event, batch))
+        if chunk:
+            yield chunk
+
+
+def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """Frames in chunks."""
+    pending, size = [], 0
+    for frame in frames:
+        pending.append(frame)
+        size += len(frame)
+        if size >= CHUNK:
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
+
+
+class _Frames:
+    """Events as frames, in the form that the watch asked for."""
+
+    def __init__(self, call: Call, selection: Selection) -> None:
+        self._call = call
+        self._selection = selection
+        self._view = view_of(call)
+        self._everything = selection.is_everything
+        self._columns_sent = False
+
+    def added(self, key: str, value: bytes) -> bytes:
+        """An object that was there at the beginning."""
+        return self._frame(b"ADDED", value)
+
+    def event(self, event: Event) -> bytes:
+        """What an event is for the selection: an object may come into it and go out of it; empty if it was never in."""
+        is_in, was_in = event.kind != "deleted", event.before is not None
+        if not self._everything:
+            is_in = is_in and matches_once(self._selection, event.key, event.value)
+            was_in = event.before is not None and matches_once(self._selection, event.key, event.before.value)
+        if is_in:
+            return self._frame(b"MODIFIED" if was_in else b"ADDED", event.value)
+        if was_in and event.before is not None:
+            return self._frame(b"DELETED", at_revision(event.before.value, event.before.revision, event.revision))
+        return b""
+
+    def bookmark(self, revision: int, *, ends_initial: bool = False) -> bytes:
+        """How far the watch has come."""
+        metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if ends_initial:
+            metadata["annotations"] = {_END_OF_INITIAL: "true"}
+        resource = self._call.resource
+        kind, version = resource.kind, resource.api_version
+        if self._view.form:
+            kind, version = self._view.form, "meta.k8s.io/v1"
+        obj: dict[str, object] = {"kind": kind, "apiVersion": version, "metadata": metadata}
+        if self._view.form == TABLE:
+            obj |= {"columnDefinitions": None, "rows": []}
+        return _encoded(b"BOOKMARK", msgspec.json.encode(obj))
+
+    def error(self, fault: status.ApiFault) -> bytes:
+        """Why the watch ends."""
+        return _encoded(b"ERROR", fault.encode())
+
+    def _frame(self, kind: bytes, value: bytes) -> bytes:
+        if self._view.form == TABLE:
+            metadata = {"resourceVersion": header_of(value).metadata.resource_version}
+            value = encode_table(self._call, [value], metadata, columns=not self._columns_sent)
+            self._columns_sent = True
+        elif self._view.form == PARTIAL:
+            value = partial_object(value, self._view.version)
+        return _encoded(kind, value)
+
+
+def _encoded(kind: bytes, value: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (kind, value)
+
+
+def at_revision(value: bytes, old: int, new: int) -> bytes:
+    """Stored bytes with another resourceVersion: that of the deletion, which is not in the last value of an object.
+
+    Metadata comes first in stored bytes, and quotes within text are escaped, so the first match is the right one.
+    """
+    return value.replace(b'"resourceVersion":"%d"' % old, b'"resourceVersion":"%d"' % new, 1)

@@ -1,0 +1,41 @@
+"""What objects of each kind look like, and what follows from it: defaults, unknown fields, pruning, validation.
+
+`nodes` holds the schema itself, `builtin` the kinds of Kubernetes and `custom` those of custom resources. An object of
+a built-in kind is first reduced by `read_builtin` to what Go's types hold, then `apply_defaults` fills it in. A custom
+one is pruned by `read_custom`, filled in, and then validated.
+"""
+
+from kilauea.apiserver.schema.builtin import (
+    builtin_resources,
+    builtin_schema,
+    definition,
+    definition_name,
+    kubernetes_version,
+    openapi_definitions,
+)
+from kilauea.apiserver.schema.custom import from_openapi, read_custom
+from kilauea.apiserver.schema.defaults import apply_defaults
+from kilauea.apiserver.schema.nodes import Schema
+from kilauea.apiserver.schema.reading import DecodeError, read_builtin
+from kilauea.apiserver.schema.repeated import repeated_fields
+from kilauea.apiserver.schema.unknown import prune, unknown_fields
+from kilauea.apiserver.schema.validation import validate
+
+__all__ = [
+    "DecodeError",
+    "Schema",
+    "apply_defaults",
+    "builtin_resources",
+    "builtin_schema",
+    "definition",
+    "definition_name",
+    "from_openapi",
+    "kubernetes_version",
+    "openapi_definitions",
+    "prune",
+    "read_builtin",
+    "read_custom",
+    "repeated_fields",
+    "unknown_fields",
+    "validate",
+]

@@ -1,0 +1,117 @@
+"""A fast answer to whether a schema allows a value, for the many values that it does allow.
+
+A test is made for each node when it is first needed. It may say no where the answer is yes, never the other way round:
+what it does not accept is looked at again by `kilauea.apiserver.schema.validation`, which tells what is wrong. Nodes
+with less common keywords are left to that module.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from kilauea.apiserver.schema.nodes import Schema, derived
+
+Test = Callable[[Any], bool]
+
+PLAIN = frozenset(
+    "type properties required items minItems maxItems additionalProperties nullable default description title format "
+    "example x-kubernetes-map-type x-kubernetes-list-type x-kubernetes-list-map-keys x-kubernetes-int-or-string "
+    "x-kubernetes-preserve-unknown-fields x-kubernetes-validations".split()
+)
+"""Keywords that the tests here know."""
+EITHER = [{"type": "integer"}, {"type": "string"}]
+"""The alternatives that `x-kubernetes-int-or-string` stands for."""
+_PLAIN_FORMATS = ("", "int32", "int64", "float", "double", "int-or-string")
+_LIMITS = {"int32": 2**31}
+
+
+@lru_cache(maxsize=1024)
+def re2(pattern: str) -> re.Pattern[str]:
+    """A pattern of RE2 as Python has it: its end of text is another letter, and `$` is not before a last line break."""
+    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", pattern.replace(r"\z", r"\Z")))
+
+
+def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
+    """The tests of nodes; `checked` makes those of nodes with keywords that are not known here."""
+
+    @derived
+    def test_of(schema: Schema) -> Test:
+        raw = schema.raw
+        if (
+            schema.int_or_string
+            and not raw.keys() - PLAIN - {"pattern", "anyOf"}
+            and raw.get("anyOf", EITHER) == EITHER
+        ):
+            pattern = re2(raw.get("pattern", ""))
+            return lambda value: value.__class__ is int or (value.__class__ is str and bool(pattern.search(value)))
+        if not PLAIN.issuperset(raw) or schema.format not in _PLAIN_FORMATS:
+            return checked(schema)
+        if schema.type == "object":
+            return _with_null(schema, _object_test(schema, test_of))
+        if schema.type == "array":
+            return _with_null(schema, _array_test(schema, test_of))
+        return _with_null(schema, _scalar_test(schema))
+
+    return test_of
+
+
+def _with_null(schema: Schema, test: Test) -> Test:
+    return (lambda value: value is None or test(value)) if schema.nullable else test
+
+
+def _scalar_test(schema: Schema) -> Test:
+    if schema.type == "integer":
+        limit = _LIMITS.get(schema.format, 2**63)
+        return lambda value: value.__class__ is int and -limit <= value < limit
+    wanted = {"string": (str,), "boolean": (bool,), "number": (int, float)}.get(schema.type)
+    return (lambda value: value.__class__ in wanted) if wanted else (lambda value: True)
+
+
+def _array_test(schema: Schema, test_of: Callable[[Schema], Test]) -> Test:
+    items = schema.items
+    test = test_of(items) if items is not None else bool
+    anything = items is None
+    least, most = schema.raw.get("minItems", 0), schema.raw.get("maxItems", sys.maxsize)
+    unique = schema.list_type != "atomic"
+
+    def test_array(value: Any) -> bool:
+        if value.__class__ is not list or not least <= len(value) <= most:
+            return False
+        return (anything or all(map(test, value))) and (not unique or _different(schema, value))
+
+    return test_array
+
+
+def _different(schema: Schema, items: list[Any]) -> bool:
+    """Whether the items of a set or map list are all different; those that cannot be hashed are left to validation."""
+    keys = schema.list_keys
+    try:
+        if keys:
+            return len({tuple([item.get(key) for key in keys]) for item in items}) == len(items)
+        return len(set(items)) == len(items)
+    except TypeError:
+        return False
+
+
+def _object_test(schema: Schema, test_of: Callable[[Schema], Test]) -> Test:
+    tests = {key: test_of(child) for key, child in schema.properties.items()}
+    others = test_of(schema.additional) if schema.additional is not None else None
+    required = schema.required
+
+    def test(value: Any) -> bool:
+        if value.__class__ is not dict:
+            return False
+        for key in required:
+            if key not in value:
+                return False
+        for key, each in value.items():
+            known = tests.get(key, others)
+            if known is not None and not known(each):
+                return False
+        return True
+
+    return test

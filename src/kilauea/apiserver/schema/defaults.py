@@ -1,0 +1,106 @@
+"""Defaults: what an object holds that its author left out.
+
+For custom resources that is `default` in the schema. For built-in kinds it is what the real server's code fills in
+(`coded` and `rules` beside this module), and the fields that Go writes even when they were never set.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+from kilauea.apiserver.schema.nodes import Schema, derived
+from kilauea.apiserver.schema.reading import zero
+from kilauea.apiserver.schema.rules import CODED_RULES, Rule
+
+_SIMPLE = (str, int, float, bool, type(None))
+
+
+class _Plan(NamedTuple):
+    """What is to be filled in at an object.
+
+    Attributes:
+        values: fields with a default.
+        rule: defaults that depend on other fields, for a built-in definition.
+        always: fields that are written even if nothing set them, with that value.
+        below: fields in which something may have to be filled in.
+    """
+
+    values: tuple[tuple[str, Any], ...]
+    rule: Rule | None
+    always: tuple[tuple[str, Any], ...]
+    below: tuple[tuple[str, Schema], ...]
+
+
+def apply_defaults(schema: Schema, value: Any) -> None:
+    """Fill in, in place, what was left out of an object or a part of it.
+
+    The object must have been read by `read_builtin` or `read_custom`.
+    """
+    if value.__class__ is dict:
+        _fill_object(schema, value)
+    elif value.__class__ is list and schema.items is not None and _matters(schema.items):
+        for item in value:
+            apply_defaults(schema.items, item)
+
+
+def _fill_object(schema: Schema, obj: dict[str, Any]) -> None:
+    plan = _plan(schema)
+    for key, default in plan.values:
+        if key not in obj:
+            obj[key] = default if isinstance(default, _SIMPLE) else copy.deepcopy(default)
+    if plan.rule is not None:
+        plan.rule(obj)
+    for key, empty in plan.always:
+        if key not in obj:
+            obj[key] = {} if empty == {} else empty
+    for key, child in plan.below:
+        value = obj.get(key)
+        if value:
+            apply_defaults(child, value)
+        elif value == {}:
+            _fill_object(child, value)
+    additional = schema.additional
+    if additional is not None and _matters(additional):
+        for key, value in obj.items():
+            if key not in schema.properties:
+                apply_defaults(additional, value)
+
+
+@derived
+def _plan(schema: Schema) -> _Plan:
+    values = [(key, child.default) for key, child in schema.properties.items() if _has_default(schema, key, child)]
+    marks = schema.layout.items()
+    always = [
+        (key, None if mark.startswith("=*") else zero(schema.properties[key]))
+        for key, mark in marks
+        if mark.startswith("=")
+    ]
+    below = [(key, child) for key, child in schema.properties.items() if _matters(child)]
+    return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), tuple(below))
+
+
+def _has_default(schema: Schema, key: str, child: Schema) -> bool:
+    """Whether a field has a default; OpenAPI also notes the empty values of Go's types as such."""
+    if not child.has_default:
+        return False
+    return not schema.layout or bool(child.default) or "*" in schema.layout.get(key, "").partition("/")[0]
+
+
+@derived
+def _matters(schema: Schema) -> bool:
+    """Whether something may have to be filled in at or below a node."""
+    return _matters_within(schema, frozenset())
+
+
+def _matters_within(schema: Schema, above: frozenset[str | int]) -> bool:
+    identity = schema.name or id(schema)
+    if identity in above:
+        return False
+    above |= {identity}
+    if schema.name in CODED_RULES or any(mark.startswith("=") for mark in schema.layout.values()):
+        return True
+    children = schema.properties
+    if any(_has_default(schema, key, child) or _matters_within(child, above) for key, child in children.items()):
+        return True
+    return any(each is not None and _matters_within(each, above) for each in (schema.items, schema.additional))

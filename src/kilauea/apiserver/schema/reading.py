@@ -1,0 +1,249 @@
+"""Reading objects of built-in kinds as Go reads JSON into its types, and writes them again.
+
+Go's types know fewer values than JSON: null and, in most fields, empty values are not told from absent ones; quantities
+and times have one form; values of another type are refused. `read_builtin` makes of a decoded object what is left of it
+after such a round trip. What is always written is added by `kilauea.apiserver.schema.defaults`.
+
+A reader is made for each definition when it is first needed. It does not keep track of where it is: objects that are
+refused are walked again to tell the place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kilauea.apiserver.schema import scalars
+from kilauea.apiserver.schema.nodes import Schema, derived
+from kilauea.apiserver.schema.unknown import prune, unknown_fields
+
+Read = Callable[[Any], Any]
+
+_APIMACHINERY = "io.k8s.apimachinery.pkg."
+SPECIAL: Mapping[str, Read] = {
+    f"{_APIMACHINERY}api.resource.Quantity": scalars.quantity,
+    f"{_APIMACHINERY}util.intstr.IntOrString": scalars.int_or_string,
+    f"{_APIMACHINERY}apis.meta.v1.Time": scalars.time,
+    f"{_APIMACHINERY}apis.meta.v1.MicroTime": scalars.micro_time,
+}
+"""Readers of types with a form of their own, by the name of the definition."""
+_BITS = {"int32": 31, "int64": 63}
+_GO_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+
+
+class DecodeError(ValueError):
+    """A value that Go cannot read; the text is what the real server says."""
+
+
+class _Unknown(Exception):
+    """A field that the type does not have."""
+
+
+def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
+    """Reduce an object of a built-in kind, in place, to what Go makes of it; returns the paths of unknown fields.
+
+    Raises:
+        DecodeError: a value is not of the type of its field.
+    """
+    read = _reader(schema)
+    try:
+        read(obj)
+    except _Unknown:
+        unknown = unknown_fields(schema, obj)
+        prune(schema, obj)
+    except (TypeError, ValueError) as error:
+        raise DecodeError(_complaint(schema, obj) or str(error)) from error
+    else:
+        return []
+    read_builtin(schema, obj)
+    return unknown
+
+
+# --- readers
+
+
+@derived
+def _reader(schema: Schema) -> Read:
+    """The function that reads a value of a node: returns what is kept of it, or raises TypeError or ValueError."""
+    if schema.name in SPECIAL:
+        return SPECIAL[schema.name]
+    if schema.type == "object" and schema.layout:
+        return _struct_reader(schema)
+    if schema.type == "object" and schema.additional is not None:
+        return _map_reader(schema.additional)
+    if schema.type == "array" and schema.items is not None:
+        return _list_reader(schema.items)
+    if schema.format == "byte":
+        return scalars.encoded_bytes
+    if schema.type in ("string", "boolean"):
+        return _exactly(str if schema.type == "string" else bool)
+    if schema.type == "integer":
+        return _integer_reader(schema.format)
+    if schema.type == "number":
+        return _number
+    return _anything
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float):
+        raise TypeError("float64")
+    return value
+
+
+def _exactly(wanted: type) -> Read:
+    def read(value: Any) -> Any:
+        if value.__class__ is not wanted:
+            raise TypeError(wanted.__name__)
+        return value
+
+    return read
+
+
+def _integer_reader(form: str) -> Read:
+    limit = 1 << _BITS.get(form, 63)
+
+    def read(value: Any) -> Any:
+        if value.__class__ is not int or not -limit <= value < limit:
+            raise TypeError(form)
+        return value
+
+    return read
+
+
+def _struct_reader(schema: Schema) -> Read:
+    fields: dict[str, tuple[Read, bool]] = {}
+
+    def prepare() -> None:
+        for key, child in schema.properties.items():
+            mark = schema.layout.get(key, "")
+            collection = child.type == "array" or (child.type == "object" and not child.layout)
+            fields[key] = (_reader(child), not mark.startswith(("=", "*")) or (mark.startswith("=") and collection))
+
+    def read(obj: Any) -> Any:
+        if obj.__class__ is not dict:
+            raise TypeError("object")
+        if not fields:
+            prepare()
+        dropped = []
+        for key, value in obj.items():
+            known = fields.get(key)
+            if known is None:
+                raise _Unknown
+            if value is None:
+                dropped.append(key)
+                continue
+            kept = known[0](value)
+            if kept is not value:
+                obj[key] = kept
+            if not kept and known[1]:
+                dropped.append(key)
+        for key in dropped:
+            del obj[key]
+        return obj
+
+    return read
+
+
+def _map_reader(values: Schema) -> Read:
+    read_value = _reader(values)
+
+    def read(obj: Any) -> Any:
+        if obj.__class__ is not dict:
+            raise TypeError("map")
+        for key, value in obj.items():
+            kept = zero(values) if value is None else read_value(value)
+            if kept is not value:
+                obj[key] = kept
+        return obj
+
+    return read
+
+
+def _list_reader(items: Schema) -> Read:
+    read_item = _reader(items)
+
+    def read(value: Any) -> Any:
+        if value.__class__ is not list:
+            raise TypeError("list")
+        for index, item in enumerate(value):
+            kept = zero(items) if item is None else read_item(item)
+            if kept is not item:
+                value[index] = kept
+        return value
+
+    return read
+
+
+def zero(schema: Schema) -> Any:
+    """What Go writes for a value of a node that was never set."""
+    if schema.name in SPECIAL:
+        return {"Quantity": "0", "IntOrString": 0}.get(schema.name.rpartition(".")[2])
+    if schema.type == "object" and schema.layout:
+        return {}
+    return {"string": "", "integer": 0, "number": 0, "boolean": False}.get(schema.type)
+
+
+# --- telling what is wrong
+
+
+def _complaint(schema: Schema, obj: Any) -> str | None:
+    """What the real server says of the first value in the object that cannot be read."""
+    kind = schema.name.rpartition(".")[2]
+    return _problem(schema, obj, kind, "", f"v1.{kind}")
+
+
+def _problem(schema: Schema, value: Any, struct: str, path: str, go_type: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and schema.layout:
+        owner = schema.name.rpartition(".")[2]
+        for key, each in value.items():
+            child = schema.properties.get(key)
+            if child is None:
+                continue
+            within, _, type_name = schema.layout.get(key, "").lstrip("=*").rpartition("/")
+            below = ".".join(step for step in (path, within, key) if step)
+            found = _problem(child, each, owner, below, type_name)
+            if found:
+                return found
+        return None
+    if isinstance(value, dict) and schema.additional is not None:
+        return _first(schema.additional, list(value.values()), struct, path, re.sub(r"^map\[[^]]*\]", "", go_type))
+    if isinstance(value, list) and schema.items is not None:
+        return _first(schema.items, value, struct, path, go_type.removeprefix("[]"))
+    try:
+        _reader(schema)(value)
+    except TypeError:
+        what, wanted = _go_name(value, schema), _plain(go_type, schema)
+        where = f"struct field {struct}.{path}" if path else "value"
+        return f"json: cannot unmarshal {what} into Go {where} of type {wanted}"
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _first(schema: Schema, values: list[Any], struct: str, path: str, go_type: str) -> str | None:
+    named = _NAMED_COLLECTIONS.get(go_type, go_type)
+    return next((found for each in values if (found := _problem(schema, each, struct, path, named))), None)
+
+
+_NAMED_COLLECTIONS = {"v1.ResourceList": "resource.Quantity", "v1.ExtraValue": "string"}
+_READ_AS = {"Time": "string", "MicroTime": "string", "IntOrString": "int32"}
+
+
+def _plain(go_type: str, schema: Schema) -> str:
+    """The type that an error names: types that read themselves name the one that they read into."""
+    return _READ_AS.get(schema.name.rpartition(".")[2], go_type) if schema.name in SPECIAL else go_type
+
+
+def _go_name(value: Any, schema: Schema) -> str:
+    """How Go calls a JSON value; a number is told where the field takes other numbers."""
+    name = _GO_NAMES[type(value)]
+    if name == "number" and (schema.type == "integer" or schema.int_or_string):
+        return f"number {value}"
+    return name

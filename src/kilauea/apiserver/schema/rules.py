@@ -1,0 +1,169 @@
+"""Defaults of built-in kinds that depend on other fields, as the real API server applies them by code.
+
+A rule gets an object of its definition and changes it in place. It runs when the single defaults of the object have
+been filled in (`kilauea.apiserver.schema.coded`), and before those of the objects in it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Object = dict[str, Any]
+Rule = Callable[[Object], None]
+
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+_LARGEST_INT32 = 2**31 - 1
+_NO_LIMIT: Mapping[str, Any] = {}
+
+
+def pull_policy(image: str) -> str:
+    """What is done about an image that does not say: the newest one is always asked for."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2] or ("" if digest else "latest")
+    return "Always" if image and tag == "latest" else "IfNotPresent"
+
+
+def _container(obj: Object) -> None:
+    obj.setdefault("imagePullPolicy", pull_policy(obj.get("image", "")))
+
+
+def _image_volume(obj: Object) -> None:
+    obj.setdefault("pullPolicy", pull_policy(obj.get("reference", "")))
+
+
+def _volume(obj: Object) -> None:
+    if obj.keys() <= {"name"}:
+        obj["emptyDir"] = {}
+
+
+def _pod(obj: Object) -> None:
+    """What holds for pods, but not yet for the templates that they are made from."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("enableServiceLinks", True)
+    for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
+        _request_limits(container.get("resources") or {})
+        if spec.get("hostNetwork"):
+            for port in container.get("ports", ()):
+                port.setdefault("hostPort", port.get("containerPort", 0))
+
+
+def _request_limits(resources: Object) -> None:
+    """What is limited and not requested is requested up to the limit."""
+    limits = resources.get("limits")
+    if limits:
+        resources["requests"] = {**limits, **resources.get("requests", {})}
+
+
+def _node_status(obj: Object) -> None:
+    if obj.get("capacity"):
+        obj.setdefault("allocatable", dict(obj["capacity"]))
+
+
+def _secret(obj: Object) -> None:
+    texts = obj.pop("stringData", None)
+    if texts:
+        coded = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+        obj["data"] = {**obj.get("data", {}), **coded}
+
+
+def _service_spec(obj: Object) -> None:
+    kind = obj["type"]
+    if obj["sessionAffinity"] == "ClientIP":
+        client = obj.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        client.setdefault("timeoutSeconds", 10800)
+    if kind in ("NodePort", "LoadBalancer"):
+        obj.setdefault("externalTrafficPolicy", "Cluster")
+    if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
+        obj.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        obj.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def _service_port(obj: Object) -> None:
+    if not obj.get("targetPort"):
+        obj["targetPort"] = obj.get("port", 0)
+
+
+def _limit(obj: Object) -> None:
+    """Of a container: the default is the maximum; what is requested by default is the default, then the minimum."""
+    if obj.get("type") != "Container":
+        return
+    default = {**obj.get("max", _NO_LIMIT), **obj.get("default", _NO_LIMIT)}
+    request = {**obj.get("min", _NO_LIMIT), **default, **obj.get("defaultRequest", _NO_LIMIT)}
+    if default:
+        obj["default"] = default
+    if request:
+        obj["defaultRequest"] = request
+
+
+def _rolling(obj: Object) -> None:
+    if obj["type"] == "RollingUpdate":
+        obj.setdefault("rollingUpdate", {})
+
+
+def _stateful_set_spec(obj: Object) -> None:
+    for claim in obj.get("volumeClaimTemplates", ()):
+        claim.update(kind="PersistentVolumeClaim", apiVersion="v1")
+
+
+def _job(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _LARGEST_INT32 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    labels = (spec.get("template", {}).get("metadata") or {}).get("labels")
+    if labels and not obj["metadata"].get("labels"):
+        obj["metadata"]["labels"] = dict(labels)
+
+
+def _subject(obj: Object) -> None:
+    if obj.get("kind") in ("User", "Group"):
+        obj.setdefault("apiGroup", _RBAC_GROUP)
+
+
+def _network_policy_spec(obj: Object) -> None:
+    if not obj.get("policyTypes"):
+        obj["policyTypes"] = ["Ingress", "Egress"] if obj.get("egress") else ["Ingress"]
+
+
+def _resource_names(obj: Object) -> None:
+    """Of a custom resource: the singular and the list are called after the kind."""
+    kind = obj.get("kind", "")
+    obj.setdefault("singular", kind.lower())
+    obj.setdefault("listKind", f"{kind}List")
+
+
+def _custom_resource_definition(obj: Object) -> None:
+    names = obj.get("spec", {}).get("names")
+    if names:
+        _resource_names(names)
+
+
+CODED_RULES: Mapping[str, Rule] = {
+    "io.k8s.api.apps.v1.DaemonSetUpdateStrategy": _rolling,
+    "io.k8s.api.apps.v1.DeploymentStrategy": _rolling,
+    "io.k8s.api.apps.v1.StatefulSetSpec": _stateful_set_spec,
+    "io.k8s.api.apps.v1.StatefulSetUpdateStrategy": _rolling,
+    "io.k8s.api.batch.v1.Job": _job,
+    "io.k8s.api.core.v1.Container": _container,
+    "io.k8s.api.core.v1.EphemeralContainer": _container,
+    "io.k8s.api.core.v1.ImageVolumeSource": _image_volume,
+    "io.k8s.api.core.v1.LimitRangeItem": _limit,
+    "io.k8s.api.core.v1.NodeStatus": _node_status,
+    "io.k8s.api.core.v1.Pod": _pod,
+    "io.k8s.api.core.v1.Secret": _secret,
+    "io.k8s.api.core.v1.ServicePort": _service_port,
+    "io.k8s.api.core.v1.ServiceSpec": _service_spec,
+    "io.k8s.api.core.v1.Volume": _volume,
+    "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy_spec,
+    "io.k8s.api.rbac.v1.Subject": _subject,
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": _custom_resource_definition,
+}
+"""The rules, by definition."""

@@ -1,0 +1,127 @@
+"""Values that Kubernetes reads and writes in a form of their own: quantities, times, bytes, numbers or text.
+
+Each function takes a JSON value and returns the form that the real server would give back, or raises `ValueError` with
+the words of the real server.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+LARGEST_QUANTITY = 2**63 - 1
+_QUANTITY = re.compile(r"([+-]?)(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_NANO = 10**9
+
+
+def quantity(value: Any) -> str:
+    """A quantity in canonical form: `1024Ki` is `1Mi`, 1.5 is `1500m`."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(QUANTITY_WORDS)
+    return _quantity(value if isinstance(value, str) else repr(value))
+
+
+@lru_cache(maxsize=16384)
+def _quantity(text: str) -> str:
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise ValueError(QUANTITY_WORDS)
+    sign, whole, fraction, exponent, suffix = found.groups("")
+    scale = 1024 ** _BINARY.index(suffix) if suffix.endswith("i") else 1
+    power = int(exponent) if exponent else _DECIMAL.get(suffix, 0)
+    shift = 9 + power - len(fraction)
+    nanos = int(whole + fraction) * scale
+    nanos = nanos * 10**shift if shift >= 0 else -(-nanos // 10**-shift)
+    nanos = min(nanos, LARGEST_QUANTITY * _NANO)
+    if not nanos:
+        return "0"
+    if scale > 1 and nanos >= 1024 * _NANO and nanos % _NANO == 0:
+        return sign.strip("+") + _binary_text(nanos // _NANO)
+    return sign.strip("+") + _decimal_text(nanos, bool(exponent))
+
+
+def _binary_text(units: int) -> str:
+    power = 0
+    while units % 1024 == 0 and power < len(_BINARY) - 1:
+        units //= 1024
+        power += 1
+    return f"{units}{_BINARY[power]}"
+
+
+def _decimal_text(nanos: int, scientific: bool) -> str:
+    power = -9
+    while nanos % 1000 == 0 and power < 18:
+        nanos //= 1000
+        power += 3
+    return f"{nanos}e{power}" if scientific and power else f"{nanos}{_DECIMAL_SUFFIX[power]}"
+
+
+def int_or_string(value: Any) -> int | str:
+    """A whole number of 32 bits, or text."""
+    if isinstance(value, str) or (type(value) is int and -(2**31) <= value < 2**31):
+        return value
+    raise TypeError("int32")
+
+
+def encoded_bytes(value: Any) -> str:
+    """Bytes, in base64."""
+    if not isinstance(value, str):
+        raise TypeError("[]uint8")
+    try:
+        return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
+    except (binascii.Error, ValueError) as error:
+        good = re.match(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{0,3}", value)
+        raise ValueError(f"illegal base64 data at input byte {good.end() if good else 0}") from error
+
+
+_PIECES = (
+    ("2006", r"\d{4}"),
+    ("-", "-"),
+    ("01", r"\d\d"),
+    ("-", "-"),
+    ("02", r"\d\d"),
+    ("T", "T"),
+    ("15", r"\d\d"),
+    (":", ":"),
+    ("04", r"\d\d"),
+    (":", ":"),
+    ("05", r"\d\d"),
+)
+_SECONDS = (*_PIECES, ("Z07:00", r"(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)"))
+_MICROS = (*_PIECES, (".000000", r"[.,]\d{6}(?!\d)"), ("Z07:00", r"Z|[+-]\d\d:\d\d"))
+
+
+def time(value: Any) -> str:
+    """A time in UTC, to the second."""
+    return _time(value, "2006-01-02T15:04:05Z07:00", _SECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_time(value: Any) -> str:
+    """A time in UTC, to the microsecond; six digits of a second must be there."""
+    return _time(value, "2006-01-02T15:04:05.000000Z07:00", _MICROS).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _time(value: Any, layout: str, pieces: tuple[tuple[str, str], ...]) -> datetime:
+    if not isinstance(value, str):
+        raise TypeError("string")
+    rest = value
+    for name, pattern in pieces:
+        found = re.match(pattern, rest)
+        if found is None:
+            raise ValueError(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as "{name}"')
+        rest = rest[found.end() :]
+    if rest:
+        raise ValueError(f'parsing time "{value}": extra text: "{rest}"')
+    try:
+        return datetime.fromisoformat(value.replace(",", ".")).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        part = next((name for name in ("month", "day", "hour", "minute", "second") if name in str(error)), "day")
+        raise ValueError(f'parsing time "{value}": {part} out of range') from error

@@ -1,0 +1,45 @@
+"""Fields that a schema does not describe: finding them and taking them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.apiserver.schema.nodes import Schema
+
+
+def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
+    """Paths of the fields that a schema does not describe, such as `spec.containers[0].foo`, in their order."""
+    found: list[str] = []
+    if isinstance(value, list):
+        if schema.items is not None:
+            for index, item in enumerate(value):
+                found += unknown_fields(schema.items, item, f"{path}[{index}]")
+    elif isinstance(value, dict) and not is_open(schema):
+        for key, each in value.items():
+            below = f"{path}.{key}" if path else key
+            child = schema.field(key)
+            if child is not None:
+                found += unknown_fields(child, each, below)
+            elif not schema.preserve_unknown:
+                found.append(below)
+    return found
+
+
+def prune(schema: Schema, value: Any) -> None:
+    """Take out of an object, in place, the fields that its schema does not describe."""
+    if isinstance(value, list):
+        if schema.items is not None:
+            for item in value:
+                prune(schema.items, item)
+    elif isinstance(value, dict) and not is_open(schema):
+        for key, each in list(value.items()):
+            child = schema.field(key)
+            if child is not None:
+                prune(child, each)
+            elif not schema.preserve_unknown:
+                del value[key]
+
+
+def is_open(schema: Schema) -> bool:
+    """Whether anything may be below a node, since nothing is described there."""
+    return schema.preserve_unknown and not schema.properties and schema.additional is None

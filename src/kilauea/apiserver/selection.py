@@ -1,0 +1,148 @@
+"""Label and field selectors of lists and watches: from the text in a query to a test of stored bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from kilauea.api.selectors import Requirement, Selector, is_label_key, is_label_value, matches
+from kilauea.apiserver import status
+from kilauea.apiserver.resources.types import ResourceType
+
+_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+_SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
+_COMPARISON = re.compile(r"([^\s=!<>]+)\s*(==|=|!=|>|<)\s*(\S*)")
+_COMMA = re.compile(r",(?![^()]*\))")
+_FIELD = re.compile(r"((?:[^\\=!,]|\\.)+)(==|=|!=)((?:[^\\,=]|\\.)*)")
+_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt"}
+
+
+class FieldTerm(NamedTuple):
+    """One condition on a field."""
+
+    path: str
+    equal: bool
+    value: str
+
+
+@lru_cache(maxsize=1024)
+def parse_labels(text: str) -> Selector:
+    """A label selector such as `app=web,tier in (a, b),!old`.
+
+    Raises:
+        ApiFault: it cannot be parsed (400).
+    """
+    if not text.strip():
+        return ()
+    return tuple(sorted(_requirement(part.strip()) for part in _COMMA.split(text)))
+
+
+def _requirement(text: str) -> Requirement:
+    """One condition on labels."""
+    found = _SET.fullmatch(text)
+    if found:
+        key, word, listed = found.groups()
+        values = [value.strip() for value in listed.split(",")]
+    elif (found := _COMPARISON.fullmatch(text)) is not None:
+        key, word, value = found.groups()
+        values = [value]
+    else:
+        key, word, values = text.removeprefix("!").strip(), "!" if text.startswith("!") else "", []
+    if not is_label_key(key) or not all(is_label_value(value) for value in values):
+        raise status.bad_request(
+            f"unable to parse requirement: {text!r} is no condition on a label, as app=web or app in (a, b) is"
+        )
+    operator = _OPERATORS.get(word) or ("DoesNotExist" if word else "Exists")
+    return Requirement(key, operator, tuple(sorted(set(values))))
+
+
+@lru_cache(maxsize=1024)
+def parse_fields(text: str) -> tuple[FieldTerm, ...]:
+    """A field selector such as `spec.nodeName=a,status.phase!=Failed`.
+
+    Raises:
+        ApiFault: it cannot be parsed (400).
+    """
+    terms = []
+    for part in re.split(r"(?<!\\),", text):
+        if not part:
+            continue
+        found = _FIELD.fullmatch(part)
+        if found is None:
+            raise status.bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        path, operator, value = found.groups()
+        terms.append(FieldTerm(path, operator != "!=", re.sub(r"\\(.)", r"\1", value)))
+    return tuple(terms)
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct):
+    metadata: _Labels
+
+
+_labels_of = msgspec.json.Decoder(_Labelled).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a kind a list or watch is about."""
+
+    resource: ResourceType
+    labels: Selector
+    fields: tuple[FieldTerm, ...]
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether there is no condition at all."""
+        return not self.labels and not self.fields
+
+    def only_name(self) -> str:
+        """The one name that can be meant; empty if several can."""
+        return next((term.value for term in self.fields if term.path == _NAME and term.equal), "")
+
+    def matches(self, key: str, value: bytes) -> bool:
+        """Whether an object is meant, by its key and bytes."""
+        if self.labels and not matches(self.labels, _labels_of(value).metadata.labels or {}):
+            return False
+        return not self.fields or self._fields_match(key, value)
+
+    def _fields_match(self, key: str, value: bytes) -> bool:
+        known: Mapping[str, str] | None = None
+        for path, equal, wanted in self.fields:
+            if path == _NAME:
+                actual = key.rpartition("/")[2]
+            elif path == _NAMESPACE:
+                actual = key.rsplit("/", 2)[1] if self.resource.namespaced else ""
+            else:
+                known = known or self.resource.strategy.fields(msgspec.json.decode(value))
+                actual = known.get(path, "")
+            if (actual == wanted) is not equal:
+                return False
+        return True
+
+
+def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
+    """The selection that two query parameters make.
+
+    Raises:
+        ApiFault: one of them cannot be parsed, or asks for a field that is not selectable (400).
+    """
+    terms = parse_fields(fields)
+    for term in terms:
+        if term.path not in (_NAME, _NAMESPACE, *resource.strategy.selectable):
+            raise status.bad_request(f"field label not supported: {term.path}")
+    return Selection(resource, parse_labels(labels), terms)
+
+
+@lru_cache(maxsize=8192)
+def matches_once(selection: Selection, key: str, value: bytes) -> bool:
+    """`Selection.matches`, remembered: many watchers with equal selections see the same events."""
+    return selection.matches(key, value)

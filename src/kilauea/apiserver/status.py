@@ -1,0 +1,200 @@
+"""What goes wrong, as Kubernetes tells it: `metav1.Status` with code, reason, message and details.
+
+Every refusal is an `ApiFault`, made by one of the functions here. The codes and reasons are the contract that clients
+act on; the messages are worded as those of the real server, since people and scripts know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class Cause(NamedTuple):
+    """What is wrong with one field: its path, the reason code, and the message without the path."""
+
+    field: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class ApiFault(Exception):
+    """A request that is refused; `status` is the `metav1.Status` that says so."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: dict[str, Any] | None = None, retry_after: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.retry_after = retry_after
+        self.status = status("Failure", code, message, reason, details)
+
+    def encode(self) -> bytes:
+        """The status as JSON."""
+        return encode(self.status)
+
+
+def status(
+    state: str, code: int, message: str = "", reason: str = "", details: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A `metav1.Status`; empty fields are left out."""
+    out: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": state}
+    if message:
+        out["message"] = message
+    if reason:
+        out["reason"] = reason
+    if details:
+        out["details"] = details
+    if code:
+        out["code"] = code
+    return out
+
+
+encode = msgspec.json.Encoder().encode
+"""A status as JSON."""
+
+
+def _details(name: str, group: str, kind: str, **more: Any) -> dict[str, Any]:
+    """The `details` of a status; empty fields are left out."""
+    return {key: value for key, value in {"name": name, "group": group, "kind": kind, **more}.items() if value}
+
+
+def qualified(plural: str, group: str) -> str:
+    """`pods`, or `deployments.apps`."""
+    return f"{plural}.{group}" if group else plural
+
+
+# --- what is not there, or there already
+
+
+def not_found(plural: str, group: str, name: str) -> ApiFault:
+    """No object of this name."""
+    return ApiFault(404, "NotFound", f'{qualified(plural, group)} "{name}" not found', _details(name, group, plural))
+
+
+def already_exists(plural: str, group: str, name: str) -> ApiFault:
+    """An object of this name exists."""
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    return ApiFault(409, "AlreadyExists", message, _details(name, group, plural))
+
+
+def name_conflict(plural: str, group: str, name: str) -> ApiFault:
+    """A generated name was taken, each of several times."""
+    message = f'{qualified(plural, group)} "{name}" already exists'
+    message += ", the server was not able to generate a unique name for the object"
+    return ApiFault(409, "AlreadyExists", message, _details(name, group, plural), 1)
+
+
+def conflict(plural: str, group: str, name: str, why: str) -> ApiFault:
+    """The object is not as the caller believes."""
+    message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
+    return ApiFault(409, "Conflict", message, _details(name, group, plural))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+# --- what is not well formed
+
+
+def cause_dict(cause: Cause) -> dict[str, str]:
+    """A cause as it stands in `details.causes`."""
+    return {"reason": cause.reason, "message": cause.message, "field": cause.field}
+
+
+def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiFault:
+    """An object whose fields are wrong."""
+    found = list(causes)
+    lines = list(dict.fromkeys(str(each) for each in found))
+    text = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    message = f'{qualified(kind, group)} "{name}" is invalid: {text}'
+    details = _details(name, group, kind, causes=[cause_dict(each) for each in found])
+    return ApiFault(422, "Invalid", message, details)
+
+
+def bad_request(message: str) -> ApiFault:
+    """A request that cannot be understood."""
+    return ApiFault(400, "BadRequest", message)
+
+
+def too_large(limit: int) -> ApiFault:
+    """A body beyond the limit, in bytes."""
+    return ApiFault(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> ApiFault:
+    """A body of a form that is not read."""
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
+    return ApiFault(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(offered: Sequence[str]) -> ApiFault:
+    """An answer that can be had in none of the forms asked for."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return ApiFault(406, "NotAcceptable", message)
+
+
+def method_not_allowed(plural: str, group: str, verb: str) -> ApiFault:
+    """A verb that a resource does not have."""
+    message = f'{verb} is not supported on resources of kind "{qualified(plural, group)}"'
+    return ApiFault(405, "MethodNotAllowed", message, _details("", group, plural))
+
+
+def wrong_method() -> ApiFault:
+    """A method that a path does not have."""
+    return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+# --- who may do what
+
+
+def unauthorized() -> ApiFault:
+    """Nobody said who they are, or nobody who is known."""
+    return ApiFault(401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(plural: str, group: str, name: str, why: str) -> ApiFault:
+    """Something that is not allowed."""
+    subject = qualified(plural, group) + (f' "{name}"' if name else "")
+    return ApiFault(403, "Forbidden", f"{subject} is forbidden: {why}", _details(name, group, plural))
+
+
+def too_many_requests(message: str, causes: Sequence[Cause] = (), retry_after: int = 0) -> ApiFault:
+    """Something that may be allowed later."""
+    details: dict[str, Any] = {}
+    if causes:
+        details["causes"] = [{"reason": each.reason, "message": each.message} for each in causes]
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return ApiFault(429, "TooManyRequests", message, details, retry_after)
+
+
+# --- revisions
+
+
+def expired(message: str, continue_token: str = "") -> ApiFault:
+    """A revision that is no longer known."""
+    fault = ApiFault(410, "Expired", message)
+    if continue_token:
+        fault.status["metadata"] = {"continue": continue_token}
+    return fault
+
+
+def revision_ahead(asked: int, current: int) -> ApiFault:
+    """A revision that is not there yet."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    details = {"causes": [cause], "retryAfterSeconds": 1}
+    message = f"Too large resource version: {asked}, current: {current}"
+    return ApiFault(504, "Timeout", f"Timeout: {message}", details, 1)
+
+
+def internal(why: str) -> ApiFault:
+    """A fault of this server."""
+    details = {"causes": [{"message": why}]}
+    return ApiFault(500, "InternalError", f"Internal error occurred: {why}", details)

@@ -1,0 +1,28 @@
+"""The storage of the API server: a revision log on disk, everything current and recent in memory.
+
+`Store` is the whole interface. Keys are `/GROUP/PLURAL/NAMESPACE/NAME`, without the namespace for objects of the
+cluster; values are opaque bytes. Each write gets the next revision, one higher than the last over the whole store.
+"""
+
+from kilauea.apiserver.storage.errors import Conflict, Expired, Missing, StorageError, TooNew, WriteFailed
+from kilauea.apiserver.storage.history import Retention
+from kilauea.apiserver.storage.records import Durability, Event, Kind, Page, Stored
+from kilauea.apiserver.storage.store import Store
+from kilauea.apiserver.storage.watch import Watcher
+
+__all__ = [
+    "Conflict",
+    "Durability",
+    "Event",
+    "Expired",
+    "Kind",
+    "Missing",
+    "Page",
+    "Retention",
+    "StorageError",
+    "Store",
+    "Stored",
+    "TooNew",
+    "Watcher",
+    "WriteFailed",
+]

@@ -1,0 +1,160 @@
+"""The data folder: one process at a time, one SQLite file of a known form, or a refusal that says what to do.
+
+A new file is made under another name and renamed when it is whole, so a file under its own name that is empty or cut
+short was damaged later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+import apsw
+
+from kilauea.apiserver.storage.errors import StorageError
+from kilauea.apiserver.storage.records import Durability
+
+NAME = "store.db"
+LOCK = "store.lock"
+APPLICATION = 0x4B494C41  # "KILA", where SQLite keeps the kind of a file
+FORMAT = 1
+SCHEMA = """
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,  -- of this write
+    key TEXT NOT NULL,
+    created INTEGER NOT NULL,      -- revision of the write that made the object
+    previous INTEGER NOT NULL,     -- revision of the write before to the same object, 0 if there is none
+    value BLOB,                    -- NULL: deleted
+    checksum INTEGER NOT NULL      -- CRC-32 over all of these
+);
+CREATE TABLE compaction (revision INTEGER NOT NULL);  -- one row: up to here only what was current is left
+INSERT INTO compaction VALUES (0);
+"""
+BEGIN_ANEW = "restore a copy, or move {folder} away to begin with an empty store"
+
+
+class FolderLock:
+    """The right to use a data folder, held until it is closed or the process ends, however it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(self._descriptor, 32).decode(errors="replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise StorageError(
+                f"{path}: the data folder is in use by the process with pid {owner}; stop it or use another folder"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        os.close(self._descriptor)
+
+
+def check_library(version: str) -> None:
+    """Refuse a version of SQLite that can lose committed writes.
+
+    A checkpoint that races a write to a reset log does so in 3.7.0 to 3.51.2 (sqlite.org, changes of 3.51.3).
+
+    Raises:
+        StorageError: the version is one of these.
+    """
+    number = tuple(int(part) for part in version.split("."))
+    if (3, 7, 0) <= number < (3, 51, 3):
+        raise StorageError(
+            f"SQLite {version} can lose committed writes (fixed in 3.51.3); "
+            "install a newer apsw, which brings its own SQLite"
+        )
+
+
+def open_folder(folder: Path) -> FolderLock:
+    """Make the folder if need be and lock it.
+
+    Raises:
+        StorageError: it cannot be made or written, or another process uses it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return FolderLock(folder)
+    except OSError as error:
+        raise StorageError(f"{error.filename or folder}: {error.strerror}; the data folder must be writable") from error
+
+
+def connect(folder: Path, durability: Durability) -> apsw.Connection:
+    """Open the file of a locked folder, made if there is none.
+
+    Raises:
+        StorageError: the file is not ours, newer than this program, or damaged.
+    """
+    path = folder / NAME
+    if not path.exists():
+        _create(path)
+    _check_header(path)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        # One connection in one process: the index of the write-ahead log needs no shared memory.
+        connection.pragma("locking_mode", "exclusive")
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full" if durability == "full" else "normal")
+        connection.pragma("fullfsync", durability == "full")  # macOS: fsync alone does not reach the disk
+        found = connection.pragma("quick_check", 1)
+    except apsw.BusyError as error:
+        connection.close()
+        raise StorageError(f"{path}: another program has this file open; close it there") from error
+    except apsw.Error as error:
+        connection.close()
+        raise damaged(path, str(error)) from error
+    if found != "ok":
+        connection.close()
+        raise damaged(path, str(found))
+    return connection
+
+
+def damaged(path: Path, reason: str) -> StorageError:
+    """The refusal of a file that is ours but not whole."""
+    reason = " ".join(reason.split())
+    return StorageError(f"{path}: the file is damaged ({reason}); {BEGIN_ANEW.format(folder=path.parent)}")
+
+
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100:
+        raise damaged(path, f"it ends after {len(header)} bytes")
+    (version,) = struct.unpack_from(">I", header, 60)
+    (application,) = struct.unpack_from(">I", header, 68)
+    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
+        raise StorageError(f"{path}: not a file of Kilauea's API server; move it away or use another folder")
+    if version > FORMAT:
+        raise StorageError(
+            f"{path}: written by a newer Kilauea (format {version}, this one reads up to {FORMAT}); "
+            "use that version or another folder"
+        )
+
+
+def _create(path: Path) -> None:
+    log = path.with_name(path.name + "-wal")
+    if log.exists():
+        raise StorageError(
+            f"{log}: the write-ahead log is there, but {path.name} is not; {BEGIN_ANEW.format(folder=path.parent)}"
+        )
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL, 0o600))
+    with apsw.Connection(str(new)) as connection:
+        connection.execute(SCHEMA)
+        connection.pragma("application_id", APPLICATION)
+        connection.pragma("user_version", FORMAT)
+    connection.close()
+    new.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,47 @@
+"""What the store refuses, and why."""
+
+from __future__ import annotations
+
+from kilauea.apiserver.storage.records import Stored
+
+
+class StorageError(Exception):
+    """The data folder cannot be used; the message names the file and what to do."""
+
+
+class WriteFailed(StorageError):
+    """A write that did not become durable; nobody has seen it, and it may be tried again."""
+
+
+class Conflict(Exception):
+    """The object is not at the revision that the writer saw; `current` is what is there."""
+
+    def __init__(self, current: Stored) -> None:
+        super().__init__(f"{current.key}: is at revision {current.revision}")
+        self.current = current
+
+
+class Missing(Exception):
+    """There is no object to update or delete."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key}: does not exist")
+        self.key = key
+
+
+class Expired(Exception):
+    """A revision below those that history still covers; the reader must list again."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"revision {asked} is too old; history begins at {oldest}")
+        self.asked = asked
+        self.oldest = oldest
+
+
+class TooNew(Exception):
+    """A revision that has not been reached."""
+
+    def __init__(self, asked: int, current: int) -> None:
+        super().__init__(f"revision {asked} is not reached; the newest is {current}")
+        self.asked = asked
+        self.current = current

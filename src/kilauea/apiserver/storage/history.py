@@ -1,0 +1,133 @@
+"""The recent events in memory: what watchers read and what a list at an earlier revision is made from.
+
+Events lie in one ring per resource, so that a reader of pods never walks over leases; they leave in the order of
+revisions over all resources, whole batches at a time. What left is also what the log on disk may compact away, up to
+`floor`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from kilauea.apiserver.storage.errors import Expired
+from kilauea.apiserver.storage.records import Event, Stored, covers, resource_of
+
+OVERHEAD = 400  # bytes of an event beside its key and values, about
+CHECK_EVERY = 256  # revisions; the age of events is not looked at more often
+_revision = attrgetter("now.revision")
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How much history is kept.
+
+    Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes.
+    """
+
+    seconds: float = 300.0
+    revisions: int = 1000
+    size: int = 256 << 20
+
+
+class Ring:
+    """The events of one resource, oldest first; all of them after `floor`."""
+
+    def __init__(self, floor: int) -> None:
+        self.floor = floor
+        self.events: list[Event] = []
+
+    def check(self, revision: int) -> None:
+        """Refuse a revision below the oldest from which events go on without a gap.
+
+        Raises:
+            Expired: it is below.
+        """
+        if revision < self.floor:
+            raise Expired(revision, self.floor)
+
+    def after(self, revision: int, most: int | None = None) -> list[Event]:
+        """Events above a revision.
+
+        Raises:
+            Expired: some of them are no longer here.
+        """
+        self.check(revision)
+        first = bisect_right(self.events, revision, key=_revision)
+        return self.events[first:] if most is None else self.events[first : first + most]
+
+    def drop(self, count: int) -> None:
+        """Forget the oldest events."""
+        self.floor = self.events[count - 1].revision
+        del self.events[:count]
+
+
+class History:
+    """The rings of all resources; `revision` is the newest in them, `floor` the newest that left them."""
+
+    def __init__(self, retention: Retention, clock: Callable[[], float], floor: int) -> None:
+        self.revision = floor
+        self.floor = floor
+        self._begin = floor
+        self._retention = retention
+        self._clock = clock
+        self._rings: dict[str, Ring] = {}
+        self._batches: deque[tuple[float, int, Sequence[Event]]] = deque()
+        self._size = 0
+        self._next_check = floor + CHECK_EVERY
+
+    def ring(self, prefix: str) -> Ring:
+        """The ring of the resource of a key or prefix."""
+        resource = resource_of(prefix)
+        ring = self._rings.get(resource)
+        if ring is None:
+            ring = self._rings[resource] = Ring(self._begin)
+        return ring
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Take in a batch of events in order, at least one, and forget what is beyond the retention."""
+        size = 0
+        for event in events:
+            self.ring(event.key).events.append(event)
+            # What is current is in memory anyway; what history alone keeps is the value before.
+            size += OVERHEAD + len(event.key) + len(event.previous or b"")
+        self._batches.append((self._clock(), size, events))
+        self._size += size
+        self.revision = events[-1].revision
+        if self._size > self._retention.size or self.revision >= self._next_check:
+            self._forget()
+
+    def undone(self, prefix: str, revision: int) -> dict[str, Stored | None]:
+        """What differs from now at an earlier revision: the objects as they were, None where there was none.
+
+        Raises:
+            Expired: history does not reach back so far.
+        """
+        then: dict[str, Stored | None] = {}
+        for event in self.ring(prefix).after(revision):
+            if covers(prefix, event.key):
+                then.setdefault(event.key, event.before)
+        return then
+
+    def _forget(self) -> None:
+        self._next_check = self.revision + CHECK_EVERY
+        limit = self._retention.size
+        if self._size > limit:
+            limit -= limit // 10  # some room, so that not every write has to make its own
+        before = self._clock() - self._retention.seconds
+        left: Counter[str] = Counter()
+        while self._batches:
+            time, size, events = self._batches[0]
+            last = events[-1].revision
+            old = time < before and self.revision - last >= self._retention.revisions
+            if not old and self._size <= limit:
+                break
+            self._batches.popleft()
+            self._size -= size
+            self.floor = last
+            left.update(resource_of(event.key) for event in events)
+        for resource, count in left.items():
+            self._rings[resource].drop(count)

@@ -1,0 +1,128 @@
+"""The revision log on disk: one table to which rows are appended, in the manner of kine.
+
+A row is a write. It names the row that it replaces, so compaction needs no index: up to a revision, every row that
+another one replaces goes, and every deletion. Used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from kilauea.apiserver.storage import datafile
+from kilauea.apiserver.storage.errors import StorageError
+from kilauea.apiserver.storage.records import Durability
+
+STEP = 512  # revisions that one step of compaction goes through
+
+
+class Row(NamedTuple):
+    """One write as it lies in the log; `value` is None for a deletion, `previous` 0 for a new object."""
+
+    revision: int
+    key: str
+    created: int
+    previous: int
+    value: bytes | None
+    checksum: int
+
+
+def row(revision: int, key: str, created: int, previous: int, value: bytes | None) -> Row:
+    """A row with its checksum."""
+    return Row(revision, key, created, previous, value, _checksum(revision, key, created, previous, value))
+
+
+def _checksum(revision: int, key: str, created: int, previous: int, value: bytes | None) -> int:
+    head = f"{revision} {key} {created} {previous} {value is None}".encode()
+    return zlib.crc32(value or b"", zlib.crc32(head))
+
+
+class RevisionLog:
+    """An open log; `compacted` is the revision up to which only what was current is left."""
+
+    def __init__(self, folder: Path, durability: Durability) -> None:
+        """Open or make the log of a folder.
+
+        Raises:
+            StorageError: the folder or the file cannot be used.
+        """
+        datafile.check_library(apsw.sqlite_lib_version())
+        self._path = folder / datafile.NAME
+        with ExitStack() as opened:  # closed again if the rest does not succeed
+            self._lock = opened.enter_context(closing(datafile.open_folder(folder)))
+            try:
+                self._connection = opened.enter_context(closing(datafile.connect(folder, durability)))
+                self.compacted = self._read_compacted()
+            except (OSError, apsw.Error) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise StorageError(f"{self._path}: {reason}; the data folder must be readable and writable") from error
+            opened.pop_all()
+
+    def rows(self) -> Iterator[Row]:
+        """All rows in the order of revisions, each checked.
+
+        Raises:
+            StorageError: a row is damaged or missing.
+        """
+        last = self.compacted
+        try:
+            for values in self._connection.execute("SELECT * FROM log ORDER BY revision"):
+                found = Row._make(values)
+                if found.checksum != _checksum(*found[:-1]):
+                    raise self.damaged(f"the checksum of revision {found.revision} does not fit")
+                if found.revision > self.compacted:
+                    if found.revision != last + 1:
+                        raise self.damaged(f"revision {last + 1} is missing")
+                    last = found.revision
+                yield found
+        except (apsw.Error, TypeError, ValueError) as error:  # a key that is no text, a value of another type
+            raise self.damaged(str(error)) from error
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Commit these rows, all or none.
+
+        One statement is one transaction, and the interpreter's lock is given up once, not once for each row.
+
+        Raises:
+            apsw.Error: nothing was committed, for want of space for example.
+        """
+        slots = ",".join(["(?,?,?,?,?,?)"] * len(rows))
+        self._connection.execute(f"INSERT INTO log VALUES {slots}", [value for row in rows for value in row])
+
+    def compact(self, floor: int) -> None:
+        """Go one step nearer to `floor`, in one transaction.
+
+        Raises:
+            apsw.Error: nothing was changed.
+        """
+        step = (self.compacted, min(self.compacted + STEP, floor))
+        with self._connection as connection:
+            connection.execute(
+                "DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE revision > ? AND revision <= ?)",
+                step,
+            )
+            connection.execute("DELETE FROM log WHERE revision > ? AND revision <= ? AND value IS NULL", step)
+            connection.execute("UPDATE compaction SET revision = ?", step[1:])
+        self.compacted = step[1]
+
+    def damaged(self, reason: str) -> StorageError:
+        """The refusal of what the rows say."""
+        return datafile.damaged(self._path, reason)
+
+    def close(self) -> None:
+        """Write everything into the main file and give the folder free."""
+        try:
+            self._connection.close()
+        finally:
+            self._lock.close()
+
+    def _read_compacted(self) -> int:
+        found = self._connection.execute("SELECT revision FROM compaction").get
+        if not isinstance(found, int):
+            raise self.damaged("it does not tell up to where it is compacted")
+        return found

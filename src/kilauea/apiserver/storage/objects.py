@@ -1,0 +1,69 @@
+"""The current objects, by key and in the order of keys of their resource; and lists of them, now or earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+
+from kilauea.apiserver.storage.ordered import Ordered
+from kilauea.apiserver.storage.records import Event, Page, Stored, resource_of
+
+_key = attrgetter("key")
+
+
+class Objects:
+    """What there is after the events applied so far."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Stored] = {}
+        self._resources: dict[str, Ordered] = {}
+
+    def get(self, key: str) -> Stored | None:
+        """The object of a key."""
+        return self._by_key.get(key)
+
+    def apply(self, event: Event) -> None:
+        """Make the write of an event."""
+        key, resource = event.key, resource_of(event.key)
+        ordered = self._resources.get(resource)
+        if ordered is None:
+            ordered = self._resources[resource] = Ordered()
+        if event.kind == "deleted":
+            del self._by_key[key]
+            ordered.remove(key)
+        else:
+            self._by_key[key] = event.now
+            ordered.put(event.now)
+
+    def page(
+        self, prefix: str, revision: int, then: Mapping[str, Stored | None], after_key: str | None, limit: int | None
+    ) -> Page:
+        """Objects under a prefix and behind a key, as they were at a revision.
+
+        Args:
+            prefix: ends in `/`.
+            revision: of the page.
+            then: what differed from now at the revision: the objects as they were, None where there was none.
+            after_key: where the page before ended.
+            limit: how many at most.
+        """
+        first = prefix if after_key is None else max(prefix, after_key + "\0")
+        end = prefix[:-1] + chr(ord("/") + 1)
+        then = {key: stored for key, stored in then.items() if first <= key < end}
+        ordered = self._resources.get(resource_of(prefix)) or Ordered()
+        if limit is None:
+            return Page(_merged(ordered.between(first, end), then), revision, 0, None)
+        # So many of today's objects that at least `limit` are left without those that differed.
+        items = _merged(ordered.between(first, end, limit + len(then)), then)[:limit]
+        more = sum(stored is not None for stored in then.values()) - sum(key in self._by_key for key in then)
+        remaining = ordered.count(first, end) + more - len(items)
+        return Page(items, revision, remaining, items[-1].key if items and remaining else None)
+
+
+def _merged(now: list[Stored], then: Mapping[str, Stored | None]) -> list[Stored]:
+    if not then:
+        return now
+    kept = [stored for stored in now if stored.key not in then]
+    kept += [stored for stored in then.values() if stored is not None]
+    kept.sort(key=_key)  # of two runs, the first in order: little more than a merge
+    return kept

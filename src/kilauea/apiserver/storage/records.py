@@ -1,0 +1,89 @@
+"""The records that the store hands out: objects, events, pages; and the form of keys.
+
+The records hold bytes and integers only and never refer back, so they are left out of garbage collection: a full
+collection does not walk a hundred thousand of them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Durability = Literal["full", "normal", "memory"]
+Kind = Literal["added", "modified", "deleted"]
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """An object at a revision: `revision` of its last write, `created` of the write that made it."""
+
+    key: str
+    value: bytes
+    revision: int
+    created: int
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One write: what is there now and what was there before.
+
+    After a deletion `now` holds the last value, at the revision of the deletion.
+    """
+
+    kind: Kind
+    now: Stored
+    before: Stored | None
+
+    @property
+    def key(self) -> str:
+        """The key of the object."""
+        return self.now.key
+
+    @property
+    def value(self) -> bytes:
+        """The value written; the last one of a deleted object."""
+        return self.now.value
+
+    @property
+    def previous(self) -> bytes | None:
+        """The value before; None of an object that is new."""
+        return None if self.before is None else self.before.value
+
+    @property
+    def revision(self) -> int:
+        """The revision of this write."""
+        return self.now.revision
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """Objects in the order of their keys, all as they were at `revision`.
+
+    `remaining` objects follow; `next_key` is the `after_key` of the next page, None at the end.
+    """
+
+    items: list[Stored]
+    revision: int
+    remaining: int
+    next_key: str | None
+
+
+def resource_of(key: str) -> str:
+    """`/GROUP/PLURAL/` of a key or of a prefix.
+
+    Raises:
+        ValueError: it does not have that form.
+    """
+    parts = key.split("/", 3)
+    if len(parts) < 4 or parts[0] or not parts[1] or not parts[2]:
+        raise ValueError(f"key {key!r}: want /GROUP/PLURAL/..., a prefix with a / at its end")
+    return f"/{parts[1]}/{parts[2]}/"
+
+
+def scopes_of(key: str) -> tuple[str, ...]:
+    """What a watcher of this key may have asked for: the resource, the namespace, the key alone."""
+    resource, parent = resource_of(key), key[: key.rindex("/") + 1]
+    return (resource, key) if parent == resource else (resource, parent, key)
+
+
+def covers(prefix: str, key: str) -> bool:
+    """Whether a key lies under a prefix, which ends in `/` or is the key itself."""
+    return key.startswith(prefix) if prefix.endswith("/") else key == prefix

@@ -1,0 +1,251 @@
+"""The store: optimistic writes that return when they are durable, and reads, lists and watches from memory.
+
+A write gets its revision at once and is checked against the writes before it, also those on their way to the disk.
+Readers and watchers see it when it is durable. Everything here runs in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kilauea.apiserver.storage.errors import Conflict, Missing, StorageError, TooNew, WriteFailed
+from kilauea.apiserver.storage.history import CHECK_EVERY, History, Retention
+from kilauea.apiserver.storage.log import RevisionLog, row
+from kilauea.apiserver.storage.objects import Objects
+from kilauea.apiserver.storage.records import Durability, Event, Page, Stored
+from kilauea.apiserver.storage.watch import Watcher, Watchers
+from kilauea.apiserver.storage.writer import Writer
+
+NOTHING: Mapping[str, Stored | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A write that has its revision and is not durable yet."""
+
+    event: Event
+    done: asyncio.Future[Stored]
+
+
+class Store:
+    """All objects, by key, and their recent history. Made by `Store.open`."""
+
+    def __init__(self, objects: Objects, history: History) -> None:
+        self._objects = objects
+        self._history = history
+        self._watchers = Watchers()
+        self._writer: Writer | None = None
+        self._assigned = history.revision
+        self._epoch = 0
+        self._in_flight: deque[_Pending] = deque()
+        self._ahead: dict[str, _Pending] = {}
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path | None,
+        durability: Durability = "full",
+        *,
+        retention: Retention | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Store:
+        """Open the store of a folder, made if there is none; an empty one without a folder or with durability `memory`.
+
+        Args:
+            folder: where the log lies. Not touched with durability `memory`.
+            durability: `full` survives a loss of power with every write that was answered; `normal` may lose the last
+                ones then, but not when the process is killed; `memory` keeps nothing.
+            retention: how much history there is for watches and lists at earlier revisions, here and in the log.
+            clock: seconds that never go back; tells how old history is.
+
+        Raises:
+            StorageError: the folder cannot be used.
+        """
+        retention = retention or Retention()
+        if folder is None or durability == "memory":
+            return cls(Objects(), History(retention, clock, 0))
+        log = await asyncio.to_thread(RevisionLog, folder, durability)
+        objects, history = Objects(), History(retention, clock, log.compacted)
+        try:
+            await asyncio.to_thread(_load, log, objects, history)
+        except BaseException:
+            log.close()
+            raise
+        store, loop = cls(objects, history), asyncio.get_running_loop()
+        store._writer = Writer(
+            log,
+            committed=lambda count: loop.call_soon_threadsafe(store._committed, count),
+            failed=lambda error: loop.call_soon_threadsafe(store._failed, error),
+        )
+        return store
+
+    @property
+    def revision(self) -> int:
+        """The newest revision that readers see; 0 in a store that was never written."""
+        return self._history.revision
+
+    def get(self, key: str) -> Stored | None:
+        """The object of a key."""
+        return self._objects.get(key)
+
+    def list(
+        self, prefix: str, *, limit: int | None = None, after_key: str | None = None, at_revision: int | None = None
+    ) -> Page:
+        """Objects under a prefix in the order of their keys.
+
+        Args:
+            prefix: `/GROUP/PLURAL/` or `/GROUP/PLURAL/NAMESPACE/`.
+            limit: how many at most.
+            after_key: begin behind this key: `next_key` of the page before.
+            at_revision: as they were then: `revision` of the page before. The newest if None.
+
+        Raises:
+            Expired: history does not reach back to the revision.
+            TooNew: the revision is not reached.
+        """
+        revision = self.revision if at_revision is None else at_revision
+        if revision > self.revision:
+            raise TooNew(revision, self.revision)
+        then = self._history.undone(prefix, revision) if revision < self.revision else NOTHING
+        return self._objects.page(prefix, revision, then, after_key, limit)
+
+    def watch(self, prefix: str, after_revision: int) -> Watcher:
+        """The events after a revision: under a prefix, which ends in `/`, or of one key.
+
+        Raises:
+            Expired: history does not reach back to the revision.
+        """
+        watcher = Watcher(prefix, after_revision, self._history, self._watchers)
+        if self._closed:
+            watcher.close()
+        return watcher
+
+    async def write(self, key: str, expected: int | None, encode: Callable[[int], bytes] | None) -> Stored:
+        """Create, update or delete an object; returns it when it is durable.
+
+        Args:
+            key: of the object.
+            expected: the revision that the caller saw; 0 if the object must not exist, None for whatever is there.
+            encode: makes the value, given its revision; None deletes. Called once, before the wait for the disk.
+
+        Returns:
+            The object; after a deletion its last value, at the revision of the deletion.
+
+        Raises:
+            Conflict: the object is at another revision.
+            Missing: there is no object at the revision expected, or none to delete.
+            WriteFailed: the write is not durable, and nobody has seen it.
+            StorageError: the store is closed.
+        """
+        while (refusal := _refusal(key, self._latest(key), expected, encode is None)) is not None:
+            ahead = self._ahead.get(key)
+            if ahead is None:
+                raise refusal
+            await asyncio.wait([ahead.done])  # refused because of a write that nobody may see yet
+        if self._closed:
+            raise StorageError("the store is closed")
+        done = self._send(key, encode)
+        # A caller that goes away does not take its write with it.
+        return await (asyncio.shield(done) if not done.done() else done)
+
+    async def close(self) -> None:
+        """Finish the writes on their way, end all watchers and give the folder free; may be called more than once."""
+        self._closed = True
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await asyncio.to_thread(writer.close)
+        for watcher in list(self._watchers.all):
+            watcher.close()
+
+    def _latest(self, key: str) -> Stored | None:
+        """The object with the writes on their way."""
+        ahead = self._ahead.get(key)
+        if ahead is None:
+            return self._objects.get(key)
+        return None if ahead.event.kind == "deleted" else ahead.event.now
+
+    def _send(self, key: str, encode: Callable[[int], bytes] | None) -> asyncio.Future[Stored]:
+        """Give a write its revision and send it to the disk."""
+        before, revision = self._latest(key), self._assigned + 1
+        value = None if encode is None else encode(revision)
+        event = _event(key, revision, value, before)
+        line = row(revision, key, event.now.created, 0 if before is None else before.revision, value)
+        pending = _Pending(event, asyncio.get_running_loop().create_future())
+        self._assigned = revision
+        self._in_flight.append(pending)
+        self._ahead[key] = pending
+        if self._writer is None:
+            self._committed(1)
+        else:
+            self._writer.put(self._epoch, line)
+        return pending.done
+
+    def _committed(self, count: int) -> None:
+        """So many of the writes on their way are durable: show them to readers and watchers."""
+        pending = [self._in_flight.popleft() for _ in range(count)]
+        events = [each.event for each in pending]
+        for each in pending:
+            self._objects.apply(each.event)
+            if self._ahead[each.event.key] is each:
+                del self._ahead[each.event.key]
+        self._history.add(events)
+        if self._writer is not None:
+            self._writer.floor = self._history.floor
+        for each in pending:
+            each.done.set_result(each.event.now)
+        self._watchers.wake(events)
+
+    def _failed(self, error: WriteFailed) -> None:
+        """No write on its way is durable; the next one gets the revision after the last that is."""
+        failed = list(self._in_flight)
+        self._in_flight.clear()
+        self._ahead.clear()
+        self._epoch += 1
+        self._assigned = self.revision
+        for each in failed:
+            each.done.set_exception(WriteFailed(*error.args))  # each waiter adds its own traceback
+
+
+def _refusal(key: str, current: Stored | None, expected: int | None, deletes: bool) -> Conflict | Missing | None:
+    if current is None:
+        return Missing(key) if expected or deletes else None
+    return None if expected is None or expected == current.revision else Conflict(current)
+
+
+def _event(key: str, revision: int, value: bytes | None, before: Stored | None) -> Event:
+    if before is None:
+        return Event("added", Stored(key, value or b"", revision, revision), None)
+    if value is None:
+        return Event("deleted", Stored(key, before.value, revision, before.created), before)
+    return Event("modified", Stored(key, value, revision, before.created), before)
+
+
+def _load(log: RevisionLog, objects: Objects, history: History) -> None:
+    """Fill objects and history from the log."""
+    batch: list[Event] = []
+
+    def flush() -> None:
+        if batch:
+            history.add(tuple(batch))
+            batch.clear()
+
+    for found in log.rows():
+        before = objects.get(found.key)
+        if found.revision <= log.compacted:
+            stored = Stored(found.key, found.value or b"", found.revision, found.created)
+            objects.apply(Event("added", stored, None))
+            continue
+        if found.previous != (0 if before is None else before.revision) or (before is None and found.value is None):
+            raise log.damaged(f"revision {found.revision} does not follow {found.previous} of {found.key}")
+        event = _event(found.key, found.revision, found.value, before)
+        objects.apply(event)
+        batch.append(event)
+        if len(batch) == CHECK_EVERY:
+            flush()
+    flush()

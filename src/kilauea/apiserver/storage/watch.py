@@ -1,0 +1,122 @@
+"""Watchers: cursors over the history, woken only by what they asked for.
+
+A watcher that has seen everything is idle and costs nothing: events look up who waits for their key, their namespace
+and their resource. It has no buffer. One that is too slow finds that its place has left the history, and is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from kilauea.apiserver.storage.history import History
+from kilauea.apiserver.storage.records import Event, covers, resource_of, scopes_of
+
+BATCH = 1000  # events at most; more come with the next batch
+
+
+class Watchers:
+    """All watchers of a store, and by prefix those that wait."""
+
+    def __init__(self) -> None:
+        self.all: WeakKeyDictionary[Watcher, None] = WeakKeyDictionary()
+        self._idle: dict[str, dict[Watcher, None]] = {}
+
+    def wait(self, watcher: Watcher) -> None:
+        """Wake this watcher at the next event under its prefix."""
+        self._idle.setdefault(watcher.prefix, {})[watcher] = None
+
+    def leave(self, watcher: Watcher) -> None:
+        """Do not wake this watcher any more, if it waits."""
+        group = self._idle.get(watcher.prefix)
+        if group is not None:
+            group.pop(watcher, None)
+            if not group:
+                del self._idle[watcher.prefix]
+
+    def wake(self, events: Sequence[Event]) -> None:
+        """Wake who waits for one of these events, which are in the history already."""
+        for event in events:
+            if not self._idle:
+                return
+            for scope in scopes_of(event.key):
+                for watcher in self._idle.pop(scope, ()):
+                    watcher.wake(event.revision)
+
+
+class Watcher:
+    """The events under a prefix after a revision, as an asynchronous iterator of batches that are never empty.
+
+    Cancelling a wait loses nothing: the next one goes on at the same place. Iteration ends when the watcher or the
+    store is closed.
+
+    Raises (when made and while iterating):
+        Expired: the events that come next are no longer in the history.
+    """
+
+    def __init__(self, prefix: str, after: int, history: History, watchers: Watchers) -> None:
+        self.prefix = prefix
+        self._seen = after
+        self._history = history
+        self._ring = history.ring(prefix)
+        self._ring.check(after)
+        self._whole_resource = prefix == resource_of(prefix)
+        self._more = False
+        self._watchers = watchers
+        self._waiting: asyncio.Future[None] | None = None
+        self._closed = False
+        watchers.all[self] = None
+
+    @property
+    def revision(self) -> int:
+        """The revision up to which all events have been handed out, for bookmarks."""
+        return self._seen if self._waiting is None else max(self._seen, self._history.revision)
+
+    def __aiter__(self) -> Watcher:
+        return self
+
+    async def __anext__(self) -> list[Event]:
+        while not self._closed:
+            if self._more:
+                await asyncio.sleep(0)  # a long way back does not hold up the loop
+            batch = self._take()
+            if batch:
+                return batch
+            if not self._more:
+                await self._rest()
+        raise StopAsyncIteration
+
+    def wake(self, revision: int) -> None:
+        """Go on: this is the first event for this watcher since it has waited."""
+        self._seen = max(self._seen, revision - 1)
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    def close(self) -> None:
+        """End the iteration; may be called more than once."""
+        self._closed = True
+        self._watchers.all.pop(self, None)
+        self._watchers.leave(self)
+        self.wake(0)
+
+    def _take(self) -> list[Event]:
+        events = self._ring.after(self._seen, BATCH)
+        self._more = len(events) == BATCH
+        if events:
+            self._seen = events[-1].revision
+        if self._whole_resource:
+            return events
+        return [event for event in events if covers(self.prefix, event.key)]
+
+    async def _rest(self) -> None:
+        self._waiting = waiting = asyncio.get_running_loop().create_future()
+        self._watchers.wait(self)
+        try:
+            await waiting
+        finally:
+            if self._waiting is not None:  # cancelled: nothing came for this watcher so far
+                self._seen = self.revision
+                self._waiting = None
+                self._watchers.leave(self)

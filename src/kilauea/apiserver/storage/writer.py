@@ -1,0 +1,85 @@
+"""The writer: the one thread that touches the log, and commits together whatever has come in while it was busy.
+
+A commit that fails takes with it all writes that were sent before its failure was known, because they were checked
+against it. They are told apart from later ones by their epoch, which the sender raises when it hears of a failure.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import apsw
+
+from kilauea.apiserver.storage.errors import WriteFailed
+from kilauea.apiserver.storage.log import STEP, RevisionLog, Row
+
+GROUP = STEP // 2  # rows of a commit at most; a step of compaction goes further, so that it keeps up
+
+
+class Writer:
+    """Commits rows to a log in the order in which they come.
+
+    `committed(count)` and `failed(error)` are called in the writer's thread. `floor` may be raised at any time; the log
+    is compacted up to it between commits.
+    """
+
+    def __init__(
+        self, log: RevisionLog, committed: Callable[[int], object], failed: Callable[[WriteFailed], object]
+    ) -> None:
+        self.floor = log.compacted
+        self._log = log
+        self._committed = committed
+        self._failed = failed
+        self._queue: queue.SimpleQueue[tuple[int, Row] | None] = queue.SimpleQueue()
+        self._broken = -1
+        self._thread = threading.Thread(target=self._run, name="revision-log", daemon=True)
+        self._thread.start()
+
+    def put(self, epoch: int, row: Row) -> None:
+        """Commit this row soon."""
+        self._queue.put((epoch, row))
+
+    def close(self) -> None:
+        """Commit what has come in, close the log and wait for that."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            items = self._collect()
+            open_ = items[-1] is not None
+            self._commit([item for item in items if item is not None])
+            self._compact()
+        self._log.close()
+
+    def _collect(self) -> list[tuple[int, Row] | None]:
+        items = [self._queue.get()]
+        while len(items) < GROUP and items[-1] is not None:
+            try:
+                items.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        return items
+
+    def _commit(self, items: list[tuple[int, Row]]) -> None:
+        rows = [row for epoch, row in items if epoch > self._broken]
+        if not rows:
+            return
+        try:
+            self._log.append(rows)
+        except Exception as error:
+            self._broken = items[-1][0]
+            self._failed(WriteFailed(f"the write could not be stored: {error}"))
+        else:
+            self._committed(len(rows))
+
+    def _compact(self) -> None:
+        """Go one step, so that a long way does not hold up the writes; the step after the next commit goes on."""
+        if self.floor > self._log.compacted:
+            # It fails for want of space, most likely. Nothing has changed then, and the next commit tries again.
+            with suppress(apsw.Error):
+                self._log.compact(self.floor)

@@ -1,0 +1,140 @@
+"""What a kind may decide about its objects; the class itself is right for a kind with no rules of its own.
+
+The verbs call the methods in this order: `default`, then admission, then `prepare_*`, then `validate_*`. Objects are
+dicts; preparation changes them in place, validation does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from kilauea.apiserver.fields import subdomain_problems
+from kilauea.apiserver.status import Cause
+
+Object = dict[str, Any]
+
+
+class ScalePaths(NamedTuple):
+    """Where the figures of `scale` stand in an object."""
+
+    replicas: str = "spec.replicas"
+    current: str = "status.replicas"
+    selector: str = "spec.selector"
+
+
+class Strategy:
+    """The rules of one kind."""
+
+    scale = ScalePaths()
+
+    has_status = True
+    """Whether `status` belongs to the status subresource, so that other writes leave it alone."""
+    has_generation = True
+    """Whether `metadata.generation` counts the changes of the specification."""
+    unconditional_update = True
+    """Whether an update may come without a resourceVersion."""
+    create_on_update = False
+    """Whether an update of what is not there creates it."""
+    answers_deleted_object = False
+    """Whether a deletion is answered with the object, and not with a Status."""
+    propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+    """What becomes of dependents when the caller of a deletion does not say."""
+    selectable: tuple[str, ...] = ()
+    """Field selectors beyond `metadata.name` and `metadata.namespace`."""
+    name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
+    """Why a text is no name for an object of this kind."""
+
+    def default(self, obj: Object) -> None:
+        """Fill in what the caller left out."""
+
+    def prepare_create(self, obj: Object) -> None:
+        """What a new object may not say of itself."""
+        if self.has_status:
+            obj.pop("status", None)
+        if self.has_generation:
+            obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """What an update may not change: the status stays; a change of the rest counts."""
+        if self.has_status:
+            keep(obj, old, "status")
+        if self.has_generation:
+            count_generation(obj, old)
+
+    def prepare_status(self, obj: Object, old: Object) -> None:
+        """An update of the status changes nothing else, but for labels and annotations of some kinds."""
+        for field in [name for name in {**old, **obj} if name not in ("status", "metadata", "kind", "apiVersion")]:
+            keep(obj, old, field)
+        metadata, before = obj["metadata"], old["metadata"]
+        for field in ("generation", "deletionTimestamp", "ownerReferences", "finalizers"):
+            keep(metadata, before, field)
+
+    def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
+        """What an update of any other subresource may not change: the status."""
+        keep(obj, old, "status")
+        if self.has_generation:
+            count_generation(obj, old)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """What is wrong with an object."""
+        return []
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
+        """What is wrong with an object that an update brings; custom resources let pass what did not change."""
+        return self.validate(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        """What is wrong with a change; the object as such was found right."""
+        return []
+
+    def validate_status(self, obj: Object, old: Object) -> list[Cause]:
+        """What is wrong with a change of the status."""
+        return []
+
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+        """How long a deletion waits for the object to end; only pods take time."""
+        return 0
+
+    def prepare_delete(self, obj: Object) -> None:
+        """What changes in an object when its deletion begins."""
+
+    def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
+        """The values of the selectable fields."""
+        return {path: text_at(obj, path) for path in self.selectable}
+
+    def may_go(self, obj: Object) -> bool:
+        """Whether an object that is being deleted, and has no finalizers left, may disappear."""
+        return True
+
+
+def keep(obj: Object, old: Mapping[str, Any], field: str) -> None:
+    """Put a field back to what it was."""
+    if field in old:
+        obj[field] = old[field]
+    else:
+        obj.pop(field, None)
+
+
+def count_generation(obj: Object, old: Object) -> None:
+    """Add one to the generation if anything but metadata and status changed, or deletion was asked for."""
+    generation = old["metadata"].get("generation", 1)
+    parts = {**old, **obj}.keys() - {"metadata", "status", "kind", "apiVersion"}
+    changed = any(obj.get(part) != old.get(part) for part in parts)
+    obj["metadata"]["generation"] = generation + 1 if changed else generation
+
+
+def text_at(obj: Mapping[str, Any], path: str) -> str:
+    """The value at a path as field selectors compare it; empty if there is none."""
+    value: Any = obj
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def spec_of(obj: Mapping[str, Any]) -> Object:
+    """The specification, an empty one if there is none."""
+    spec = obj.get("spec")
+    return spec if isinstance(spec, dict) else {}

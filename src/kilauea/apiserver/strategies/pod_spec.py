@@ -1,0 +1,224 @@
+"""What can be wrong with the specification of a pod, alone or in a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    check_labels,
+    check_name,
+    check_range,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    label_problems,
+    missing_reference,
+    not_supported,
+    qualified_name_problems,
+    required,
+    subdomain_problems,
+)
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.placement import check_affinity
+from kilauea.apiserver.strategies.quantities import check_resources
+
+Object = dict[str, Any]
+
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_ENVIRONMENT = re.compile(r"[ -<>-~]+")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "")
+_SPREAD = ("DoNotSchedule", "ScheduleAnyway")
+_PORT_NAME = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])[a-z0-9](-?[a-z0-9])*")
+
+
+def check_pod_spec(path: str, spec: Object, *, restart: Sequence[str] = RESTART_POLICIES) -> list[Cause]:
+    """The specification of a pod.
+
+    Args:
+        path: where it stands.
+        spec: with defaults filled in.
+        restart: the restart policies that are allowed here.
+    """
+    found, volumes = _check_volumes(f"{path}.volumes", spec.get("volumes") or [])
+    containers = spec.get("containers") or []
+    if not containers:
+        found.append(required(f"{path}.containers"))
+    names: set[str] = set()
+    for part, group in (("containers", containers), ("initContainers", spec.get("initContainers") or [])):
+        for number, container in enumerate(group):
+            found += _check_container(f"{path}.{part}[{number}]", container, names, volumes)
+    policy = spec.get("restartPolicy", "")
+    if policy not in restart:
+        found.append(not_supported(f"{path}.restartPolicy", policy, restart))
+    if spec.get("dnsPolicy", "ClusterFirst") not in _DNS_POLICIES:
+        found.append(not_supported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES))
+    found += check_labels(f"{path}.nodeSelector", spec.get("nodeSelector") or {})
+    for field, low in (("activeDeadlineSeconds", 1),):
+        found += check_range(f"{path}.{field}", spec.get(field), low, 2**31 - 1)
+    if spec.get("nodeName"):
+        found += check_name(f"{path}.nodeName", spec["nodeName"], subdomain_problems(spec["nodeName"]))
+    return found + _check_placing(path, spec)
+
+
+def _check_placing(path: str, spec: Object) -> list[Cause]:
+    """What says where a pod may go."""
+    found = check_affinity(f"{path}.affinity", spec.get("affinity") or {})
+    for number, toleration in enumerate(spec.get("tolerations") or []):
+        found += _check_toleration(f"{path}.tolerations[{number}]", toleration)
+    for number, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
+        found += _check_spread(f"{path}.topologySpreadConstraints[{number}]", constraint)
+    if spec.get("schedulingGates") and spec.get("nodeName"):
+        found.append(forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    for number, gate in enumerate(spec.get("schedulingGates") or []):
+        name = gate.get("name", "")
+        found += check_name(f"{path}.schedulingGates[{number}]", name, qualified_name_problems(name))
+    return found
+
+
+def _check_volumes(path: str, volumes: list[Object]) -> tuple[list[Cause], set[str]]:
+    """Volumes, and their names."""
+    found: list[Cause] = []
+    names: set[str] = set()
+    for number, volume in enumerate(volumes):
+        name, where = volume.get("name", ""), f"{path}[{number}]"
+        if not name:
+            found.append(required(f"{where}.name"))
+        elif name in names:
+            found.append(duplicate(f"{where}.name", name))
+        else:
+            found += check_name(f"{where}.name", name, label_problems(name))
+        names.add(name)
+        kinds = [key for key in volume if key != "name"]
+        if not kinds:
+            found.append(required(where, "must specify a volume type"))
+        found += [forbidden_field(f"{where}.{key}", "may not specify more than 1 volume type") for key in kinds[1:]]
+    return found, names
+
+
+def _check_container(path: str, container: Object, names: set[str], volumes: set[str]) -> list[Cause]:
+    """One container; its name is added to those seen."""
+    found: list[Cause] = []
+    name = container.get("name", "")
+    if not name:
+        found.append(required(f"{path}.name"))
+    elif name in names:
+        found.append(duplicate(f"{path}.name", name))
+    else:
+        found += check_name(f"{path}.name", name, label_problems(name))
+    names.add(name)
+    image = container.get("image", "")
+    if not image:
+        found.append(required(f"{path}.image"))
+    elif image != image.strip():
+        found.append(invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
+    if container.get("imagePullPolicy", "Always") not in _PULL_POLICIES:
+        found.append(not_supported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
+    found += _check_ports(f"{path}.ports", container.get("ports") or [])
+    found += _check_environment(f"{path}.env", container.get("env") or [])
+    found += _check_mounts(f"{path}.volumeMounts", container.get("volumeMounts") or [], volumes)
+    return found + check_resources(f"{path}.resources", container.get("resources") or {})
+
+
+def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
+    """Ports of a container."""
+    found: list[Cause] = []
+    names: set[str] = set()
+    for number, port in enumerate(ports):
+        where, name = f"{path}[{number}]", port.get("name")
+        if name:
+            if not _PORT_NAME.fullmatch(name):
+                words = (
+                    "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter"
+                )
+                found.append(invalid_value(f"{where}.name", name, words))
+            elif name in names:
+                found.append(duplicate(f"{where}.name", name))
+            names.add(name)
+        if not port.get("containerPort"):
+            found.append(required(f"{where}.containerPort"))
+        else:
+            found += check_range(f"{where}.containerPort", port["containerPort"], 1, 65535)
+        if port.get("hostPort"):
+            found += check_range(f"{where}.hostPort", port["hostPort"], 1, 65535)
+        if port.get("protocol", "TCP") not in _PROTOCOLS:
+            found.append(not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
+    return found
+
+
+def _check_environment(path: str, variables: list[Object]) -> list[Cause]:
+    """Variables of a container."""
+    found: list[Cause] = []
+    for number, variable in enumerate(variables):
+        name = variable.get("name", "")
+        if not name:
+            found.append(required(f"{path}[{number}].name"))
+        elif not _ENVIRONMENT.fullmatch(name):
+            words = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            found.append(invalid_value(f"{path}[{number}].name", name, words))
+        if variable.get("value") and variable.get("valueFrom"):
+            words = "may not be specified when `value` is not empty"
+            found.append(invalid_value(f"{path}[{number}].valueFrom", "", words))
+    return found
+
+
+def _check_mounts(path: str, mounts: list[Object], volumes: set[str]) -> list[Cause]:
+    """Mounts of volumes that the pod has, each at a path of its own."""
+    found: list[Cause] = []
+    places: set[str] = set()
+    for number, mount in enumerate(mounts):
+        where, name, place = f"{path}[{number}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            found.append(required(f"{where}.name"))
+        elif name not in volumes:
+            found.append(missing_reference(f"{where}.name", name))
+        if not place:
+            found.append(required(f"{where}.mountPath"))
+        elif place in places:
+            found.append(invalid_value(f"{where}.mountPath", place, "must be unique"))
+        places.add(place)
+    return found
+
+
+def _check_toleration(path: str, toleration: Object) -> list[Cause]:
+    """One toleration."""
+    found: list[Cause] = []
+    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
+    if key:
+        found += check_name(f"{path}.key", key, qualified_name_problems(key))
+    elif operator != "Exists":
+        words = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        found.append(invalid_value(f"{path}.operator", toleration.get("operator") or "", words))
+    if operator not in ("Equal", "Exists"):
+        found.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
+    if operator == "Exists" and toleration.get("value"):
+        found.append(
+            invalid_value(f"{path}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'")
+        )
+    effect = toleration.get("effect") or ""
+    if effect not in _EFFECTS:
+        found.append(not_supported(f"{path}.effect", effect, _EFFECTS[:3]))
+    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        found.append(
+            invalid_value(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+        )
+    return found
+
+
+def _check_spread(path: str, constraint: Object) -> list[Cause]:
+    """One topology spread constraint."""
+    found: list[Cause] = []
+    skew = constraint.get("maxSkew", 0)
+    if skew <= 0:
+        found.append(invalid_value(f"{path}.maxSkew", skew, "must be greater than zero"))
+    if not constraint.get("topologyKey"):
+        found.append(required(f"{path}.topologyKey", "can not be empty"))
+    when = constraint.get("whenUnsatisfiable", "")
+    if when not in _SPREAD:
+        found.append(not_supported(f"{path}.whenUnsatisfiable", when, _SPREAD))
+    return found + check_label_selector(f"{path}.labelSelector", constraint.get("labelSelector") or {})

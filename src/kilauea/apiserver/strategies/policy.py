@@ -1,0 +1,134 @@
+"""The rules of priority classes, disruption budgets, leases, roles and webhook configurations."""
+
+from __future__ import annotations
+
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    path_segment_problems,
+    required,
+)
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.core import Plain
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+_PERCENTAGE_WORDS = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
+class PriorityClasses(Strategy):
+    """Priority classes: the value never changes; names and values above a billion belong to the system."""
+
+    has_status = False
+
+    def validate(self, obj: Object) -> list[Cause]:
+        name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+        if name.startswith("system-"):
+            if SYSTEM_CLASSES.get(name) != value:
+                words = "priority class names with 'system-' prefix are reserved for system use only"
+                return [
+                    forbidden_field("metadata.name", f"{words}. error: {name} is not a known system priority class")
+                ]
+        elif value > HIGHEST_USER_PRIORITY:
+            words = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+            return [forbidden_field("value", words)]
+        return []
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found = []
+        if obj.get("value", 0) != old.get("value", 0):
+            found.append(forbidden_field("value", "may not be changed in an update."))
+        if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
+            found.append(forbidden_field("preemptionPolicy", "may not be changed in an update."))
+        return found
+
+
+class Budgets(Strategy):
+    """Pod disruption budgets: a minimum that stays or a maximum that goes, not both."""
+
+    unconditional_update = False
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        found = check_label_selector("spec.selector", spec.get("selector") or {})
+        if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+            words = "minAvailable and maxUnavailable cannot be both set"
+            found.append(invalid_value("spec", spec, words))
+        for field in ("minAvailable", "maxUnavailable"):
+            value = spec.get(field)
+            if isinstance(value, int) and value < 0:
+                found.append(invalid_value(f"spec.{field}", value, "must be greater than or equal to 0"))
+            elif isinstance(value, str) and not _is_percentage(value):
+                found.append(invalid_value(f"spec.{field}", value, _PERCENTAGE_WORDS))
+        policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
+        if policy not in ("AlwaysAllow", "IfHealthyBudget"):
+            found.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")))
+        return found
+
+
+def _is_percentage(text: str) -> bool:
+    return text.endswith("%") and text[:-1].isascii() and text[:-1].isdigit()
+
+
+class Leases(Plain):
+    """Leases, by which one of several is elected."""
+
+    unconditional_update = False
+    create_on_update = True
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        found = []
+        seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if seconds is not None and seconds <= 0:
+            found.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            found.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+        return found
+
+
+class Roles(Plain):
+    """Roles and cluster roles."""
+
+    name_problems = staticmethod(path_segment_problems)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found = []
+        for number, rule in enumerate(obj.get("rules") or []):
+            if not rule.get("verbs"):
+                found.append(required(f"rules[{number}].verbs", "verbs must contain at least one value"))
+        return found
+
+
+class RoleBindings(Plain):
+    """Bindings of roles: whom they bind may change, to which role not."""
+
+    name_problems = staticmethod(path_segment_problems)
+
+    def validate(self, obj: Object) -> list[Cause]:
+        role = obj.get("roleRef") or {}
+        found = []
+        if role.get("kind") not in ("ClusterRole", "Role"):
+            found.append(not_supported("roleRef.kind", role.get("kind", ""), ("ClusterRole", "Role")))
+        if not role.get("name"):
+            found.append(required("roleRef.name"))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        if obj.get("roleRef") != old.get("roleRef"):
+            return [invalid_value("roleRef", obj.get("roleRef"), "cannot change roleRef")]
+        return []
+
+
+class WebhookConfigurations(Strategy):
+    """Webhook configurations: they have a generation and no status."""
+
+    has_status = False

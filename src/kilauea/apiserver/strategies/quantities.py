@@ -1,0 +1,52 @@
+"""Checks of amounts of resources."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from kilauea.api.quantity import QuantityError, parse_milli, parse_size
+from kilauea.apiserver.fields import invalid_value, qualified_name_problems
+from kilauea.apiserver.status import Cause
+
+NEGATIVE = "must be greater than or equal to 0"
+
+
+@lru_cache(maxsize=4096)
+def amount(text: str) -> Fraction | None:
+    """The number that a quantity stands for, to a thousandth where it is not too large for that; None if it is none."""
+    try:
+        return Fraction(parse_milli(text), 1000)
+    except QuantityError:
+        pass
+    try:
+        return Fraction(parse_size(text))
+    except QuantityError:
+        return None
+
+
+def check_amounts(path: str, amounts: dict[str, Any]) -> list[Cause]:
+    """Names and amounts of a resource list."""
+    found: list[Cause] = []
+    for name, text in amounts.items():
+        found += [invalid_value(path, name, each) for each in qualified_name_problems(name)]
+        number = amount(str(text))
+        if number is not None and number < 0:
+            found.append(invalid_value(f"{path}[{name}]", text, NEGATIVE))
+    return found
+
+
+def check_resources(path: str, resources: dict[str, Any]) -> list[Cause]:
+    """Requests and limits of a container: no request above its limit."""
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    found = check_amounts(f"{path}.limits", limits) + check_amounts(f"{path}.requests", requests)
+    for name, text in requests.items():
+        if name not in limits:
+            continue
+        asked, most = amount(str(text)), amount(str(limits[name]))
+        if asked is not None and most is not None and asked > most:
+            found.append(
+                invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limits[name]}")
+            )
+    return found

@@ -1,0 +1,69 @@
+"""Which built-in kind has which strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
+from kilauea.apiserver.strategies.base import Strategy
+from kilauea.apiserver.strategies.core import ConfigMaps, Events, LimitRanges, Namespaces, Nodes, Plain, Quotas, Secrets
+from kilauea.apiserver.strategies.network import NetworkPolicies, Services
+from kilauea.apiserver.strategies.pods import Pods
+from kilauea.apiserver.strategies.policy import (
+    Budgets,
+    Leases,
+    PriorityClasses,
+    RoleBindings,
+    Roles,
+    WebhookConfigurations,
+)
+from kilauea.apiserver.strategies.volumes import Claims, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.workloads import CronJobs, Jobs, ReplicaSets, StatefulSets, Workloads
+
+
+class Accounts(Plain):
+    """Service accounts."""
+
+    answers_deleted_object = True
+
+
+_RBAC, _STORAGE, _HOOKS = "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"
+
+STRATEGIES: Mapping[tuple[str, str], Strategy] = {
+    ("", "configmaps"): ConfigMaps(),
+    ("", "events"): Events(),
+    ("", "limitranges"): LimitRanges(),
+    ("", "namespaces"): Namespaces(),
+    ("", "nodes"): Nodes(),
+    ("", "persistentvolumeclaims"): Claims(),
+    ("", "persistentvolumes"): Volumes(),
+    ("", "pods"): Pods(),
+    ("", "resourcequotas"): Quotas(),
+    ("", "secrets"): Secrets(),
+    ("", "serviceaccounts"): Accounts(),
+    ("", "services"): Services(),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
+    ("apps", "controllerrevisions"): Plain(),
+    ("apps", "daemonsets"): Workloads(),
+    ("apps", "deployments"): Workloads(),
+    ("apps", "replicasets"): ReplicaSets(),
+    ("apps", "statefulsets"): StatefulSets(),
+    ("batch", "cronjobs"): CronJobs(),
+    ("batch", "jobs"): Jobs(),
+    ("coordination.k8s.io", "leases"): Leases(),
+    ("networking.k8s.io", "networkpolicies"): NetworkPolicies(),
+    ("policy", "poddisruptionbudgets"): Budgets(),
+    (_RBAC, "clusterrolebindings"): RoleBindings(),
+    (_RBAC, "clusterroles"): Roles(),
+    (_RBAC, "rolebindings"): RoleBindings(),
+    (_RBAC, "roles"): Roles(),
+    ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
+    (_STORAGE, "csidrivers"): StorageObjects(),
+    (_STORAGE, "csinodes"): StorageObjects(),
+    (_STORAGE, "csistoragecapacities"): Plain(),
+    (_STORAGE, "storageclasses"): StorageClasses(),
+    (_STORAGE, "volumeattachments"): StorageObjects(),
+    (_HOOKS, "mutatingwebhookconfigurations"): WebhookConfigurations(),
+    (_HOOKS, "validatingwebhookconfigurations"): WebhookConfigurations(),
+}
+"""By group and plural; kinds that are not here have a status and a generation and no rules of their own."""

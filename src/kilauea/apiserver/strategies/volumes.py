@@ -1,0 +1,119 @@
+"""The rules of volumes, claims and storage classes."""
+
+from __future__ import annotations
+
+from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.placement import check_node_selector
+from kilauea.apiserver.strategies.quantities import amount, check_amounts
+
+_ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_SHARED_PARTS = frozenset(
+    "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode nodeAffinity "
+    "volumeAttributesClassName".split()
+)
+
+
+class Volumes(Strategy):
+    """Persistent volumes: what is behind them never changes."""
+
+    has_generation = False
+    answers_deleted_object = True
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        found = _check_access("spec.accessModes", spec)
+        if not spec.get("capacity"):
+            found.append(required("spec.capacity"))
+        elif "storage" not in spec["capacity"]:
+            found.append(not_supported("spec.capacity", list(spec["capacity"]), ["storage"]))
+        found += check_amounts("spec.capacity", spec.get("capacity") or {})
+        if not [key for key in spec if key not in _SHARED_PARTS]:
+            found.append(required("spec", "must specify a volume type"))
+        needed = (spec.get("nodeAffinity") or {}).get("required")
+        return found + (check_node_selector("spec.nodeAffinity.required", needed) if needed else [])
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        if _source(obj) != _source(old):
+            return [
+                forbidden_field(
+                    "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
+                )
+            ]
+        return []
+
+
+def _source(obj: Object) -> Object:
+    return {key: value for key, value in spec_of(obj).items() if key not in _SHARED_PARTS}
+
+
+class Claims(Strategy):
+    """Persistent volume claims: once made they can only be bound and grow."""
+
+    has_generation = False
+    answers_deleted_object = True
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+        finalizers = obj["metadata"].get("finalizers") or []
+        obj["metadata"]["finalizers"] = finalizers
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        requests = (spec.get("resources") or {}).get("requests") or {}
+        found = _check_access("spec.accessModes", spec)
+        if "storage" not in requests:
+            found.append(required("spec.resources[storage]"))
+        else:
+            size = amount(str(requests["storage"]))
+            if size is not None and size <= 0:
+                words = "must be greater than zero"
+                found.append(invalid_value("spec.resources[storage]", requests["storage"], words))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        spec, before = spec_of(obj), spec_of(old)
+        free = {"resources", "volumeAttributesClassName"} | (set() if before.get("volumeName") else {"volumeName"})
+        fixed = {key: value for key, value in spec.items() if key not in free}
+        if fixed == {key: value for key, value in before.items() if key not in free}:
+            return []
+        words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+        return [forbidden_field("spec", words + "bound claims")]
+
+
+def _check_access(path: str, spec: Object) -> list[Cause]:
+    modes = spec.get("accessModes") or []
+    if not modes:
+        return [required(path, "at least 1 access mode is required")]
+    return [not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS]
+
+
+class StorageClasses(Plain):
+    """Storage classes: only what they allow may change."""
+
+    answers_deleted_object = True
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return [] if obj.get("provisioner") else [required("provisioner")]
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found = []
+        if obj.get("parameters") != old.get("parameters"):
+            found.append(forbidden_field("parameters", "updates to parameters are forbidden."))
+        if obj.get("provisioner") != old.get("provisioner"):
+            found.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
+        for field in ("reclaimPolicy", "volumeBindingMode"):
+            if obj.get(field) != old.get(field):
+                found.append(invalid_value(field, obj.get(field), "field is immutable"))
+        return found
+
+
+class StorageObjects(Plain):
+    """Nodes and drivers of container storage."""
+
+    answers_deleted_object = True

@@ -1,0 +1,164 @@
+"""The rules of what makes pods from a template: deployments and their kin, jobs and cron jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.api.meta import LabelSelector
+from kilauea.api.selectors import matches, selector_of
+from kilauea.apiserver.fields import (
+    check_label_selector,
+    check_not_negative,
+    invalid_value,
+    not_supported,
+    required,
+)
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.pods import check_template
+
+IMMUTABLE = "field is immutable"
+UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+_OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
+
+
+class Workloads(Strategy):
+    """Kinds with a selector and a template whose labels it must match."""
+
+    fixed: tuple[str, ...] = ("selector",)
+    """Fields of the specification that cannot change."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        found = check_not_negative("spec.replicas", spec.get("replicas"))
+        found += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+        return found + check_selector_and_template(spec)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return check_fixed(obj, old, self.fixed)
+
+
+class ReplicaSets(Workloads):
+    """Replica sets."""
+
+    selectable = ("status.replicas",)
+
+
+class StatefulSets(Workloads):
+    """Stateful sets: little but the number of replicas and the template may change."""
+
+    _changeable = frozenset(
+        "replicas ordinals template updateStrategy revisionHistoryLimit persistentVolumeClaimRetentionPolicy "
+        "minReadySeconds".split()
+    )
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        spec, before = spec_of(obj), spec_of(old)
+        if any(spec.get(key) != before.get(key) for key in {**spec, **before} if key not in self._changeable):
+            words = (
+                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                "'minReadySeconds' are forbidden"
+            )
+            return [Cause("spec", "FieldValueForbidden", f"Forbidden: {words}")]
+        return []
+
+
+class Jobs(Strategy):
+    """Jobs: their selector is made for them, so that no two jobs count the same pods."""
+
+    propagation = "Orphan"
+    selectable = ("status.successful",)
+
+    def fields(self, obj: Any) -> dict[str, str]:
+        return {"status.successful": str((obj.get("status") or {}).get("succeeded") or 0)}
+
+    def prepare_create(self, obj: Object) -> None:
+        super().prepare_create(obj)
+        spec = spec_of(obj)
+        if spec.get("manualSelector"):
+            return
+        labels = {UID_LABEL: obj["metadata"].get("uid", ""), NAME_LABEL: obj["metadata"].get("name", "")}
+        old_labels = {_OLD_UID_LABEL: labels[UID_LABEL], _OLD_NAME_LABEL: labels[NAME_LABEL]}
+        template = spec.setdefault("template", {})
+        metadata = template.setdefault("metadata", {})
+        metadata["labels"] = {**(metadata.get("labels") or {}), **old_labels, **labels}
+        spec["selector"] = {"matchLabels": {UID_LABEL: labels[UID_LABEL]}}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        return check_job("spec", spec_of(obj))
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found = check_fixed(obj, old, ("completionMode", "selector", "podFailurePolicy", "backoffLimitPerIndex"))
+        if spec_of(obj).get("template") != spec_of(old).get("template") and not _may_change_template(old):
+            found.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
+        if spec_of(obj).get("completions") != spec_of(old).get("completions"):
+            found.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
+        return found
+
+
+def _may_change_template(job: Object) -> bool:
+    """The template of a job that has not started may be changed by who queues jobs."""
+    return bool(spec_of(job).get("suspend")) and not (job.get("status") or {}).get("startTime")
+
+
+class CronJobs(Strategy):
+    """Cron jobs."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        found = []
+        if not spec.get("schedule"):
+            found.append(required("spec.schedule"))
+        elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
+            words = f"Expected exactly 5 fields, found {len(spec['schedule'].split())}: {spec['schedule']}"
+            found.append(invalid_value("spec.schedule", spec["schedule"], words.lower()))
+        policy = spec.get("concurrencyPolicy", "Allow")
+        if policy not in ("Allow", "Forbid", "Replace"):
+            found.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
+        template = spec.get("jobTemplate") or {}
+        return found + check_job("spec.jobTemplate.spec", spec_of(template))
+
+
+def check_job(path: str, spec: Object) -> list[Cause]:
+    """The specification of a job."""
+    found = []
+    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+        found += check_not_negative(f"{path}.{field}", spec.get(field))
+    policy = spec_of(spec.get("template") or {}).get("restartPolicy")
+    if policy == "Always":
+        words = 'valid values: "OnFailure", "Never"'
+        found.append(required(f"{path}.template.spec.restartPolicy", words))
+        return found
+    return found + check_template(f"{path}.template", spec.get("template"), restart=("OnFailure", "Never"))
+
+
+def check_selector_and_template(spec: Object) -> list[Cause]:
+    """A selector that is not empty, and a template that it matches."""
+    selector = spec.get("selector")
+    template = spec.get("template") or {}
+    found = check_label_selector("spec.selector", selector or {})
+    if selector is None:
+        found.append(required("spec.selector"))
+    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        words = "empty selector is invalid for deployment"
+        found.append(invalid_value("spec.selector", selector, words))
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if (
+        selector is not None
+        and not found
+        and not matches(selector_of(msgspec.convert(selector, LabelSelector)), labels)
+    ):
+        found.append(
+            invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+        )
+    return found + check_template("spec.template", template)
+
+
+def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause]:
+    """Fields of the specification that cannot change."""
+    spec, before = spec_of(obj), spec_of(old)
+    changed = [field for field in fields if spec.get(field) != before.get(field)]
+    return [invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE) for field in changed]

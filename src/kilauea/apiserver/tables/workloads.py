@@ -1,0 +1,99 @@
+"""The cells of what makes pods: deployments and their kin, jobs and cron jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.api.times import SECOND, parse_time
+from kilauea.apiserver.tables.columns import NONE, Object, age, human_duration, part, selector_text, since
+
+
+def _containers(spec: Object) -> list[str]:
+    """Names and images of the containers of a template."""
+    containers = part(spec, "template", "spec", "containers") or []
+    return [",".join(each.get(key, "") for each in containers) for key in ("name", "image")]
+
+
+def deployment(obj: Object, now: int) -> list[Any]:
+    """Ready, updated and available pods."""
+    spec, state = obj.get("spec") or {}, obj.get("status") or {}
+    ready = f"{state.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
+    counts = [state.get("updatedReplicas", 0), state.get("availableReplicas", 0)]
+    return [ready, *counts, age(obj, now), *_containers(spec), selector_text(spec.get("selector"))]
+
+
+def replica_set(obj: Object, now: int) -> list[Any]:
+    """Wanted, present and ready pods."""
+    spec, state = obj.get("spec") or {}, obj.get("status") or {}
+    counts = [spec.get("replicas", 0), state.get("replicas", 0), state.get("readyReplicas", 0)]
+    return [*counts, age(obj, now), *_containers(spec), selector_text(spec.get("selector"))]
+
+
+def stateful_set(obj: Object, now: int) -> list[Any]:
+    """Ready pods."""
+    spec = obj.get("spec") or {}
+    ready = f"{part(obj, 'status', 'readyReplicas') or 0}/{spec.get('replicas', 0)}"
+    return [ready, age(obj, now), *_containers(spec)]
+
+
+def daemon_set(obj: Object, now: int) -> list[Any]:
+    """Pods by node."""
+    spec, state = obj.get("spec") or {}, obj.get("status") or {}
+    keys = "desiredNumberScheduled currentNumberScheduled numberReady updatedNumberScheduled numberAvailable".split()
+    counts = [state.get(key, 0) for key in keys]
+    selector = part(spec, "template", "spec", "nodeSelector") or {}
+    node_selector = ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
+    return [*counts, node_selector, age(obj, now), *_containers(spec), selector_text(spec.get("selector"))]
+
+
+def job(obj: Object, now: int) -> list[Any]:
+    """Whether it goes on, how much is done and how long it takes."""
+    spec, state = obj.get("spec") or {}, obj.get("status") or {}
+    words = [_job_status(obj, state), _completions(spec, state), _duration(state, now), age(obj, now)]
+    return [*words, *_containers(spec), selector_text(spec.get("selector"))]
+
+
+def _job_status(obj: Object, state: Object) -> str:
+    """The condition that tells most."""
+    true = {each.get("type") for each in state.get("conditions") or [] if each.get("status") == "True"}
+    if "Complete" in true:
+        return "Complete"
+    if "Failed" in true:
+        return "Failed"
+    if obj["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    for word in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if word in true:
+            return word
+    return "Running"
+
+
+def _completions(spec: Object, state: Object) -> str:
+    done, wanted, parallel = state.get("succeeded", 0), spec.get("completions"), spec.get("parallelism")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    return f"{done}/1 of {parallel}" if parallel and parallel > 1 else f"{done}/1"
+
+
+def _duration(state: Object, now: int) -> str:
+    begun, ended = state.get("startTime"), state.get("completionTime")
+    if not begun:
+        return ""
+    return human_duration((parse_time(ended) - parse_time(begun)) // SECOND) if ended else since(begun, now)
+
+
+def cron_job(obj: Object, now: int) -> list[Any]:
+    """When it runs and when it last ran."""
+    spec, state = obj.get("spec") or {}, obj.get("status") or {}
+    last = state.get("lastScheduleTime")
+    template = part(spec, "jobTemplate", "spec") or {}
+    return [
+        spec.get("schedule", ""),
+        spec.get("timeZone") or NONE,
+        bool(spec.get("suspend")),
+        len(state.get("active") or []),
+        since(last, now) if last else NONE,
+        age(obj, now),
+        *_containers(template),
+        selector_text(template.get("selector")),
+    ]

@@ -1,0 +1,95 @@
+"""`kilauea apiserver`: a Kubernetes API in one process, for real clients, without a cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kilauea.apiserver.storage import Durability
+
+EXAMPLES = """\b
+Examples:
+  kilauea apiserver
+  kilauea apiserver --listen 127.0.0.1:0 --data-dir ./cluster --kubeconfig ./cluster/kubeconfig
+  KUBECONFIG=./cluster/kubeconfig kubectl get namespaces
+"""
+
+
+def default_data_dir() -> Path:
+    """Where data goes that belongs to a user."""
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "kilauea" / "apiserver"
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:6443`, `[::1]:0` or `:6443`.
+
+    Raises:
+        click.BadParameter: it has another form.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f'"{text}" is no address: use HOST:PORT such as 127.0.0.1:6443', param_hint="--listen")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command(short_help="Serve a Kubernetes API without a cluster.", epilog=EXAMPLES)
+@click.option(
+    "--listen",
+    default="127.0.0.1:6443",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen at; port 0 picks a free one.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder for objects and credentials. [default: kilauea/apiserver in the user's data folder]",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write for clients, once the server listens. [default: kubeconfig in the data folder]",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["full", "normal", "memory"]),
+    default="full",
+    show_default=True,
+    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
+)
+def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durability: Durability) -> None:
+    """Serve the Kubernetes API to kubectl and other clients, from this process and one folder.
+
+    Nothing runs pods; objects are kept, checked and watched as by a cluster's API server. The server ends with SIGTERM
+    or Ctrl-C; every write that was answered is there again at the next start.
+    """
+    import asyncio
+    import signal
+
+    from kilauea.runtime.apiserver import Options, StartError, serve
+
+    host, port = parse_listen(listen)
+    folder = data_dir or default_data_dir()
+    options = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
+
+    def ready(address: str) -> None:
+        click.echo(f"listening on {address}\nexport KUBECONFIG={options.kubeconfig}")
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await serve(options, ready, stop)
+
+    try:
+        asyncio.run(run())
+    except StartError as error:
+        click.echo(f"kilauea apiserver: {error}", err=True)
+        raise SystemExit(1) from None

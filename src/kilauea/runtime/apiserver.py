@@ -1,0 +1,139 @@
+"""The embedded API server as a process: storage, core and transport joined, from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from kilauea.api.times import SECOND
+from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.authentication import Authenticator
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.bootstrap import create_first_objects
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.crd.controller import DefinitionController
+from kilauea.apiserver.http.credentials import ADMIN, CredentialsError, load_credentials
+from kilauea.apiserver.http.kubeconfig import write_kubeconfig
+from kilauea.apiserver.http.transport import Transport
+from kilauea.apiserver.request import GROUP_MASTERS, User
+from kilauea.apiserver.resources.builtin import builtin_types
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.storage import Durability, StorageError, Store
+from kilauea.apiserver.upkeep.garbage import collect_garbage
+from kilauea.apiserver.upkeep.namespaces import empty_namespaces
+
+log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """A server that cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run the server; port 0 stands for any that is free."""
+
+    host: str
+    port: int
+    data_dir: Path
+    kubeconfig: Path
+    durability: Durability
+
+
+def _now() -> int:
+    return int(time.time() * SECOND)
+
+
+async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Serve until told to stop.
+
+    Args:
+        options: where and how.
+        ready: is told the address once requests are answered and the kubeconfig is written.
+        stop: ends the server when it is set.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    store = await _open_store(options)
+    try:
+        backend = Backend(store, Registry(builtin_types()), _now, Random(secrets.randbits(256)))
+        backend.admission = admission_steps()
+        api = ApiServer(backend)
+        await create_first_objects(api)
+        await install_bundled(api)
+        async with _controllers(api):
+            await _listen(options, api, ready, stop, store)
+    finally:
+        await store.close()
+
+
+async def _listen(
+    options: Options, api: ApiServer, ready: Callable[[str], None], stop: asyncio.Event, store: Store
+) -> None:
+    """Answer requests over HTTPS until told to stop."""
+    try:
+        now = datetime.datetime.now(datetime.UTC)
+        credentials = load_credentials(options.data_dir / "credentials", options.host, now)
+    except (OSError, CredentialsError) as error:
+        raise StartError(str(error)) from error
+    admin = User(ADMIN, groups=(GROUP_MASTERS,))
+    transport = Transport(api, Authenticator({credentials.token: admin}), credentials.server_context())
+    try:
+        try:
+            port = await transport.listen(options.host, options.port)
+        except OSError as error:
+            words = "choose another port with --listen, or 0 for any that is free"
+            raise StartError(
+                f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
+            ) from error
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        address = f"https://{host}:{port}"
+        write_kubeconfig(options.kubeconfig, address, credentials)
+        ready(address)
+        await stop.wait()
+        await store.close()  # ends the watches, which would hold up the end of connections
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def _controllers(api: ApiServer) -> AsyncIterator[None]:
+    """What runs beside the server as long as it serves."""
+    definitions = DefinitionController(api)
+    await definitions.start()
+    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage)]
+    try:
+        yield
+    finally:
+        for task in upkeep:
+            task.cancel()
+        await asyncio.gather(*upkeep, return_exceptions=True)
+        await definitions.stop()
+
+
+async def _kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
+    """Do a part of the upkeep until the store closes; a fault of it is logged, and it begins again."""
+    while True:
+        try:
+            return await work(api)
+        except Exception:
+            log.exception("%s", work.__name__)
+            await asyncio.sleep(1.0)
+
+
+async def _open_store(options: Options) -> Store:
+    """The objects of earlier runs."""
+    try:
+        return await Store.open(options.data_dir / "store", options.durability)
+    except StorageError as error:
+        raise StartError(str(error)) from error

@@ -1,0 +1,17 @@
+"""An API in memory for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from api_core import Api
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    """The core of the API server without a transport."""
+    made = Api()
+    yield made
+    made.close()

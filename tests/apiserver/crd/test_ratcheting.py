@@ -1,0 +1,57 @@
+"""Updates are not refused for what was wrong before and stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kilauea.apiserver.crd.ratcheting import new_causes
+from kilauea.apiserver.schema import from_openapi, validate
+
+SCHEMA = from_openapi(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "required": ["zz"],
+                "properties": {
+                    "zz": {"type": "string"},
+                    "a": {"type": "integer", "maximum": 1},
+                    "m": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["k"],
+                        "items": {
+                            "type": "object",
+                            "properties": {"k": {"type": "string"}, "v": {"type": "integer", "maximum": 5}},
+                        },
+                    },
+                },
+            }
+        },
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fields"),
+    [
+        ({"a": 2}, {"a": 2}, []),
+        ({"a": 2}, {"a": 3}, ["spec.zz", "spec.a"]),
+        ({"a": 2}, {"a": 2, "zz": "x"}, []),
+        ({"zz": "x", "a": 2}, {"zz": "y", "a": 2}, []),
+        ({"zz": "x"}, {"zz": "x", "a": 2}, ["spec.a"]),
+        (
+            {"zz": "x", "m": [{"k": "a", "v": 9}]},
+            {"zz": "x", "m": [{"k": "b", "v": 9}, {"k": "a", "v": 9}]},
+            ["spec.m[0].v"],
+        ),
+    ],
+)
+def test_only_what_changed_is_held_against_an_update(
+    old: dict[str, Any], new: dict[str, Any], fields: list[str]
+) -> None:
+    obj, before = {"spec": new}, {"spec": old}
+    assert [each.field for each in new_causes(SCHEMA.raw, validate(SCHEMA, obj), obj, before)] == fields

@@ -1,0 +1,144 @@
+"""CEL rules: what they say against objects, and what is wrong with rules themselves."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from kilauea.apiserver.crd import cel, rules
+from kilauea.apiserver.crd.rules import RuleNode, apply_rules, check_rules, escaped, rules_of
+
+pytest.importorskip("cel", reason="the extra [cel] is not installed")
+
+
+def node(raw: dict[str, Any]) -> RuleNode:
+    found = rules_of({"type": "object", "properties": {"spec": raw}})
+    assert found is not None
+    return found
+
+
+def ruled(rule: str, kind: str = "integer", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "x-kubernetes-validations": [{"rule": rule, **more}]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "value", "causes"),
+    [
+        (ruled("self > 1"), 2, []),
+        (ruled("self > 1"), 1, ["spec: Invalid value: 1: failed rule: self > 1"]),
+        (ruled("self > 1", message="too small"), 1, ["spec: Invalid value: 1: too small"]),
+        (ruled("self > 1", messageExpression="'is ' + string(self)"), 1, ["spec: Invalid value: 1: is 1"]),
+        (ruled("self > 1", reason="FieldValueForbidden", message="no"), 1, ["spec: Forbidden: no"]),
+        (ruled("self > 1", reason="FieldValueRequired", message="no"), 1, ["spec: Required value: no"]),
+        (
+            ruled("self / 0 == 1"),
+            1,
+            ['spec: Invalid value: "integer": division by zero evaluating rule: self / 0 == 1'],
+        ),
+        (
+            ruled("self.a > 0", "object", message="no"),
+            {},
+            ['spec: Invalid value: "object": no such key: a evaluating rule: no'],
+        ),
+        (
+            ruled("self.a < self.b", "object", message="no", fieldPath=".a"),
+            {"a": 2, "b": 1},
+            ["spec.a: Invalid value: no"],
+        ),
+        ({"type": "array", "items": ruled("self > 1")}, [2, 1], ["spec[1]: Invalid value: 1: failed rule: self > 1"]),
+        (
+            {"type": "object", "additionalProperties": ruled("self > 1")},
+            {"k": 1},
+            ["spec.k: Invalid value: 1: failed rule: self > 1"],
+        ),
+        (ruled("quantity(self).isGreaterThan(quantity('500Mi'))", "string"), "1Gi", []),
+        (ruled("self.sum() == 6 && self.isSorted()", "array"), [1, 2, 3], []),
+        (ruled("self.lowerAscii().split(',').size() == 2", "string"), "A,B", []),
+        (
+            {**ruled("self < timestamp('2030-01-01T00:00:00Z')", "string"), "format": "date-time"},
+            "2026-01-01T00:00:00Z",
+            [],
+        ),
+        (
+            {**ruled("self.__namespace__ == self.a__dash__b", "object"), "properties": {"namespace": {}, "a-b": {}}},
+            {"namespace": "x", "a-b": "x"},
+            [],
+        ),
+    ],
+)
+def test_rules_speak_of_values(raw: dict[str, Any], value: Any, causes: list[str]) -> None:
+    assert [str(each) for each in apply_rules(node(raw), {"spec": value})] == causes
+
+
+def test_a_rule_about_a_change_is_silent_on_creation_and_speaks_on_update() -> None:
+    immutable = node(ruled("self == oldSelf", message="is immutable"))
+    assert apply_rules(immutable, {"spec": 2}) == []
+    assert apply_rules(immutable, {"spec": 2}, {"spec": 2}, has_old=True) == []
+    (cause,) = apply_rules(immutable, {"spec": 2}, {"spec": 1}, has_old=True)
+    assert str(cause) == "spec: Invalid value: 2: is immutable"
+
+
+def test_items_of_a_list_with_keys_find_their_old_selves_wherever_they_stand() -> None:
+    raw = {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": ruled("self >= oldSelf")}},
+    }
+    old = {"spec": [{"k": "a", "v": 5}, {"k": "b", "v": 1}]}
+    new = {"spec": [{"k": "b", "v": 2}, {"k": "a", "v": 4}, {"k": "c", "v": 0}]}
+    assert [each.field for each in apply_rules(node(raw), new, old, has_old=True)] == ["spec[1].v"]
+
+
+def test_a_rule_that_cannot_be_read_is_refused_with_the_definition() -> None:
+    (cause,) = check_rules(ruled("self > "), "p")
+    assert cause.field == "p.x-kubernetes-validations[0].rule"
+    assert "compilation failed: ERROR: <input>" in cause.message
+
+
+def test_a_rule_beyond_the_installed_language_is_let_pass_and_named_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    raw = ruled("self.?a.orValue(1) > 0", "object")
+    assert list(check_rules(raw, "p")) == []
+    with caplog.at_level(logging.WARNING):
+        found = rules_of(raw, "widgets.example.com")
+    assert found is not None
+    assert apply_rules(found, {}) == []
+    assert "widgets.example.com: a rule is not enforced: the installed CEL cannot read this" in caplog.text
+
+
+def test_without_the_language_rules_are_not_enforced_and_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rules, "compiled", lambda _: None)
+    with caplog.at_level(logging.WARNING):
+        found = rules_of(ruled("self > 1"), "widgets.example.com")
+    assert found is not None
+    assert apply_rules(found, 0) == []
+    assert "install kilauea[cel]" in caplog.text
+
+
+def test_a_missing_package_is_no_language() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cel.importlib, "import_module", _missing)
+        assert cel.installed_cel.__wrapped__() is None
+
+
+def _missing(name: str) -> None:
+    raise ImportError(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a-b", "a__dash__b"),
+        ("namespace", "__namespace__"),
+        ("a__b", "a__underscores__b"),
+        ("a.b/c", "a__dot__b__slash__c"),
+    ],
+)
+def test_fields_have_names_that_expressions_can_hold(name: str, text: str) -> None:
+    assert escaped(name) == text

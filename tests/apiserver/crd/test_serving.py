@@ -1,0 +1,439 @@
+"""Definitions at a server: their kinds come, change and go, and objects of them are checked."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilauea.api.crds import KINDS
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.crd.controller import SELF, DefinitionController
+from kilauea.apiserver.request import ApiRequest, ApiResponse
+from kilauea.apiserver.resources.builtin import builtin_types
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.schema import apply_defaults, from_openapi, prune
+from kilauea.apiserver.storage import Store
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+START = 1_800_000_000_000_000
+
+
+class Api:
+    """A server in memory with a controller of definitions."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self.server = server
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, form: str = "application/json", accept: str = ""
+    ) -> tuple[int, Any]:
+        path, _, query = path.partition("?")
+        pairs = [tuple(each.split("=", 1)) for each in query.split("&") if each]
+        headers = {"content-type": form, "accept": accept}
+        data = b"" if body is None else msgspec.json.encode(body)
+        answer = await self.server.handle(ApiRequest(method, path, pairs, headers, data, SELF))  # type: ignore[arg-type]
+        assert isinstance(answer, ApiResponse)
+        text = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+        return answer.status, msgspec.json.decode(text) if answer.content_type.startswith("application/json") else text
+
+    async def until(self, path: str, wanted: Callable[[int, Any], bool]) -> Any:
+        """Ask again until an answer is as wanted."""
+        for _ in range(200):
+            code, body = await self.ask("GET", path)
+            if wanted(code, body):
+                return body
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{path}: {code} {body}")
+
+
+def run(scenario: Callable[[Api], Awaitable[None]], *, bundled: bool = False) -> None:
+    async def body() -> None:
+        store = await Store.open(None)
+        server = ApiServer(Backend(store, Registry(builtin_types()), lambda: START, Random(1)))
+        controller = DefinitionController(server)
+        if bundled:
+            await install_bundled(server)
+        await controller.start()
+        api = Api(server)
+        await api.ask(
+            "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+        )
+        try:
+            async with asyncio.timeout(30):
+                await scenario(api)
+        finally:
+            await controller.stop()
+            await store.close()
+
+    asyncio.run(body())
+
+
+PART = {"type": "object", "properties": {"n": {"type": "integer", "default": 7}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "size": {"type": "integer", "minimum": 1, "default": 1},
+                "name": {"type": "string"},
+                "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+                "parts": {"type": "object", "additionalProperties": PART},
+            },
+        },
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+    },
+}
+
+
+def crd(plural: str = "widgets", kind: str = "Widget", *, status: bool = True, **names: Any) -> dict[str, Any]:
+    version: dict[str, Any] = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
+    if status:
+        version["subresources"] = {"status": {}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind, **names},
+            "versions": [version],
+        },
+    }
+
+
+def widget(name: str = "w", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
+
+
+def conditions(body: Any) -> dict[str, tuple[str, str]]:
+    found = (body.get("status") or {}).get("conditions") or []
+    return {each["type"]: (each["status"], each["reason"]) for each in found}
+
+
+def established(code: int, body: Any) -> bool:
+    return code == 200 and conditions(body).get("Established", ("", ""))[0] == "True"
+
+
+async def define(api: Api, definition: dict[str, Any]) -> Any:
+    code, _ = await api.ask("POST", CRDS, definition)
+    assert code == 201
+    return await api.until(f"{CRDS}/{definition['metadata']['name']}", established)
+
+
+def test_a_definition_is_accepted_established_and_its_kind_is_served() -> None:
+    async def scenario(api: Api) -> None:
+        assert (await api.ask("GET", WIDGETS))[0] == 404
+        body = await define(api, crd(shortNames=["wd"], categories=["all"]))
+        assert conditions(body) == {
+            "NamesAccepted": ("True", "NoConflicts"),
+            "Established": ("True", "InitialNamesAccepted"),
+        }
+        assert body["status"]["acceptedNames"] == {
+            "plural": "widgets",
+            "singular": "widget",
+            "shortNames": ["wd"],
+            "kind": "Widget",
+            "listKind": "WidgetList",
+            "categories": ["all"],
+        }
+        assert body["status"]["storedVersions"] == ["v1"]
+        _, found = await api.ask("GET", "/apis/example.com/v1")
+        assert [each["name"] for each in found["resources"]] == ["widgets", "widgets/status"]
+        _, many = await api.ask("GET", WIDGETS)
+        assert (many["kind"], many["items"]) == ("WidgetList", [])
+
+    run(scenario)
+
+
+def test_objects_are_pruned_filled_in_and_checked() -> None:
+    async def scenario(api: Api) -> None:
+        await define(api, crd())
+        code, made = await api.ask("POST", WIDGETS, widget(junk=1, tags=None, parts={"a": {}}))
+        assert code == 201
+        assert made["spec"] == {"size": 1, "parts": {"a": {"n": 7}}}
+        assert made["metadata"]["generation"] == 1
+        code, refusal = await api.ask("POST", WIDGETS, widget("x", size=0, tags=["a", "a"]))
+        assert code == 422
+        assert refusal["message"] == (
+            'Widget.example.com "x" is invalid: [spec.size: Invalid value: 0: spec.size in body should be greater than '
+            'or equal to 1, spec.tags[1]: Duplicate value: "a"]'
+        )
+        code, refusal = await api.ask("POST", f"{WIDGETS}?fieldValidation=Strict", widget("y", junk=1))
+        assert (code, 'unknown field "spec.junk"' in refusal["message"]) == (400, True)
+
+    run(scenario)
+
+
+def test_the_status_is_written_through_its_subresource_only() -> None:
+    async def scenario(api: Api) -> None:
+        await define(api, crd())
+        await api.ask("POST", WIDGETS, {**widget(), "status": {"phase": "lost"}})
+        merge = "application/merge-patch+json"
+        patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"size": 5}, "status": {"phase": "Ready"}}
+        code, changed = await api.ask("PATCH", f"{WIDGETS}/w/status", patch, merge)
+        assert code == 200
+        assert (changed["spec"]["size"], changed["status"]) == (1, {"phase": "Ready"})
+        assert "labels" not in changed["metadata"]
+        assert changed["metadata"]["generation"] == 1
+        code, refusal = await api.ask("PATCH", f"{WIDGETS}/w/status", {"status": {"phase": 1}}, merge)
+        assert code == 422
+        assert [each["field"] for each in refusal["details"]["causes"]] == ["status.phase"]
+
+    run(scenario)
+
+
+def test_without_the_subresource_the_status_counts_as_a_change() -> None:
+    async def scenario(api: Api) -> None:
+        await define(api, crd(status=False))
+        await api.ask("POST", WIDGETS, widget())
+        merge = "application/merge-patch+json"
+        code, changed = await api.ask("PATCH", f"{WIDGETS}/w", {"status": {"phase": "Ready"}}, merge)
+        assert (code, changed["status"], changed["metadata"]["generation"]) == (200, {"phase": "Ready"}, 2)
+        assert (await api.ask("PATCH", f"{WIDGETS}/w/status", {}, merge))[0] == 404
+
+    run(scenario)
+
+
+def test_a_name_that_is_taken_is_not_accepted_until_it_is_free() -> None:
+    async def scenario(api: Api) -> None:
+        await define(api, crd())
+        await api.ask("POST", CRDS, crd("gadgets", "Widget"))
+        path = f"{CRDS}/gadgets.example.com"
+        body = await api.until(path, lambda _, found: bool(conditions(found)))
+        assert conditions(body) == {
+            "NamesAccepted": ("False", "ListKindConflict"),
+            "Established": ("False", "NotAccepted"),
+        }
+        assert (await api.ask("GET", "/apis/example.com/v1/gadgets"))[0] == 404
+        await api.ask("DELETE", f"{CRDS}/widgets.example.com")
+        await api.until(path, established)
+        assert (await api.ask("GET", "/apis/example.com/v1/gadgets"))[0] == 200
+
+    run(scenario)
+
+
+def test_a_definition_goes_when_its_instances_are_gone() -> None:
+    async def scenario(api: Api) -> None:
+        await define(api, crd())
+        held = widget("held")
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        for each in (widget("free"), held):
+            assert (await api.ask("POST", WIDGETS, each))[0] == 201
+        path = f"{CRDS}/widgets.example.com"
+        await api.ask("DELETE", path)
+        body = await api.until(path, lambda _, found: "Terminating" in conditions(found))
+        assert body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+        assert conditions(body)["Terminating"] == ("True", "InstanceDeletionInProgress")
+        await api.until(f"{WIDGETS}/free", lambda code, _: code == 404)
+        code, refusal = await api.ask("POST", WIDGETS, widget("late"))
+        assert (code, "create not allowed while custom resource definition is terminating" in refusal["message"]) == (
+            403,
+            True,
+        )
+        merge = "application/merge-patch+json"
+        await api.ask("PATCH", f"{WIDGETS}/held", {"metadata": {"finalizers": None}}, merge)
+        await api.until(path, lambda code, _: code == 404)
+        await api.until(WIDGETS, lambda code, _: code == 404)
+
+    run(scenario)
+
+
+def test_the_kind_and_the_scope_of_an_established_definition_stay() -> None:
+    async def scenario(api: Api) -> None:
+        body = await define(api, crd())
+        body["spec"]["scope"], body["spec"]["names"]["kind"] = "Cluster", "Gadget"
+        code, refusal = await api.ask("PUT", f"{CRDS}/widgets.example.com", body)
+        assert code == 422
+        assert [each["field"] for each in refusal["details"]["causes"]] == ["spec.scope", "spec.names.kind"]
+
+    run(scenario)
+
+
+def test_a_changed_schema_holds_at_once_but_not_against_what_is_there() -> None:
+    async def scenario(api: Api) -> None:
+        body = await define(api, crd())
+        await api.ask("POST", WIDGETS, widget(size=2))
+        schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"]["properties"]["size"]["maximum"] = 1
+        assert (await api.ask("PUT", f"{CRDS}/widgets.example.com", body))[0] == 200
+        await asyncio.sleep(0.05)
+        merge = "application/merge-patch+json"
+        assert (await api.ask("POST", WIDGETS, widget("x", size=2)))[0] == 422
+        assert (await api.ask("PATCH", f"{WIDGETS}/w", {"spec": {"name": "n"}}, merge))[0] == 200
+        assert (await api.ask("PATCH", f"{WIDGETS}/w", {"spec": {"size": 3}}, merge))[0] == 422
+
+    run(scenario)
+
+
+def test_the_volcano_kinds_are_served_from_the_beginning() -> None:
+    async def scenario(api: Api) -> None:
+        for kind in KINDS:
+            _, body = await api.ask("GET", f"{CRDS}/{kind.name}")
+            assert conditions(body)["Established"][0] == "True", kind.name
+            assert (await api.ask("GET", f"/apis/{kind.api_version}/{kind.plural}"))[0] == 200
+        _, groups = await api.ask("GET", "/apis")
+        custom = [each["name"] for each in groups["groups"] if each["name"].endswith(".volcano.sh")]
+        assert custom == sorted(custom)
+
+    run(scenario, bundled=True)
+
+
+JOB = yaml.safe_load("""
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train}
+spec:
+  minAvailable: 2
+  schedulerName: volcano
+  plugins: {ssh: [], svc: []}
+  policies: [{events: [PodEvicted, "*"], action: RestartJob, timeout: 10s}]
+  tasks:
+  - name: worker
+    replicas: 2
+    template:
+      spec:
+        containers: [{name: c, image: busybox, ports: [{containerPort: 22}], resources: {requests: {cpu: 1}}}]
+""")
+HYPERNODE = yaml.safe_load("""
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: leaf}
+spec: {tier: 1, members: [{type: Node, selector: {exactMatch: {name: node-0}}}]}
+""")
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "where", "value", "field"),
+    [
+        (JOBS, JOB, "spec.minAvailable", -1, "spec.minAvailable"),
+        (JOBS, JOB, "spec.queue", "Bad_Queue", "spec.queue"),
+        (JOBS, JOB, "spec.tasks", [], "spec.tasks"),
+        (JOBS, JOB, "spec.tasks.0.replicas", "two", "spec.tasks[0].replicas"),
+        (JOBS, JOB, "spec.policies.0.event", "Nope", "spec.policies[0].event"),
+        (JOBS, JOB, "spec.networkTopology", {"mode": "medium"}, "spec.networkTopology.mode"),
+        (JOBS, JOB, "spec.tasks.0.template.spec", {}, "spec.tasks[0].template.spec.containers"),
+        (
+            JOBS,
+            JOB,
+            "spec.tasks.0.template.spec.containers",
+            [{"name": "c"}, {"name": "c"}],
+            "spec.tasks[0].template.spec.containers[1]",
+        ),
+        (HYPERNODES, HYPERNODE, "spec.tier", -1, "spec.tier"),
+        (HYPERNODES, HYPERNODE, "spec.members.0.type", "Rack", "spec.members[0].type"),
+    ],
+)
+def test_a_wrong_volcano_object_is_refused_at_its_field(
+    path: str, base: dict[str, Any], where: str, value: Any, field: str
+) -> None:
+    wrong = copy.deepcopy(base)
+    at: Any = wrong
+    *steps, last = where.split(".")
+    for step in steps:
+        at = at[int(step)] if isinstance(at, list) else at[step]
+    at[last] = value
+
+    async def scenario(api: Api) -> None:
+        assert (await api.ask("POST", path, base))[0] == 201
+        wrong["metadata"]["name"] = "wrong"
+        code, refusal = await api.ask("POST", path, wrong)
+        assert code == 422
+        assert field in [each["field"] for each in refusal["details"]["causes"]]
+
+    run(scenario, bundled=True)
+
+
+def test_a_member_of_a_hypernode_has_exactly_one_selector() -> None:
+    pytest.importorskip("cel", reason="the extra [cel] is not installed")
+
+    async def scenario(api: Api) -> None:
+        for selector, words in (
+            ({}, "Either ExactMatch or RegexMatch or LabelMatch must be specified"),
+            (
+                {"exactMatch": {"name": "a"}, "regexMatch": {"pattern": "b"}},
+                "Only one of ExactMatch, RegexMatch, or LabelMatch can be specified",
+            ),
+        ):
+            wrong = copy.deepcopy(HYPERNODE)
+            wrong["spec"]["members"][0]["selector"] = selector
+            code, refusal = await api.ask("POST", HYPERNODES, wrong)
+            assert code == 422
+            assert refusal["details"]["causes"] == [
+                {
+                    "reason": "FieldValueInvalid",
+                    "message": f"Invalid value: {words}",
+                    "field": "spec.members[0].selector",
+                }
+            ]
+
+    run(scenario, bundled=True)
+
+
+def test_a_job_is_shown_in_the_columns_of_volcano() -> None:
+    async def scenario(api: Api) -> None:
+        await api.ask("POST", JOBS, JOB)
+        await api.ask(
+            "PATCH",
+            f"{JOBS}/train/status",
+            {"status": {"state": {"phase": "Running"}, "minAvailable": 2, "running": 1}},
+            "application/merge-patch+json",
+        )
+        _, table = await api.ask("GET", JOBS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        names = [(each["name"], each["priority"]) for each in table["columnDefinitions"]]
+        assert names == [("Name", 0), ("STATUS", 0), ("minAvailable", 0), ("RUNNINGS", 0), ("AGE", 0), ("QUEUE", 1)]
+        assert table["rows"][0]["cells"] == ["train", "Running", 2, 1, "0s", "default"]
+
+    run(scenario, bundled=True)
+
+
+def test_openapi_describes_custom_kinds_with_their_metadata() -> None:
+    async def scenario(api: Api) -> None:
+        _, document = await api.ask("GET", "/openapi/v3/apis/batch.volcano.sh/v1alpha1")
+        schema = document["components"]["schemas"]["sh.volcano.batch.v1alpha1.Job"]
+        mark = {"group": "batch.volcano.sh", "version": "v1alpha1", "kind": "Job"}
+        assert schema["x-kubernetes-group-version-kind"] == [mark]
+        assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
+        assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in document["components"]["schemas"]
+        assert "sh.volcano.batch.v1alpha1.JobList" in document["components"]["schemas"]
+
+    run(scenario, bundled=True)
+
+
+# --- laws
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["size", "name", "tags", "parts", "n", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_pruning_and_filling_in_once_more_changes_nothing(spec: Any) -> None:
+    schema = from_openapi(SCHEMA)
+    obj = {"metadata": {"name": "a"}, "spec": spec}
+    prune(schema, obj)
+    apply_defaults(schema, obj)
+    again = copy.deepcopy(obj)
+    prune(schema, again)
+    apply_defaults(schema, again)
+    assert again == obj

@@ -1,0 +1,106 @@
+"""Discovery, OpenAPI, health, version, metrics, and paths that lead nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from api_core import MAPS, PODS, Api
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+def test_discovery_names_groups_versions_and_kinds(api: Api) -> None:
+    assert api.good("GET", "/api")["versions"] == ["v1"]
+    groups = {group["name"]: group["preferredVersion"]["groupVersion"] for group in api.good("GET", "/apis")["groups"]}
+    assert groups["apps"] == "apps/v1"
+    assert api.good("GET", "/apis/batch")["versions"] == [{"groupVersion": "batch/v1", "version": "v1"}]
+    entries = {each["name"]: each for each in api.good("GET", "/api/v1")["resources"]}
+    assert (entries["pods"]["shortNames"], entries["pods"]["categories"]) == (["po"], ["all"])
+    assert entries["pods/eviction"]["group"] == "policy"
+    assert entries["nodes"]["namespaced"] is False
+
+
+def test_aggregated_discovery_says_the_same_in_one_answer(api: Api) -> None:
+    found = set()
+    for path in ("/api", "/apis"):
+        body = api.good("GET", path, accept=AGGREGATED)
+        assert body["kind"] == "APIGroupDiscoveryList"
+        for group in body["items"]:
+            for version in group["versions"]:
+                name = group["metadata"].get("name", "")
+                found |= {(name, version["version"], each["resource"]) for each in version["resources"]}
+    assert found == {(each.group, each.version, each.plural) for each in api.backend.registry}
+
+
+def test_a_kind_can_come_and_go_at_run_time(api: Api) -> None:
+    pods = api.backend.registry.find("", "v1", "pods")
+    assert pods is not None
+    api.backend.registry.add(dataclasses.replace(pods, group="example.com", plural="gadgets"))
+    assert "example.com" in [each["name"] for each in api.good("GET", "/apis")["groups"]]
+    assert api.good("GET", "/apis/example.com/v1/namespaces/default/gadgets")["items"] == []
+    api.backend.registry.remove("example.com", "v1", "gadgets")
+    assert api.ask("GET", "/apis/example.com/v1").code == 404
+    assert "example.com" not in [each["name"] for each in api.good("GET", "/apis")["groups"]]
+
+
+def test_openapi_describes_every_kind_and_what_clients_may_ask(api: Api) -> None:
+    paths = api.good("GET", "/openapi/v3")["paths"]
+    assert "api/v1" in paths
+    assert "apis/apps/v1" in paths
+    url = paths["api/v1"]["serverRelativeURL"]
+    assert url.startswith("/openapi/v3/api/v1?hash=")
+    document = api.good("GET", url)
+    patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert "fieldValidation" in [each["name"] for each in patch["parameters"]]
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "", "version": "v1", "kind": "Pod"}
+    schema = document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+    assert schema["x-kubernetes-patch-merge-key"] == "name"
+    old = api.good("GET", "/openapi/v2")
+    assert (old["swagger"], "io.k8s.api.core.v1.Pod" in old["definitions"]) == ("2.0", True)
+
+
+def test_openapi_is_not_sent_twice(api: Api) -> None:
+    tag = api.ask("GET", "/openapi/v2").headers["Etag"]
+    again = api.ask("GET", "/openapi/v2", if_none_match=tag)
+    assert (again.code, again.headers["Etag"]) == (304, tag)
+
+
+def test_health_tells_its_parts_on_demand(api: Api) -> None:
+    assert api.ask("GET", "/readyz").body == "ok"
+    assert api.ask("GET", "/readyz?verbose").body.endswith("[+]storage ok\nreadyz check passed\n")
+    assert api.ask("GET", "/livez/ping").body == "ok"
+    assert api.ask("GET", "/livez/other").code == 404
+
+
+def test_version_and_metrics(api: Api) -> None:
+    version = api.good("GET", "/version")
+    assert (version["major"], version["minor"]) == ("1", "36")
+    assert version["gitVersion"].startswith("v1.36.")
+    assert "python_info" in api.ask("GET", "/metrics").body
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nowhere", "/api/v2", "/apis/none.example.com/v1", "/api/v1/things", f"{PODS}/a/nothing", "/api/v1/pods/a"],
+)
+def test_paths_that_lead_nowhere_are_not_found(api: Api, path: str) -> None:
+    answer = api.ask("GET", path)
+    assert (answer.code, answer.body) == (404, "404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/v1/pods"),
+        ("PUT", PODS),
+        ("PATCH", MAPS),
+        ("POST", f"{MAPS}/a"),
+        ("BREW", MAPS),
+        ("POST", "/version"),
+    ],
+)
+def test_methods_that_a_path_does_not_have(api: Api, method: str, path: str) -> None:
+    answer = api.ask(method, path)
+    assert (answer.code, answer.body["reason"]) == (405, "MethodNotAllowed")

@@ -1,0 +1,170 @@
+"""Lists: selectors, pages that stay consistent, and the rules about resourceVersion."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+
+from api_core import MAPS, PODS, START, Api, causes, named
+from kilauea.apiserver.storage import Retention
+
+
+def test_a_list_holds_what_is_there_in_the_order_of_names(api: Api) -> None:
+    for name in "bca":
+        api.create_map(name)
+    body = api.good("GET", MAPS)
+    assert (body["kind"], body["apiVersion"], named(body)) == ("ConfigMapList", "v1", ["a", "b", "c"])
+    assert body["metadata"]["resourceVersion"] == str(api.backend.store.revision)
+    assert "kind" not in body["items"][0]
+    assert body["items"][0] == {
+        k: v for k, v in api.good("GET", f"{MAPS}/a").items() if k not in ("kind", "apiVersion")
+    }
+
+
+def test_an_empty_list_has_items(api: Api) -> None:
+    assert api.good("GET", PODS)["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("app=web", ["a", "b"]),
+        ("app==web,tier!=back", ["a"]),
+        ("app in (web, db)", ["a", "b", "c"]),
+        ("app notin (web)", ["c", "d"]),
+        ("tier", ["a", "b"]),
+        ("!tier", ["c", "d"]),
+        ("", ["a", "b", "c", "d"]),
+    ],
+)
+def test_labels_select(api: Api, selector: str, names: list[str]) -> None:
+    labels = {"a": {"app": "web", "tier": "front"}, "b": {"app": "web", "tier": "back"}, "c": {"app": "db"}, "d": {}}
+    for name, given in labels.items():
+        api.create_pod(name, given)
+    assert named(api.good("GET", f"{PODS}?labelSelector={quote(selector)}")) == names
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("metadata.name=b", ["b"]),
+        ("metadata.name!=b", ["a", "c"]),
+        ("spec.nodeName=n1", ["a"]),
+        ("spec.nodeName=", ["b", "c"]),
+        ("status.phase=Pending,spec.schedulerName=volcano", ["c"]),
+        ("metadata.namespace=default,metadata.name=a", ["a"]),
+    ],
+)
+def test_fields_select(api: Api, selector: str, names: list[str]) -> None:
+    api.create_pod("a", nodeName="n1")
+    api.create_pod("b")
+    api.create_pod("c", schedulerName="volcano")
+    assert named(api.good("GET", f"/api/v1/pods?fieldSelector={selector}")) == names
+
+
+def test_selectors_that_cannot_be_used_are_refused(api: Api) -> None:
+    assert api.ask("GET", f"{PODS}?labelSelector=a%20b").code == 400
+    answer = api.ask("GET", f"{PODS}?fieldSelector=spec.hostname=x")
+    assert (answer.code, answer.body["message"]) == (400, "field label not supported: spec.hostname")
+
+
+def test_pages_show_the_objects_as_they_were_at_the_first(api: Api) -> None:
+    for name in "abcde":
+        api.create_map(name, x="old")
+    first = api.good("GET", f"{MAPS}?limit=2")
+    assert (named(first), first["metadata"]["remainingItemCount"]) == (["a", "b"], 3)
+    api.good("DELETE", f"{MAPS}/c")
+    api.good("PUT", f"{MAPS}/d", {"metadata": {"name": "d"}, "data": {"x": "new"}})
+    api.create_map("f")
+    second = api.good("GET", f"{MAPS}?limit=2&continue={first['metadata']['continue']}")
+    assert (named(second), second["items"][1]["data"]) == (["c", "d"], {"x": "old"})
+    assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    last = api.good("GET", f"{MAPS}?limit=2&continue={second['metadata']['continue']}")
+    assert named(last) == ["e"]
+    assert "continue" not in last["metadata"]
+
+
+def test_pages_of_a_selection_are_full_and_do_not_tell_what_remains(api: Api) -> None:
+    for number in range(9):
+        api.create_pod(f"p{number}", {"odd": str(number % 2)})
+    first = api.good("GET", f"{PODS}?labelSelector=odd=1&limit=3")
+    assert named(first) == ["p1", "p3", "p5"]
+    assert "remainingItemCount" not in first["metadata"]
+    assert named(api.good("GET", f"{PODS}?labelSelector=odd=1&limit=3&continue={first['metadata']['continue']}")) == [
+        "p7"
+    ]
+
+
+def test_a_page_of_forgotten_history_comes_with_a_token_to_go_on() -> None:
+    api = Api(Retention(seconds=0, revisions=1, size=1))
+    for name in "abcd":
+        api.create_map(name)
+    first = api.good("GET", f"{MAPS}?limit=2")
+    for number in range(600):
+        api.create_map(f"x{number:03}")
+    answer = api.ask("GET", f"{MAPS}?limit=2&continue={first['metadata']['continue']}")
+    assert (answer.code, answer.body["reason"]) == (410, "Expired")
+    assert "The provided continue parameter is too old" in answer.body["message"]
+    second = api.good("GET", f"{MAPS}?limit=2&continue={answer.body['metadata']['continue']}")
+    assert named(second) == ["c", "d"]
+    api.close()
+
+
+def test_a_token_that_is_none_is_refused(api: Api) -> None:
+    assert "continue key is not valid" in api.ask("GET", f"{MAPS}?continue=x").body["message"]
+    old = base64.urlsafe_b64encode(json.dumps({"v": "v0", "rv": 1, "start": "a"}).encode()).decode()
+    assert "does not recognize this encoded version" in api.ask("GET", f"{MAPS}?continue={old}").body["message"]
+
+
+def test_a_list_at_an_exact_revision_shows_the_past(api: Api) -> None:
+    then = api.create_map("a")["metadata"]["resourceVersion"]
+    api.create_map("b")
+    assert named(api.good("GET", f"{MAPS}?resourceVersion={then}&resourceVersionMatch=Exact")) == ["a"]
+    assert named(api.good("GET", f"{MAPS}?resourceVersion={then}&resourceVersionMatch=NotOlderThan")) == ["a", "b"]
+    assert named(api.good("GET", f"{MAPS}?resourceVersion={then}")) == ["a", "b"]
+    assert named(api.good("GET", f"{MAPS}?resourceVersion=0")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("resourceVersionMatch=Exact", "resourceVersionMatch"),
+        ("resourceVersionMatch=Exact&resourceVersion=0", "resourceVersionMatch"),
+        ("resourceVersionMatch=Other&resourceVersion=1", "resourceVersionMatch"),
+        ("sendInitialEvents=true", "sendInitialEvents"),
+        ("watch=true&sendInitialEvents=true&allowWatchBookmarks=true", "resourceVersionMatch"),
+        ("watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "allowWatchBookmarks"),
+        ("watch=true&resourceVersionMatch=NotOlderThan", "resourceVersionMatch"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(api: Api, query: str, field: str) -> None:
+    answer = api.ask("GET", f"{MAPS}?{query}")
+    assert answer.code == 422
+    assert field in [each for each, _ in causes(answer)]
+
+
+def test_metadata_alone_can_be_had(api: Api) -> None:
+    api.create_map("a", secret="x")
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    body = api.good("GET", MAPS, accept=accept)
+    assert (body["kind"], body["items"][0]["kind"]) == ("PartialObjectMetadataList", "PartialObjectMetadata")
+    assert "data" not in body["items"][0]
+    assert body["items"][0]["metadata"]["name"] == "a"
+
+
+def test_a_table_has_rows_for_people(api: Api) -> None:
+    api.create_pod("web")
+    api.now = START + 90_000_000
+    body = api.good("GET", PODS, accept="application/json;as=Table;g=meta.k8s.io;v=v1,application/json")
+    assert (body["kind"], body["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [each["name"] for each in body["columnDefinitions"]][:5] == ["Name", "Ready", "Status", "Restarts", "Age"]
+    assert body["rows"][0]["cells"] == ["web", "0/1", "Pending", "0", "90s", "<none>", "<none>", "<none>", "<none>"]
+    assert body["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+def test_forms_that_cannot_be_given_are_refused(api: Api) -> None:
+    assert api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf").code == 406
+    assert api.ask("GET", MAPS, accept="application/vnd.kubernetes.protobuf,application/json").code == 200

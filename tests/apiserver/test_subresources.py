@@ -1,0 +1,144 @@
+"""What is below objects: scale, binding, eviction, log; and the kinds that are answered and never kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api_core import PODS, Api, causes
+from kilauea.apiserver.request import User
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+MERGE = "application/merge-patch+json"
+
+
+def deployment(api: Api, replicas: int) -> None:
+    """A deployment `web`."""
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "x"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    api.good("POST", DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
+
+
+def test_scale_shows_and_changes_the_replicas(api: Api) -> None:
+    deployment(api, 2)
+    scale = api.good("GET", f"{DEPLOYMENTS}/web/scale")
+    assert (scale["kind"], scale["spec"], scale["status"]) == (
+        "Scale",
+        {"replicas": 2},
+        {"replicas": 0, "selector": "app=web"},
+    )
+    scale["spec"]["replicas"] = 5
+    assert api.good("PUT", f"{DEPLOYMENTS}/web/scale", scale)["spec"] == {"replicas": 5}
+    assert api.ask("PUT", f"{DEPLOYMENTS}/web/scale", scale).code == 409
+    api.good("PATCH", f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 7}}, content_type=MERGE)
+    assert api.good("GET", f"{DEPLOYMENTS}/web")["spec"]["replicas"] == 7
+    answer = api.ask("PATCH", f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": -1}}, content_type=MERGE)
+    assert (answer.code, causes(answer)) == (422, [("spec.replicas", "FieldValueInvalid")])
+
+
+@pytest.mark.parametrize("path", [f"{PODS}/web/binding", "/api/v1/namespaces/default/bindings"])
+def test_a_binding_gives_a_pod_its_node_once(api: Api, path: str) -> None:
+    api.create_pod("web")
+    binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
+    assert api.ask("POST", path, binding).code == 201
+    pod = api.good("GET", f"{PODS}/web")
+    assert pod["spec"]["nodeName"] == "n1"
+    assert [(each["type"], each["status"]) for each in pod["status"]["conditions"]] == [("PodScheduled", "True")]
+    again = api.ask("POST", path, binding)
+    assert again.code == 409
+    assert 'pod web is already assigned to node "n1"' in again.body["message"]
+
+
+def test_a_binding_that_cannot_be_is_refused(api: Api) -> None:
+    api.create_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    binding = {"metadata": {"name": "gated"}, "target": {"name": "n1"}}
+    assert "has non-empty .spec.schedulingGates" in api.ask("POST", f"{PODS}/gated/binding", binding).body["message"]
+    assert api.ask("POST", f"{PODS}/none/binding", {**binding, "metadata": {"name": "none"}}).code == 404
+    answer = api.ask("POST", f"{PODS}/gated/binding", {"metadata": {"name": "gated"}})
+    assert (answer.code, causes(answer)) == (422, [("target.name", "FieldValueRequired")])
+
+
+def running_pod(api: Api, name: str) -> None:
+    """A pod that runs, so that a budget counts it."""
+    api.create_pod(name, {"app": "web"}, nodeName="n1")
+    conditions = [{"type": "Ready", "status": "True"}]
+    api.good(
+        "PATCH", f"{PODS}/{name}/status", {"status": {"phase": "Running", "conditions": conditions}}, content_type=MERGE
+    )
+
+
+def evict(api: Api, name: str) -> Any:
+    """Ask for an eviction."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    return api.ask("POST", f"{PODS}/{name}/eviction", body)
+
+
+def test_a_budget_says_how_many_pods_may_be_evicted(api: Api) -> None:
+    for name in ("a", "b"):
+        running_pod(api, name)
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    api.good("POST", BUDGETS, {"metadata": {"name": "web"}, "spec": spec})
+    early = evict(api, "a")
+    assert (early.code, early.headers["Retry-After"]) == (429, "10")
+    state = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": 1,
+        "currentHealthy": 2,
+        "desiredHealthy": 1,
+        "expectedPods": 2,
+    }
+    api.good("PATCH", f"{BUDGETS}/web/status", {"status": state}, content_type=MERGE)
+    assert evict(api, "a").code == 201
+    assert "deletionTimestamp" in api.good("GET", f"{PODS}/a")["metadata"]
+    budget = api.good("GET", f"{BUDGETS}/web")["status"]
+    assert (budget["disruptionsAllowed"], list(budget["disruptedPods"])) == (0, ["a"])
+    refused = evict(api, "b")
+    assert (refused.code, refused.body["details"]["causes"][0]["reason"]) == (429, "DisruptionBudget")
+    assert refused.body["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    assert "deletionTimestamp" not in api.good("GET", f"{PODS}/b")["metadata"]
+
+
+def test_pods_without_a_budget_are_evicted(api: Api) -> None:
+    running_pod(api, "a")
+    assert evict(api, "a").code == 201
+    assert evict(api, "none").code == 404
+
+
+class Written:
+    """A log source."""
+
+    def read(self, namespace: str, pod: str, container: str) -> bytes:
+        return f"{namespace}/{pod}/{container}\nsecond\nthird\n".encode()
+
+
+def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
+    api.backend.logs = Written()
+    api.create_pod("a", nodeName="n1", containers=[{"name": "x", "image": "i"}, {"name": "y", "image": "i"}])
+    assert api.ask("GET", f"{PODS}/a/log?container=y&tailLines=2").body == "second\nthird\n"
+    assert api.ask("GET", f"{PODS}/a/log?container=x&limitBytes=9").body == "default/a"
+    answer = api.ask("GET", f"{PODS}/a/log")
+    assert answer.body["message"] == "a container name must be specified for pod a, choose one of: [x y]"
+    assert api.ask("GET", f"{PODS}/a/log?container=z").body["message"] == "container z is not valid for pod a"
+
+
+def test_reviews_tell_who_one_is_and_what_one_may_do(api: Api) -> None:
+    attributes = {"spec": {"resourceAttributes": {"verb": "create", "resource": "pods"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    assert api.good("POST", path, attributes)["status"] == {"allowed": True}
+    other = api.ask("POST", path, attributes, user=User("guest", groups=("system:authenticated",)))
+    assert other.body["status"] == {"allowed": False}
+    assert api.ask("POST", path, {"spec": {}}).code == 422
+    me = api.good("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+    assert me["status"]["userInfo"]["username"] == "admin"
+    assert api.ask("GET", path).code == 405
+
+
+def test_nobody_is_answered_but_about_health_and_version(api: Api) -> None:
+    for path in ("/healthz", "/livez", "/readyz", "/version"):
+        assert api.ask("GET", path, user=None).code == 200
+    for path in ("/api", "/apis", "/openapi/v3", "/metrics", "/healthz/ping", "/", PODS, "/nowhere"):
+        answer = api.ask("GET", path, user=None)
+        assert (answer.code, answer.body["reason"]) == (401, "Unauthorized")

@@ -1,0 +1,222 @@
+"""The server as a process: TLS, credentials, limits, restarts, and the official Python client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import gzip
+import json
+import os
+import signal
+import ssl
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api_core import MAPS, PODS
+
+SECONDS = 60
+
+
+class Process:
+    """`kilauea apiserver` on a free port."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        command = [sys.executable, "-m", "kilauea", "apiserver", "--listen", "127.0.0.1:0"]
+        command += ["--data-dir", str(folder / "data"), "--kubeconfig", str(self.kubeconfig), *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.first_line = self.process.stdout.readline()
+
+    def __enter__(self) -> Process:
+        document = yaml.safe_load(self.kubeconfig.read_text())
+        self.url = document["clusters"][0]["cluster"]["server"]
+        authority = base64.b64decode(document["clusters"][0]["cluster"]["certificate-authority-data"])
+        self.authority = authority.decode()
+        self.token = document["users"][0]["user"]["token"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
+
+    def stop(self) -> None:
+        """End it as a service manager does."""
+        self.process.send_signal(signal.SIGTERM)
+        _, complaints = self.process.communicate(timeout=SECONDS)
+        assert (self.process.returncode, complaints) == (0, "")
+
+    def tls(self) -> ssl.SSLContext:
+        """TLS that trusts the server's authority and no other."""
+        return ssl.create_default_context(cadata=self.authority)
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, *, tls: ssl.SSLContext | None = None, **headers: str
+    ) -> tuple[int, bytes, dict[str, str]]:
+        """A request as the administrator, unless headers say otherwise."""
+        sent = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        sent |= {key.replace("_", "-").title(): value for key, value in headers.items()}
+        request = urllib.request.Request(self.url + path, body, {k: v for k, v in sent.items() if v}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS, context=tls or self.tls()) as answer:
+                return answer.status, answer.read(), dict(answer.headers)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read(), dict(error.headers)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    with Process(tmp_path_factory.mktemp("server")) as process:
+        yield process
+
+
+def test_it_says_where_it_listens_and_keeps_its_secrets(server: Process) -> None:
+    assert server.first_line == f"listening on {server.url}\n"
+    assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
+    credentials = server.folder / "data" / "credentials"
+    assert stat.S_IMODE(credentials.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in credentials.iterdir()} == {0o600}
+    for file in (server.folder / "data" / "store").iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Basic YTpi", "Bearer"])
+def test_nobody_unknown_is_answered(server: Process, authorization: str) -> None:
+    code, body, _ = server.ask("GET", PODS, authorization=authorization)
+    assert (code, json.loads(body)["reason"]) == (401, "Unauthorized")
+
+
+def test_health_needs_no_credentials(server: Process) -> None:
+    assert server.ask("GET", "/readyz", authorization="")[:2] == (200, b"ok")
+
+
+def test_a_client_certificate_says_who_one_is(server: Process) -> None:
+    credentials = server.folder / "data" / "credentials"
+    tls = server.tls()
+    tls.load_cert_chain(credentials / "admin.crt", credentials / "admin.key")
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    code, body, _ = server.ask("POST", path, b"{}", tls=tls, authorization="")
+    user = json.loads(body)["status"]["userInfo"]
+    assert (code, user["username"]) == (201, "kubernetes-admin")
+    assert user["groups"] == ["system:masters", "system:authenticated"]
+
+
+def test_a_body_beyond_the_limit_is_refused(server: Process) -> None:
+    answer = None
+    with contextlib.suppress(urllib.error.URLError):  # the server may stop reading before all is sent
+        answer = server.ask("POST", MAPS, b" " * (3 * 1024 * 1024 + 1))
+    assert answer is None or answer[0] == 413
+    assert server.ask("POST", MAPS, b" " * (1024 * 1024))[0] == 400
+
+
+def test_large_answers_are_compressed_if_the_client_takes_that(server: Process) -> None:
+    for number in range(3):
+        body = {"metadata": {"name": f"large-{number}"}, "data": {"text": "x" * 100_000}}
+        assert server.ask("POST", MAPS, json.dumps(body).encode())[0] == 201
+    _, plain, _ = server.ask("GET", MAPS)
+    _, packed, headers = server.ask("GET", MAPS, accept_encoding="gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert len(packed) < len(plain) / 10
+    assert gzip.decompress(packed) == plain
+
+
+def test_the_official_python_client_works(server: Process) -> None:
+    client = pytest.importorskip("kubernetes")
+    api = client.config.new_client_from_config(str(server.kubeconfig))
+    core = client.client.CoreV1Api(api)
+    spec = {"containers": [{"name": "a", "image": "busybox"}]}
+    pod = core.create_namespaced_pod("default", {"metadata": {"name": "from-python"}, "spec": spec})
+    assert pod.status.phase == "Pending"
+    assert pod.metadata.name in [each.metadata.name for each in core.list_pod_for_all_namespaces().items]
+    patched = core.patch_namespaced_pod("from-python", "default", {"metadata": {"labels": {"a": "b"}}})
+    assert patched.metadata.labels == {"a": "b"}
+    watch = client.watch.Watch()
+    revision = core.list_namespaced_pod("default").metadata.resource_version
+    core.delete_namespaced_pod("from-python", "default")
+    events = watch.stream(core.list_namespaced_pod, "default", resource_version=revision, timeout_seconds=5)
+    event = next(iter(events))
+    assert (event["type"], event["object"].metadata.name) == ("DELETED", "from-python")
+    watch.stop()
+    events.close()
+    with pytest.raises(client.client.ApiException) as caught:
+        core.read_namespaced_pod("from-python", "default")
+    assert json.loads(caught.value.body)["reason"] == "NotFound"
+    api.close()
+
+
+def test_a_client_that_goes_away_is_forgotten(server: Process) -> None:
+    async def begin_and_go() -> None:
+        host, port = server.url.removeprefix("https://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=server.tls())
+        writer.write(
+            f"GET {PODS}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode()
+        )
+        assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+
+    asyncio.run(begin_and_go())
+    spec = {"containers": [{"name": "a", "image": "busybox"}]}
+    body = json.dumps({"metadata": {"name": "after"}, "spec": spec}).encode()
+    assert server.ask("POST", PODS, body)[0] == 201
+    assert server.ask("DELETE", f"{PODS}/after")[0] == 200
+
+
+def test_credentials_and_objects_are_there_again_after_a_restart(tmp_path: Path) -> None:
+    body = json.dumps({"metadata": {"name": "kept"}, "data": {"a": "b"}}).encode()
+    with Process(tmp_path) as first:
+        made = json.loads(first.ask("POST", MAPS, body)[1])
+        token, authority = first.token, first.authority
+    with Process(tmp_path) as second:
+        assert (second.token, second.authority) == (token, authority)
+        assert json.loads(second.ask("GET", f"{MAPS}/kept")[1]) == made
+
+
+def test_it_ends_although_a_watch_is_open(tmp_path: Path) -> None:
+    with Process(tmp_path, "--durability", "memory") as process:
+        request = urllib.request.Request(process.url + f"{PODS}?watch=true&resourceVersion=1")
+        request.add_header("Authorization", f"Bearer {process.token}")
+        with urllib.request.urlopen(request, timeout=SECONDS, context=process.tls()) as stream:
+            process.stop()
+            assert stream.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--listen", "here"], 2, '"here" is no address: use HOST:PORT such as 127.0.0.1:6443'),
+        (["--durability", "none"], 2, "'none' is not one of 'full', 'normal', 'memory'"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_told(arguments: list[str], code: int, words: str) -> None:
+    done = _run(*arguments)
+    assert done.returncode == code
+    assert words in done.stderr
+
+
+def test_a_port_in_use_and_a_folder_in_use_are_told(server: Process, tmp_path: Path) -> None:
+    port = server.url.rpartition(":")[2]
+    done = _run("--listen", f"127.0.0.1:{port}", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}: cannot listen" in done.stderr
+    assert "choose another port with --listen" in done.stderr
+    done = _run("--listen", "127.0.0.1:0", "--data-dir", str(server.folder / "data"))
+    assert done.returncode == 1
+    assert str(server.folder / "data" / "store") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[Any]:
+    command = [sys.executable, "-m", "kilauea", "apiserver", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, env=dict(os.environ))

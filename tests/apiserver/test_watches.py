@@ -1,0 +1,167 @@
+"""Watches: what comes, from where on, and how they end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_core import MAPS, PODS, Api
+from kilauea.apiserver.storage import Retention
+
+MERGE = "application/merge-patch+json"
+
+
+def test_a_watch_begins_with_what_is_there_and_goes_on_with_what_happens(api: Api) -> None:
+    api.create_map("a")
+    watch = api.watch(MAPS)
+    assert watch.seen(1) == [("ADDED", "a")]
+    api.create_map("b")
+    api.good("PATCH", f"{MAPS}/a", {"data": {"x": "1"}}, content_type=MERGE)
+    api.good("DELETE", f"{MAPS}/b")
+    assert watch.seen(3) == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b")]
+    watch.close()
+
+
+def test_a_watch_goes_on_where_a_list_ended(api: Api) -> None:
+    api.create_map("a")
+    revision = api.good("GET", MAPS)["metadata"]["resourceVersion"]
+    api.create_map("b")
+    watch = api.watch(f"{MAPS}?resourceVersion={revision}")
+    assert watch.seen(1) == [("ADDED", "b")]
+    watch.close()
+
+
+def test_a_deleted_object_comes_with_the_revision_of_its_deletion(api: Api) -> None:
+    api.create_map("a", x='"resourceVersion":"1"')
+    watch = api.watch(f"{MAPS}?resourceVersion={api.backend.store.revision}")
+    api.good("DELETE", f"{MAPS}/a")
+    deleted = watch.next()["object"]
+    assert deleted["metadata"]["resourceVersion"] == str(api.backend.store.revision)
+    assert deleted["data"] == {"x": '"resourceVersion":"1"'}
+    watch.close()
+
+
+def test_objects_come_into_a_selection_and_go_out_of_it(api: Api) -> None:
+    watch = api.watch(f"{PODS}?labelSelector=app=web&resourceVersion={api.backend.store.revision}")
+    api.create_pod("a", {"app": "db"})
+    for value in ("web", "web2", "web"):
+        api.good("PATCH", f"{PODS}/a", {"metadata": {"labels": {"app": value}}}, content_type=MERGE)
+    api.good("PATCH", f"{PODS}/a", {"metadata": {"annotations": {"x": "y"}}}, content_type=MERGE)
+    api.good("DELETE", f"{PODS}/a")
+    events = [watch.next() for _ in range(5)]
+    assert [each["type"] for each in events] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
+    revisions = [int(each["object"]["metadata"]["resourceVersion"]) for each in events]
+    assert revisions == sorted(set(revisions))
+    watch.close()
+
+
+def test_a_watch_of_one_name_sees_nothing_else(api: Api) -> None:
+    watch = api.watch(f"{MAPS}?fieldSelector=metadata.name=b&resourceVersion={api.backend.store.revision}")
+    for name in "abc":
+        api.create_map(name)
+    api.good("DELETE", f"{MAPS}/b")
+    assert watch.seen(2) == [("ADDED", "b"), ("DELETED", "b")]
+    watch.close()
+
+
+def test_a_streaming_list_says_where_its_beginning_ends(api: Api) -> None:
+    api.create_map("a")
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    watch = api.watch(f"{MAPS}?{query}")
+    assert watch.seen(1) == [("ADDED", "a")]
+    mark = watch.next()
+    assert mark["type"] == "BOOKMARK"
+    assert mark["object"]["kind"] == "ConfigMap"
+    assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert mark["object"]["metadata"]["resourceVersion"] == str(api.backend.store.revision)
+    api.create_map("b")
+    assert watch.seen(1) == [("ADDED", "b")]
+    watch.close()
+
+
+def test_a_watch_ends_when_its_time_is_over_with_a_bookmark_if_asked(api: Api) -> None:
+    watch = api.watch(f"{MAPS}?timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion={api.backend.store.revision}")
+    assert watch.next()["type"] == "BOOKMARK"
+    with pytest.raises(StopAsyncIteration):
+        watch.next()
+
+
+def test_a_watch_from_too_long_ago_is_told_to_list_again() -> None:
+    api = Api(Retention(seconds=0, revisions=1, size=1))
+    for number in range(600):
+        api.create_map(f"x{number}")
+    event = api.watch(f"{MAPS}?resourceVersion=1").next()
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+    assert event["object"]["message"].startswith("too old resource version: 1 (")
+    api.close()
+
+
+def test_a_watch_can_show_tables(api: Api) -> None:
+    watch = api.watch(PODS, accept="application/json;as=Table;g=meta.k8s.io;v=v1")
+    api.create_pod("a")
+    api.create_pod("b")
+    first, second = watch.next()["object"], watch.next()["object"]
+    assert first["columnDefinitions"][0]["name"] == "Name"
+    assert second["columnDefinitions"] is None
+    assert (first["rows"][0]["cells"][0], second["rows"][0]["cells"][0]) == ("a", "b")
+    watch.close()
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["web", "db", None])), max_size=25)
+
+
+@given(STEPS, st.integers(0, 25))
+def test_a_watch_from_any_revision_leads_from_the_list_then_to_the_list_now(
+    steps: list[tuple[str, str | None]], start: int
+) -> None:
+    """No gap, no duplicate, no wrong order, with and without a selector."""
+    api = Api()
+    begin: dict[str, dict[str, str]] = {}
+    revision = str(api.backend.store.revision)
+    for number, (name, app) in enumerate(steps):
+        if number == start:
+            begin, revision = _state(api)
+        _apply(api, name, app)
+    if start >= len(steps):
+        begin, revision = _state(api)
+    for selector, is_in in (("", lambda app: True), ("labelSelector=app%3Dweb&", lambda app: app == "web")):
+        known = {name: value["revision"] for name, value in begin.items() if is_in(value["app"])}
+        wanted = {name: value["revision"] for name, value in _state(api)[0].items() if is_in(value["app"])}
+        watch = api.watch(f"{MAPS}?{selector}resourceVersion={revision}&timeoutSeconds=1&allowWatchBookmarks=true")
+        last = int(revision)
+        while known != wanted:
+            event = watch.next()
+            assert event["type"] != "BOOKMARK", (known, wanted)
+            metadata = event["object"]["metadata"]
+            assert int(metadata["resourceVersion"]) > last
+            last = int(metadata["resourceVersion"])
+            assert (event["type"] == "ADDED") == (metadata["name"] not in known)
+            known[metadata["name"]] = metadata["resourceVersion"]
+            if event["type"] == "DELETED":
+                del known[metadata["name"]]
+        watch.close()
+    api.close()
+
+
+def _apply(api: Api, name: str, app: str | None) -> None:
+    """Give a ConfigMap a label, or delete it."""
+    if app is None:
+        api.ask("DELETE", f"{MAPS}/{name}")
+        return
+    body = {"metadata": {"name": name, "labels": {"app": app}}}
+    if api.ask("PUT", f"{MAPS}/{name}", body).code == 404:
+        api.good("POST", MAPS, body)
+
+
+def _state(api: Api) -> tuple[dict[str, dict[str, str]], str]:
+    """Label and revision of all ConfigMaps, and the revision of the list."""
+    body = api.good("GET", MAPS)
+    found = {
+        each["metadata"]["name"]: {
+            "app": each["metadata"]["labels"]["app"],
+            "revision": each["metadata"]["resourceVersion"],
+        }
+        for each in body["items"]
+    }
+    return found, body["metadata"]["resourceVersion"]

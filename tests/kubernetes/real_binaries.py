@@ -1,0 +1,78 @@
+"""Where the binaries of the real Kubernetes are, and how they are built.
+
+`make kubernetes-binaries` runs this file. They are built from the versions in go.mod, by Go, into a folder outside the
+repository: `$XDG_CACHE_HOME/kilauea/kubernetes/<version>`, where XDG_CACHE_HOME is ~/.cache unless set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+}
+"""Binaries, and the main package of each."""
+
+
+def kubernetes_version() -> str:
+    """The version that go.mod requires, such as `v1.36.3`."""
+    found = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (HERE / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise LookupError(f"{HERE / 'go.mod'}: requires no k8s.io/kubernetes")
+    return found[1]
+
+
+def folder() -> Path:
+    """The folder of the binaries, built or not."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "kilauea" / "kubernetes" / kubernetes_version()
+
+
+def missing() -> list[str]:
+    """Which binaries have not been built."""
+    return [name for name in PACKAGES if not os.access(folder() / name, os.X_OK)]
+
+
+def linker_flags(version: str) -> str:
+    """The flags that tell a binary its version, which clients ask for."""
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    names = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(["-s -w", *(f"-X {name}.{fact}={value}" for name in names for fact, value in facts.items())])
+
+
+def build() -> None:
+    """Build what is missing; a binary appears under its name only when it is complete."""
+    folder().mkdir(parents=True, exist_ok=True)
+    for name in missing():
+        print(f"kubernetes-binaries: {folder() / name}", flush=True)
+        unfinished = folder() / f"{name}.unfinished"
+        command = ["go", "build", "-p", "2", "-trimpath", "-mod=readonly", "-buildvcs=false"]
+        command += ["-ldflags", linker_flags(kubernetes_version()), "-o", str(unfinished), PACKAGES[name]]
+        subprocess.run(command, cwd=HERE, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+        unfinished.rename(folder() / name)
+
+
+def main() -> int:
+    """Build, or say what stands in the way."""
+    if missing() and shutil.which("go") is None:
+        print("kubernetes-binaries: Go is not installed; nothing was built")
+        return 1
+    try:
+        build()
+    except subprocess.CalledProcessError as failure:
+        return int(failure.returncode)
+    print(f"kubernetes-binaries: {', '.join(PACKAGES)} are in {folder()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Record answers of the real server that the tests of `kilauea.apiserver.schema` compare with.
+
+    python tests/kubernetes/record.py
+
+Run by hand when the version in go.mod or one of the request files changes. Each line of the file that it writes is one
+request of `kinds`, `decoding` or `custom`, with its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from playing import Answer, Client, play, read_requests
+from real_binaries import HERE
+from real_server import real_server
+
+TARGET = HERE.parent / "apiserver/schema/recorded.jsonl"
+FILES = ("kinds", "decoding", "custom")
+
+
+def record(name: str, request: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    """One line: what was asked and answered, without the book of managed fields."""
+    if isinstance(answer.body, dict):
+        answer.body.get("metadata", {}).pop("managedFields", None)
+    asked = {"file": name, "name": request["name"], "send": request["send"], "body": request.get("body")}
+    return asked | {"code": answer.code, "warnings": answer.headers.get("warning", []), "answer": answer.body}
+
+
+def main() -> None:
+    """Play the files at a real server and write what it says."""
+    lines = []
+    with real_server() as server:
+        client = Client.from_kubeconfig(Path(server.kubeconfig))
+        for name in FILES:
+            requests = read_requests(HERE / f"requests/{name}.yaml")
+            for request, answer in zip(requests, play(client, requests, f"{name}-recorded"), strict=True):
+                lines.append(json.dumps(record(name, request, answer)))
+    TARGET.write_text("\n".join(lines) + "\n")
+    print(f"{TARGET}: {len(lines)} answers")
+
+
+if __name__ == "__main__":
+    main()

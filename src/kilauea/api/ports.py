@@ -1,0 +1,265 @@
+"""What the rooms above share without knowing each other: an API to talk to, and controllers that something drives.
+
+`Api` is an API server as a component sees it; the client speaks HTTP to any Kubernetes, and in one process a direct
+transport takes its place. A `Controller` is pure: it is asked about one key, looks at a `View` of objects that watches
+keep fresh, and answers with operations; whoever drives it carries them out. The runtime hands the implementations in.
+
+Objects are decoded JSON (dictionaries). Those in a view are shared and must not be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+Obj = Mapping[str, Any]
+"""An object of the API, to be read."""
+
+PatchType = Literal["json", "merge", "strategic", "apply"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+class Resource(NamedTuple):
+    """A kind as its address names it."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As objects write it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class Key(NamedTuple):
+    """Which object; the namespace is empty for kinds without one."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """`namespace/name`, or the name."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(obj: Obj) -> Key:
+    """The key of an object."""
+    metadata = obj["metadata"]
+    return Key(metadata.get("namespace", ""), metadata["name"])
+
+
+# --- the API
+
+
+@dataclass
+class ApiError(Exception):
+    """An answer that is no success, as `metav1.Status` words it.
+
+    Attributes:
+        code: HTTP status; 0 if there was no answer.
+        reason: e.g. NotFound, AlreadyExists, Conflict, Invalid, Expired, TooManyRequests.
+        message: in words.
+        details: as given, with causes.
+        retry_after: seconds after which to try again; 0 if not said.
+    """
+
+    code: int
+    reason: str
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    retry_after: float = 0
+
+    def __str__(self) -> str:
+        """The message."""
+        return self.message
+
+
+class Listed(NamedTuple):
+    """All objects of a kind as they were at one version, each as its bytes."""
+
+    items: Sequence[bytes]
+    version: str
+
+
+class Seen(NamedTuple):
+    """One event of a watch. A bookmark has only a version; an error has ended as an `ApiError` before."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    object: bytes
+    version: str
+
+
+class Api(Protocol):
+    """An API server. All calls raise `ApiError`; a lost connection is one with code 0."""
+
+    async def get(self, resource: Resource, key: Key, subresource: str = "") -> dict[str, Any]:
+        """One object."""
+        ...
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> Listed:
+        """All objects of a kind, of all namespaces if none is named, read page by page."""
+        ...
+
+    def watch(
+        self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Sequence[Seen]]:
+        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
+        ...
+
+    async def create(
+        self, resource: Resource, namespace: str, body: Obj, subresource: str = "", name: str = ""
+    ) -> dict[str, Any]:
+        """Create an object; with a subresource (`binding`, `eviction`) that of the named object."""
+        ...
+
+    async def update(self, resource: Resource, body: Obj, subresource: str = "") -> dict[str, Any]:
+        """Replace an object, at the version that the body has if any."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        patch: Any,
+        type: PatchType = "merge",
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """Change an object."""
+        ...
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str = "",
+        grace: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> None:
+        """Delete an object, if it still has this uid."""
+        ...
+
+
+# --- controllers
+
+
+class View(Protocol):
+    """Objects of the kinds that a controller watches, as the watches know them."""
+
+    def get(self, resource: Resource, key: Key) -> Obj | None:
+        """One object."""
+        ...
+
+    def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
+        """All objects of a kind, or those of a namespace, in order of their keys."""
+        ...
+
+    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+        """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
+        ...
+
+    def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind with a label, in order of their keys; only labels that a controller names as indexed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create an object; that it is there already is no error."""
+
+    resource: Resource
+    body: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change an object; that it is gone is no error, that it has another version (if one is given) asks again."""
+
+    resource: Resource
+    key: Key
+    patch: Any
+    type: PatchType = "merge"
+    subresource: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an object if it still has this uid; that it is gone is no error."""
+
+    resource: Resource
+    key: Key
+    uid: str
+    grace: int | None = None
+    propagation: Propagation = "Background"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Tell of something about an object, as an Event; equal ones are counted together."""
+
+    about: Obj
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+Operation = Create | Patch | Delete | Record
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a controller wants.
+
+    Attributes:
+        operations: to be carried out in order; the first that fails ends them, and the key is asked about again.
+        again: seconds after which to ask about the key even if nothing happens.
+    """
+
+    operations: Sequence[Operation] = ()
+    again: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """A kind that a controller wants to see, and about which keys an object of it makes it look.
+
+    Attributes:
+        resource: the kind.
+        keys: keys that an object concerns, e.g. its own, or its owner's.
+        labels: labels by which the controller looks objects up.
+    """
+
+    resource: Resource
+    keys: Callable[[Obj], Iterable[Key]]
+    labels: tuple[str, ...] = ()
+
+
+class Controller(Protocol):
+    """Keeps objects as they should be, one key at a time; equal views give equal outcomes."""
+
+    name: str
+    interests: Sequence[Interest]
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """What is to be done about a key; `now` in microseconds since 1970."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that it can be a virtual one."""
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...

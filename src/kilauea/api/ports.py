@@ -169,6 +169,10 @@ class View(Protocol):
         """Objects of a kind with a label, in order of their keys; only labels that a controller names as indexed."""
         ...
 
+    def with_field(self, resource: Resource, path: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind with a text at a path, in order of their keys; only paths that a controller names."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Create:
@@ -235,11 +239,16 @@ class Interest:
         resource: the kind.
         keys: keys that an object concerns, e.g. its own, or its owner's.
         labels: labels by which the controller looks objects up.
+        fields: paths of texts by which it does, such as `spec.nodeName`; without the field, nothing is found.
+        delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
+            are no thousand looks at their owner); what is due sooner for another reason is not put off.
     """
 
     resource: Resource
     keys: Callable[[Obj], Iterable[Key]]
     labels: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    delay: float = 0.0
 
 
 class Controller(Protocol):
@@ -249,7 +258,10 @@ class Controller(Protocol):
     interests: Sequence[Interest]
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """What is to be done about a key; `now` in microseconds since 1970."""
+        """What is to be done about a key; `now` in microseconds since 1970.
+
+        Asked again, it may trust the view to show what was written for this key before.
+        """
         ...
 
 

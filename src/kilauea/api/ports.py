@@ -169,8 +169,8 @@ class View(Protocol):
         """Objects of a kind with a label, in order of their keys; only labels that a controller names as indexed."""
         ...
 
-    def with_field(self, resource: Resource, path: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind with a text at a path, in order of their keys; only paths that a controller names."""
+    def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind for which an index that a controller has given says this value, in order of their keys."""
         ...
 
 
@@ -239,7 +239,8 @@ class Interest:
         resource: the kind.
         keys: keys that an object concerns, e.g. its own, or its owner's.
         labels: labels by which the controller looks objects up.
-        fields: paths of texts by which it does, such as `spec.nodeName`; without the field, nothing is found.
+        indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
+            which it says the empty text is not in it. Two controllers that give the same name mean the same function.
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
             are no thousand looks at their owner); what is due sooner for another reason is not put off.
     """
@@ -247,7 +248,7 @@ class Interest:
     resource: Resource
     keys: Callable[[Obj], Iterable[Key]]
     labels: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
+    indexes: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     delay: float = 0.0
 
 

@@ -176,10 +176,15 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; that it is there already is no error."""
+    """Create an object; that it is there already is no error.
+
+    A refusal by the server (not a lost connection) is told about `about`, if given, as a Warning of reason
+    `FailedCreate` and message `Error creating: <the server's words>`.
+    """
 
     resource: Resource
     body: Obj
+    about: Obj | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,7 @@ class Interest:
             which it says the empty text is not in it. Two controllers that give the same name mean the same function.
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
             are no thousand looks at their owner); what is due sooner for another reason is not put off.
+        always: keys to ask about once the view is complete, although no object may concern them (yet).
     """
 
     resource: Resource
@@ -255,6 +256,7 @@ class Interest:
     labels: tuple[str, ...] = ()
     indexes: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     delay: float = 0.0
+    always: tuple[Key, ...] = ()
 
 
 class Controller(Protocol):

@@ -1,0 +1,14 @@
+"""The Kubernetes client: credentials, transport, requests, and copies of objects that watches keep fresh.
+
+    transport = HttpTransport(find_access(kubeconfig, os.environ))      # or, in one process, DirectTransport(server)
+    client = Client(transport)
+    pod = await client.get(PODS, Key("default", "web-0"))
+
+    cache = Cache()
+    cache.declare(PODS, labels=("app",))
+    await cache.run(client, clock, chance)                              # for as long as it is to be kept fresh
+    await cache.complete()                                              # elsewhere: until every kind has been listed
+    cache.labelled(PODS, "app", "web")
+
+Who wants the events themselves instead of a cache (the scheduler) makes a `Reflector` with a handler of its own.
+"""

@@ -1,0 +1,13 @@
+"""Waiting longer after each failure, by chance, so that many who fail together do not come back together."""
+
+from __future__ import annotations
+
+from random import Random
+
+FIRST, LONGEST = 0.5, 30.0
+
+
+def pause(failures: int, chance: Random, first: float = FIRST, longest: float = LONGEST) -> float:
+    """Seconds to wait after so many failures in a row: doubled each time up to a limit, of which half is by chance."""
+    whole = min(longest, first * 2.0 ** min(failures - 1, 60))
+    return whole * (0.5 + 0.5 * chance.random())

@@ -1,0 +1,85 @@
+"""Keys of objects by something that the objects say, such as their owners or a label."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+
+from kilauea.api.ports import Key, Obj
+
+log = logging.getLogger(__name__)
+
+Values = Callable[[Obj], Sequence[str]]
+"""What an object says."""
+
+
+class Index:
+    """Keys by value, each list in order."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._keys: dict[str, list[Key]] = {}
+
+    def find(self, value: str) -> Sequence[Key]:
+        """Keys of the objects that say this."""
+        return self._keys.get(value, ())
+
+    def move(self, key: Key, old: Obj | None, new: Obj | None) -> None:
+        """Bring the index from an object's old state to its new one; None is no object."""
+        before, after = self._said(old), self._said(new)
+        if before == after:
+            return
+        for value in before:
+            if value not in after:
+                self._drop(value, key)
+        for value in after:
+            if value not in before:
+                insort(self._keys.setdefault(value, []), key)
+
+    def _said(self, obj: Obj | None) -> Sequence[str]:
+        """What an object says; an object of which that cannot be told is not in the index."""
+        if obj is None:
+            return ()
+        try:
+            return self._values(obj)
+        except Exception:
+            log.exception("an index cannot read %s", obj["metadata"].get("name"))
+            return ()
+
+    def _drop(self, value: str, key: Key) -> None:
+        keys = self._keys[value]
+        remove(keys, key)
+        if not keys:
+            del self._keys[value]
+
+
+def remove(keys: list[Key], key: Key) -> None:
+    """Take a key out of a list in order."""
+    del keys[bisect_left(keys, key)]
+
+
+def owners(obj: Obj) -> Sequence[str]:
+    """Uids of an object's owners, each once."""
+    references = obj["metadata"].get("ownerReferences")
+    return tuple(dict.fromkeys(reference["uid"] for reference in references)) if references else ()
+
+
+def by_label(label: str) -> Values:
+    """The value of a label, if the object has it."""
+
+    def values(obj: Obj) -> Sequence[str]:
+        labels = obj["metadata"].get("labels")
+        return (labels[label],) if labels and label in labels else ()
+
+    return values
+
+
+def by_text(text: Callable[[Obj], str]) -> Values:
+    """What a function says of an object, unless that is the empty text."""
+
+    def values(obj: Obj) -> Sequence[str]:
+        said = text(obj)
+        return (said,) if said else ()
+
+    return values

@@ -1,0 +1,134 @@
+"""Follows all objects of a kind: lists them, then watches from there, and goes on where a watch has ended.
+
+class Printing:
+    def on_relist(self, items, version): ...     # everything there is; what is not in it is gone
+    def on_events(self, batch): ...              # what has happened since, in order; bookmarks have no object to read
+
+await Reflector(client, PODS, Printing(), clock, chance).run()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+from typing import Protocol
+
+from kilauea.api.ports import Api, ApiError, Clock, Resource, Seen
+from kilauea.client.backoff import pause
+
+log = logging.getLogger(__name__)
+
+
+class Handler(Protocol):
+    """Who is told. Both are quick and do not wait."""
+
+    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+        """These are all objects, at this version; whatever else was known is gone."""
+        ...
+
+    def on_events(self, batch: Sequence[Seen]) -> None:
+        """This happened since; no event comes twice between two lists, and bookmarks are among them."""
+        ...
+
+
+class Reflector:
+    """Tells a handler of all objects of a kind, for as long as it runs.
+
+    Args:
+        api: where they are.
+        resource: the kind.
+        handler: is told.
+        clock: for pauses.
+        chance: for the length of pauses.
+        namespace: only objects of it, if given.
+        labels: only objects that this selector takes, if given.
+        fields: the same for fields.
+        complete: set once everything has been listed the first time.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        resource: Resource,
+        handler: Handler,
+        clock: Clock,
+        chance: Random,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        complete: asyncio.Event | None = None,
+    ) -> None:
+        self._api = api
+        self._resource = resource
+        self._handler = handler
+        self._clock = clock
+        self._chance = chance
+        self._selection = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._version = ""
+        self._failures = 0
+        self.complete = complete or asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                told = await self._watch()
+                self._failures = 0 if told else self._failures + 1
+            except ApiError as error:
+                self._failed(error)
+            except Exception:
+                log.exception("%s: the list is begun anew", self._resource.plural)
+                self._version = ""
+                self._failures += 1
+            if self._failures:
+                await self._clock.sleep(pause(self._failures, self._chance))
+
+    async def _list(self) -> None:
+        listed = await self._api.list(self._resource, **self._selection)
+        self._handler.on_relist(listed.items, listed.version)
+        self._version = listed.version
+        self.complete.set()
+
+    async def _watch(self) -> bool:
+        """Watch until the server ends it; returns whether it told anything."""
+        told = False
+        batches = self._api.watch(self._resource, self._version, **self._selection)
+        try:
+            async for batch in batches:
+                told = True
+                self._failures = 0
+                news = self._news(batch)
+                if news:
+                    self._handler.on_events(news)
+                    self._version = news[-1].version
+        finally:
+            await _close(batches)
+        return told
+
+    def _news(self, batch: Sequence[Seen]) -> Sequence[Seen]:
+        """The events that are not known yet: versions of a kind only grow, and whoever resumes may hear some twice."""
+        last = int(self._version)
+        if batch and int(batch[0].version) > last:
+            return batch
+        return [seen for seen in batch if int(seen.version) > last]
+
+    def _failed(self, error: ApiError) -> None:
+        """Decide how to go on."""
+        self._failures += 1
+        if error.code == 410:
+            self._version = ""
+            log.info("%s: listed again, the watch was too far behind: %s", self._resource.plural, error)
+        else:
+            log.warning("%s: %s", self._resource.plural, error)
+
+
+async def _close(batches: AsyncIterator[Sequence[Seen]]) -> None:
+    """End a watch that was left in the midst of it."""
+    aclose = getattr(batches, "aclose", None)
+    if aclose is not None:
+        await aclose()

@@ -1,0 +1,229 @@
+"""`Client`: the verbs of the API over any transport. It implements `kilauea.api.ports.Api`.
+
+listed = await client.list(PODS, labels="app=web")
+async for batch in client.watch(PODS, listed.version):
+    ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from random import Random
+from typing import Any, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kilauea.api.ports import ApiError, Key, Listed, Obj, PatchType, Propagation, Resource, Seen
+from kilauea.client.transport import Answer, Transport, refusal, refusal_of
+
+PAGE = 500
+"""Objects of one page of a list."""
+SHORTEST_WATCH = 300
+"""Seconds after which the server ends a watch at the earliest; up to twice that, so that not all begin anew at once."""
+
+_JSON = "application/json"
+_PATCHES: Mapping[PatchType, str] = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct):
+    """What the client reads of an object that it hands on as bytes."""
+
+    metadata: _Metadata
+    kind: str = ""
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw] | None = None
+
+
+class _Frame(msgspec.Struct):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+_encode = msgspec.json.Encoder().encode
+_head_of = msgspec.json.Decoder(_Head).decode
+_page_of = msgspec.json.Decoder(_Page).decode
+_frames_of = msgspec.json.Decoder(_Frame).decode_lines
+_object_of = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Client:
+    """An API server, asked through a transport.
+
+    Args:
+        transport: the way to it; closed by its owner.
+        agent: what the server takes for the name of this component, e.g. as the manager of fields.
+        chance: decides how long each watch lasts.
+        page: objects asked for at once in lists; 0 for all.
+    """
+
+    def __init__(
+        self, transport: Transport, agent: str = "kilauea", chance: Random | None = None, page: int = PAGE
+    ) -> None:
+        self._transport = transport
+        self._chance = chance or Random(0)
+        self._page = page
+        self._headers = {"accept": _JSON, "user-agent": agent}
+        self._with_body = {**self._headers, "content-type": _JSON}
+
+    async def get(self, resource: Resource, key: Key, subresource: str = "") -> dict[str, Any]:
+        """One object."""
+        return _decoded(await self._ask("GET", _object_path(resource, key, subresource)))
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> Listed:
+        """All objects of a kind as they were at one version; each has its `kind` and `apiVersion`.
+
+        A list whose pages have become too old is begun anew, in one piece.
+        """
+        selection = _selection(labels, fields)
+        try:
+            return await self._list(resource, namespace, selection, self._page)
+        except ApiError as error:
+            if error.code != 410 or not self._page:
+                raise
+        return await self._list(resource, namespace, selection, 0)
+
+    async def _list(self, resource: Resource, namespace: str, selection: Mapping[str, str], limit: int) -> Listed:
+        path = collection_path(resource, namespace)
+        query: dict[str, str | int] = {**selection, **({"limit": limit} if limit else {})}
+        items: list[bytes] = []
+        while True:
+            page = _page_of((await self._ask("GET", _target(path, query))).body)
+            items += (_whole(raw, resource) for raw in page.items or ())
+            if not page.metadata.continue_:
+                return Listed(items, page.metadata.resource_version)
+            query["continue"] = page.metadata.continue_
+
+    async def watch(
+        self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Sequence[Seen]]:
+        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
+        seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
+        options = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
+        query = {**options, "resourceVersion": version, **_selection(labels, fields)}
+        target = _target(collection_path(resource, namespace), query)
+        async with aclosing(self._transport.stream(target, self._headers)) as pieces:
+            async for piece in pieces:
+                yield [_seen(frame) for frame in _frames_of(piece)]
+
+    async def create(
+        self, resource: Resource, namespace: str, body: Obj, subresource: str = "", name: str = ""
+    ) -> dict[str, Any]:
+        """Create an object, or a subresource of the named one."""
+        if subresource:
+            path = _object_path(resource, Key(namespace, name), subresource)
+        else:
+            path = collection_path(resource, namespace)
+        return _decoded(await self._ask("POST", path, self._with_body, _encode(body)))
+
+    async def update(self, resource: Resource, body: Obj, subresource: str = "") -> dict[str, Any]:
+        """Replace an object, at the version that the body has if any."""
+        metadata = body["metadata"]
+        path = _object_path(resource, Key(metadata.get("namespace", ""), metadata["name"]), subresource)
+        return _decoded(await self._ask("PUT", path, self._with_body, _encode(body)))
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        patch: Any,
+        type: PatchType = "merge",
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """Change an object; `manager` is needed for apply, and only apply knows `force`."""
+        query = {**({"fieldManager": manager} if manager else {}), **({"force": "true"} if force else {})}
+        target = _target(_object_path(resource, key, subresource), query)
+        headers = {**self._headers, "content-type": _PATCHES[type]}
+        return _decoded(await self._ask("PATCH", target, headers, _encode(patch)))
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str = "",
+        grace: int | None = None,
+        propagation: Propagation = "Background",
+    ) -> None:
+        """Delete an object, if it still has this uid; that it has another is a Conflict."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await self._ask("DELETE", _object_path(resource, key), self._with_body, _encode(options))
+
+    async def _ask(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Answer:
+        """The answer to a request, if it is a success."""
+        answer = await self._transport.request(method, target, headers or self._headers, body)
+        if answer.status >= 300:
+            raise refusal(answer)
+        return answer
+
+
+def collection_path(resource: Resource, namespace: str = "") -> str:
+    """Where the objects of a kind are, of a namespace or of all."""
+    base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    within = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
+    return f"{base}{within}/{resource.plural}"
+
+
+def _object_path(resource: Resource, key: Key, subresource: str = "") -> str:
+    """Where an object is, or a part of it."""
+    path = f"{collection_path(resource, key.namespace)}/{quote(key.name, safe='')}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _target(path: str, query: Mapping[str, Any]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _selection(labels: str, fields: str) -> dict[str, str]:
+    """Selectors as a query has them."""
+    return {**({"labelSelector": labels} if labels else {}), **({"fieldSelector": fields} if fields else {})}
+
+
+def _decoded(answer: Answer) -> dict[str, Any]:
+    return _object_of(answer.body)
+
+
+def _whole(raw: msgspec.Raw, resource: Resource) -> bytes:
+    """An item of a list as watches would give it: servers leave out the kind in lists of built-in kinds."""
+    item = bytes(raw)
+    if _head_of(item).kind:
+        return item
+    return b'{"kind":%b,"apiVersion":%b,%b' % (_encode(resource.kind), _encode(resource.api_version), item[1:])
+
+
+def _seen(frame: _Frame) -> Seen:
+    """A frame as an event.
+
+    Raises:
+        ApiError: it is the error that ends the watch.
+    """
+    content = bytes(frame.object)
+    if frame.type == "ERROR":
+        raise refusal_of(_object_of(content))
+    return Seen(frame.type, content, _head_of(content).metadata.resource_version)

@@ -1,0 +1,155 @@
+"""`Shelf`: copies of all objects of one kind, as its watch tells of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kilauea.api.ports import Key, Obj, Resource, Seen, key_of
+from kilauea.client.index import Index, Values, by_label, by_text, owners, remove
+
+Listener = Callable[[Obj | None, Obj | None], None]
+"""Is told of a change: what was there and what is there now, None for nothing."""
+
+_OWNERS = "owners"
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Shelf:
+    """All objects of one kind. It is the handler of a reflector.
+
+    Attributes:
+        resource: the kind.
+        version: up to which everything that has happened is known; 0 before the first list.
+        listeners: are told of every change, after it.
+        progress: are told whenever `version` may have grown.
+    """
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.version = 0
+        self.listeners: list[Listener] = []
+        self.progress: list[Callable[[Shelf], None]] = []
+        self._objects: dict[Key, Obj] = {}
+        self._order: list[Key] = []
+        self._indexes = {_OWNERS: Index(owners)}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    # --- what is looked up
+
+    def get(self, key: Key) -> Obj | None:
+        """One object."""
+        return self._objects.get(key)
+
+    def all(self, namespace: str = "") -> Sequence[Obj]:
+        """All objects, or those of a namespace, in order of their keys."""
+        keys = self._order
+        if namespace:
+            keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (namespace + "\0", ""))]
+        return self._at(keys)
+
+    def owned(self, uid: str) -> Sequence[Obj]:
+        """Objects of which the one with this uid is an owner, in order of their keys."""
+        return self._at(self._indexes[_OWNERS].find(uid))
+
+    def labelled(self, label: str, value: str) -> Sequence[Obj]:
+        """Objects with a label, in order of their keys.
+
+        Raises:
+            KeyError: nobody has asked for this label to be indexed.
+        """
+        return self._found(_label_index(label), value)
+
+    def indexed(self, index: str, value: str) -> Sequence[Obj]:
+        """Objects for which an index says this value, in order of their keys.
+
+        Raises:
+            KeyError: nobody has given such an index.
+        """
+        return self._found(_text_index(index), value)
+
+    def _found(self, name: str, value: str) -> Sequence[Obj]:
+        if name not in self._indexes:
+            raise KeyError(f"{self.resource.plural} have no index by {name}: name it in the interest")
+        return self._at(self._indexes[name].find(value))
+
+    def _at(self, keys: Iterable[Key]) -> Sequence[Obj]:
+        objects = self._objects
+        return [objects[key] for key in keys]
+
+    # --- what is asked for
+
+    def add_indexes(self, labels: Iterable[str], indexes: Mapping[str, Callable[[Obj], str]]) -> None:
+        """Make objects be found by labels and by what functions say of them; those that are there already stay."""
+        for label in labels:
+            self._add_index(_label_index(label), by_label(label))
+        for name, text in indexes.items():
+            self._add_index(_text_index(name), by_text(text))
+
+    def _add_index(self, name: str, values: Values) -> None:
+        if name not in self._indexes:
+            index = self._indexes[name] = Index(values)
+            for key, obj in self._objects.items():
+                index.move(key, None, obj)
+
+    # --- what watches tell
+
+    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+        """These are all objects there are."""
+        found = {key_of(obj): obj for obj in map(_decode, items)}
+        for key in [key for key in self._order if key not in found]:
+            self._take_out(key)
+        for key, obj in found.items():
+            self._put(key, obj)
+        self._come_to(version)
+
+    def on_events(self, batch: Sequence[Seen]) -> None:
+        """This has happened since."""
+        for seen in batch:
+            if seen.type == "BOOKMARK":
+                continue
+            obj = _decode(seen.object)
+            if seen.type == "DELETED":
+                self._take_out(key_of(obj))
+            else:
+                self._put(key_of(obj), obj)
+        self._come_to(batch[-1].version)
+
+    def _put(self, key: Key, obj: Obj) -> None:
+        old = self._objects.get(key)
+        if old is None:
+            insort(self._order, key)
+        elif old["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
+            return
+        self._objects[key] = obj
+        self._changed(key, old, obj)
+
+    def _take_out(self, key: Key) -> None:
+        old = self._objects.pop(key, None)
+        if old is not None:
+            remove(self._order, key)
+            self._changed(key, old, None)
+
+    def _changed(self, key: Key, old: Obj | None, new: Obj | None) -> None:
+        for index in self._indexes.values():
+            index.move(key, old, new)
+        for listener in self.listeners:
+            listener(old, new)
+
+    def _come_to(self, version: str) -> None:
+        self.version = int(version)
+        for told in self.progress:
+            told(self)
+
+
+def _label_index(label: str) -> str:
+    return f"the label {label}"
+
+
+def _text_index(name: str) -> str:
+    return f"the index {name}"

@@ -1,0 +1,108 @@
+"""What carries requests to an API server, and what its refusals say.
+
+There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.direct`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from kilauea.api.ports import ApiError
+
+UNREACHABLE = "Unreachable"
+"""Reason of an error without an answer."""
+
+
+class Answer(NamedTuple):
+    """A complete answer; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """A way to an API server. Targets are paths with their query, as HTTP writes them."""
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Ask; every answer is returned, also a refusal.
+
+        Raises:
+            ApiError: with code 0, there was no answer.
+        """
+        ...
+
+    def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The answer to a GET that does not end soon, as pieces that each hold whole lines.
+
+        Raises (at the first piece or later):
+            ApiError: the request is refused; with code 0, the connection is lost.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End all connections."""
+        ...
+
+
+def unreachable(words: str) -> ApiError:
+    """The error of a request that has no answer."""
+    return ApiError(0, UNREACHABLE, words)
+
+
+def refusal(answer: Answer) -> ApiError:
+    """The error that an answer without success tells of."""
+    status = _status(answer.body)
+    error = refusal_of(status, answer.status) if status else _bare(answer)
+    with suppress(ValueError):  # a date, which API servers do not send
+        error.retry_after = float(answer.headers.get("retry-after", error.retry_after))
+    return error
+
+
+def refusal_of(status: Mapping[str, Any], code: int = 500) -> ApiError:
+    """The error that a `metav1.Status` tells of; the code is used if it has none."""
+    details = status.get("details") or {}
+    code = status.get("code") or code
+    message = status.get("message") or f"the server answers {code}"
+    reason = status.get("reason") or _reason(code)
+    return ApiError(code, reason, message, details, float(details.get("retryAfterSeconds") or 0))
+
+
+def _status(body: bytes) -> Mapping[str, Any] | None:
+    """The `metav1.Status` in a body, if it is one."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.MsgspecError:
+        return None
+    return found if isinstance(found, dict) and found.get("kind") == "Status" else None
+
+
+def _bare(answer: Answer) -> ApiError:
+    """The error of an answer that is no `metav1.Status`, as proxies and unknown paths give it."""
+    text = answer.body[:500].decode(errors="replace").strip()
+    return ApiError(answer.status, _reason(answer.status), text or f"the server answers {answer.status}")
+
+
+_REASONS = {
+    400: "BadRequest",
+    405: "MethodNotAllowed",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    504: "Timeout",
+}
+
+
+def _reason(code: int) -> str:
+    """A code as a reason: the name of the code where Kubernetes has no other."""
+    try:
+        return _REASONS.get(code) or HTTPStatus(code).phrase.replace(" ", "")
+    except ValueError:
+        return "Unknown"

@@ -1,0 +1,85 @@
+"""`Cache`: copies of objects of many kinds that watches keep fresh, found by key, namespace, owner, label and index.
+
+It implements `kilauea.api.ports.View`. One process has one, however many controllers look at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from random import Random
+
+from kilauea.api.ports import Api, Clock, Key, Obj, Resource
+from kilauea.client.reflector import Reflector
+from kilauea.client.shelf import Shelf
+
+_NO_INDEXES: Mapping[str, Callable[[Obj], str]] = {}
+
+
+class Cache:
+    """A shelf for each kind that somebody is interested in."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[Resource, Shelf] = {}
+        self._complete: dict[Resource, asyncio.Event] = {}
+
+    def __iter__(self) -> Iterator[Shelf]:
+        return iter(self._shelves.values())
+
+    def declare(
+        self,
+        resource: Resource,
+        labels: Iterable[str] = (),
+        indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
+    ) -> Shelf:
+        """The shelf of a kind, which is followed from the next `run` on.
+
+        Args:
+            resource: the kind.
+            labels: by which objects shall be found.
+            indexes: by what else, as functions of an object.
+        """
+        shelf = self._shelves.get(resource)
+        if shelf is None:
+            shelf = self._shelves[resource] = Shelf(resource)
+            self._complete[resource] = asyncio.Event()
+        shelf.add_indexes(labels, indexes)
+        return shelf
+
+    async def run(self, api: Api, clock: Clock, chance: Random) -> None:
+        """Keep everything that is declared fresh, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for resource, shelf in self._shelves.items():
+                reflector = Reflector(api, resource, shelf, clock, chance, complete=self._complete[resource])
+                tasks.create_task(reflector.run(), name=f"reflector of {resource.plural}")
+
+    async def complete(self) -> None:
+        """Wait until every kind that is declared has been listed."""
+        for event in list(self._complete.values()):
+            await event.wait()
+
+    def missing(self) -> Sequence[Resource]:
+        """Kinds that have not been listed yet."""
+        return [resource for resource, event in self._complete.items() if not event.is_set()]
+
+    # --- kilauea.api.ports.View
+
+    def get(self, resource: Resource, key: Key) -> Obj | None:
+        """One object."""
+        return self._shelves[resource].get(key)
+
+    def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
+        """All objects of a kind, or those of a namespace, in order of their keys."""
+        return self._shelves[resource].all(namespace)
+
+    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+        """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
+        return self._shelves[resource].owned(uid)
+
+    def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind with a label that is indexed, in order of their keys."""
+        return self._shelves[resource].labelled(label, value)
+
+    def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind for which an index says this value, in order of their keys."""
+        return self._shelves[resource].indexed(index, value)

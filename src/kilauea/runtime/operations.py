@@ -1,0 +1,110 @@
+"""Carries out what controllers want, one operation at a time, and tells what was written."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kilauea.api.ports import Api, ApiError, Create, Delete, Key, Obj, Patch, Resource, key_of
+
+
+class Written(NamedTuple):
+    """An object was written; a watch of its kind will come to this version."""
+
+    resource: Resource
+    version: int
+
+
+class Deleted(NamedTuple):
+    """An object was deleted, or told to end; a watch of its kind will show that."""
+
+    resource: Resource
+    key: Key
+    uid: str
+
+
+Trace = Written | Deleted
+"""What an operation leaves to be seen."""
+
+
+async def carry_out(api: Api, operation: Create | Patch | Delete, manager: str) -> Trace | None:
+    """Carry out an operation; None if it left nothing to be seen.
+
+    Args:
+        api: where.
+        operation: that an object is there already, or gone already, is no error.
+        manager: of the fields that a patch of the type `apply` sets.
+
+    Raises:
+        ApiError: it failed; a Conflict if the object has another version than the operation says.
+    """
+    if isinstance(operation, Create):
+        return await _create(api, operation)
+    if isinstance(operation, Patch):
+        return await _patch(api, operation, manager)
+    await _delete(api, operation)
+    return Deleted(operation.resource, operation.key, operation.uid)
+
+
+async def _create(api: Api, operation: Create) -> Written | None:
+    namespace = operation.body["metadata"].get("namespace", "")
+    try:
+        made = await api.create(operation.resource, namespace, operation.body)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        return None
+    return _written(operation.resource, made)
+
+
+async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
+    apply = operation.type == "apply"
+    patch = _at_version(operation) if operation.version else operation.patch
+    try:
+        changed = await api.patch(
+            operation.resource,
+            operation.key,
+            patch,
+            operation.type,
+            operation.subresource,
+            manager if apply else "",
+            force=apply,
+        )
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+    return _written(operation.resource, changed)
+
+
+def _at_version(operation: Patch) -> Any:
+    """A patch that is refused if the object has another version than it says."""
+    if operation.type == "json":
+        return [{"op": "test", "path": "/metadata/resourceVersion", "value": operation.version}, *operation.patch]
+    metadata = {**operation.patch.get("metadata", {}), "resourceVersion": operation.version}
+    return {**operation.patch, "metadata": metadata}
+
+
+async def _delete(api: Api, operation: Delete) -> None:
+    try:
+        await api.delete(
+            operation.resource,
+            operation.key,
+            uid=operation.uid,
+            grace=operation.grace,
+            propagation=operation.propagation,
+        )
+    except ApiError as error:
+        gone = error.code == 404 or (error.reason == "Conflict" and operation.uid)
+        if not gone:
+            raise
+
+
+def _written(resource: Resource, obj: Obj) -> Written | None:
+    version = obj["metadata"].get("resourceVersion")
+    return Written(resource, int(version)) if version else None
+
+
+def told(operation: Create | Patch | Delete) -> str:
+    """An operation in a few words, for the log."""
+    key = key_of(operation.body) if isinstance(operation, Create) else operation.key
+    return f"{type(operation).__name__.lower()} {operation.resource.plural} {key}"

@@ -1,0 +1,176 @@
+"""Drives controllers: asks them about keys as watches tell of changes, and carries out what they want.
+
+    cache = Cache()
+    driver = Driver(client, cache, clock, chance, recorder.record, controllers)  # declares what they want to see
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(cache.run(client, clock, chance))
+        tasks.create_task(driver.run())
+
+Each controller has a queue of its own, in which a key stands once. A key whose operations fail is asked about again
+after a pause that grows; meanwhile it stands in nobody's way. A key about which something was written is asked about
+again only once the cache shows it, so that a controller never acts twice on the same old picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+from kilauea.api.ports import Api, ApiError, Clock, Controller, Create, Interest, Key, Obj, Operation, Record
+from kilauea.client.backoff import pause
+from kilauea.client.view import Cache
+from kilauea.runtime.echoes import Echoes
+from kilauea.runtime.operations import Trace, carry_out, told
+from kilauea.runtime.timers import Timers
+from kilauea.runtime.work_queue import WorkQueue
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
+"""Seconds after the first failure of a key, and at most."""
+CONCURRENCY = 32
+"""Keys of one controller whose operations are under way at a time."""
+
+log = logging.getLogger(__name__)
+
+
+class Station:
+    """One controller at work: the keys that it is to be asked about, and how often each has failed in a row."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.queue = WorkQueue()
+        self.failures: dict[Key, int] = {}
+
+    def concerned(self, interest: Interest, old: Obj | None, new: Obj | None) -> Iterable[Key]:
+        """The keys that a changed object concerns, and those that it has concerned."""
+        keys: dict[Key, None] = {}
+        for obj in (old, new):
+            try:
+                keys.update(dict.fromkeys(interest.keys(obj) if obj is not None else ()))
+            except Exception:
+                log.exception("%s: cannot say which keys are concerned", self.controller.name)
+        return keys
+
+
+class _Moment(NamedTuple):
+    """When to ask: because it was put off, or because the controller or a failure wants it."""
+
+    station: Station
+    key: Key
+    put_off: bool
+
+
+class Driver:
+    """Keeps controllers at work.
+
+    Args:
+        api: where operations are carried out.
+        cache: what controllers see; their interests are declared in it. Somebody else runs it.
+        clock: tells controllers the time, and when keys are due.
+        chance: for the length of pauses.
+        record: takes records, with the name of the controller that makes them; does not wait.
+        controllers: to be driven.
+        concurrency: keys of one controller that are worked on at a time.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        clock: Clock,
+        chance: Random,
+        record: Callable[[str, Record], None],
+        controllers: Sequence[Controller],
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._clock = clock
+        self._chance = chance
+        self._record = record
+        self._concurrency = concurrency
+        self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment.station.queue.add(moment.key))
+        self._stations = [Station(controller) for controller in controllers]
+        for station in self._stations:
+            for interest in station.controller.interests:
+                shelf = cache.declare(interest.resource, interest.labels, interest.indexes)
+                shelf.listeners.append(partial(self._changed, station, interest))
+        self._echoes = Echoes(cache)
+
+    @property
+    def busy(self) -> int:
+        """Keys that wait or are worked on; those that wait for their time are not among them."""
+        return sum(len(station.queue) for station in self._stations)
+
+    async def run(self) -> None:
+        """Drive, from when the cache is complete until cancelled."""
+        await self._cache.complete()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._timers.run(), name="timers")
+            for station in self._stations:
+                for number in range(self._concurrency):
+                    tasks.create_task(self._work(station), name=f"{station.controller.name} {number}")
+
+    def _changed(self, station: Station, interest: Interest, old: Obj | None, new: Obj | None) -> None:
+        """An object has changed that a controller wants to see."""
+        for key in station.concerned(interest, old, new):
+            if interest.delay:
+                self._timers.bring_forward(_Moment(station, key, True), interest.delay)
+            else:
+                station.queue.add(key)
+
+    async def _work(self, station: Station) -> None:
+        """Take one key after another."""
+        while True:
+            key = await station.queue.take()
+            self._timers.cancel(_Moment(station, key, True))
+            traces: list[Trace] = []
+            try:
+                await self._reconcile(station, key, traces)
+            except Exception as error:
+                self._failed(station, key, error)
+            self._echoes.after(traces, partial(station.queue.done, key))
+            await asyncio.sleep(0)  # one key after another could go on for long without others having their turn
+
+    async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> None:
+        """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it."""
+        outcome = station.controller.reconcile(key, self._cache, self._clock.now())
+        for operation in outcome.operations:
+            trace = await self._carry_out(station.controller.name, operation)
+            if trace is not None:
+                traces.append(trace)
+        station.failures.pop(key, None)
+        moment = _Moment(station, key, False)
+        if outcome.again is None:
+            self._timers.cancel(moment)
+        else:
+            self._timers.set(moment, outcome.again)
+
+    async def _carry_out(self, name: str, operation: Operation) -> Trace | None:
+        if isinstance(operation, Record):
+            self._record(name, operation)
+            return None
+        try:
+            return await carry_out(self._api, operation, name)
+        except ApiError as error:
+            error.add_note(told(operation))
+            if isinstance(operation, Create) and operation.about is not None and error.code:
+                words = f"Error creating: {error.message}"
+                self._record(name, Record(operation.about, "Warning", "FailedCreate", words))
+            raise
+
+    def _failed(self, station: Station, key: Key, error: Exception) -> None:
+        """Ask about a key again later, the later the oftener it has failed."""
+        failures = station.failures[key] = station.failures.get(key, 0) + 1
+        seconds = pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE)
+        if isinstance(error, ApiError):
+            seconds = max(seconds, error.retry_after)
+            level = logging.DEBUG if error.reason == "Conflict" else logging.WARNING
+            what = "; ".join(getattr(error, "__notes__", ()))
+            log.log(level, "%s %s: %s: %s (again in %.1f s)", station.controller.name, key, what, error, seconds)
+        else:
+            log.error("%s %s (again in %.1f s)", station.controller.name, key, seconds, exc_info=error)
+        self._timers.set(_Moment(station, key, False), seconds)

@@ -1,0 +1,87 @@
+"""What is to be done later, in order of time: one task that sleeps until the next is due."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from kilauea.api.ports import Clock
+from kilauea.api.times import SECOND
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Timers(Generic[Name]):
+    """One moment for each name; a later call for the same name replaces the earlier one.
+
+    Args:
+        clock: says when it is.
+        due: is called with each name whose moment has come.
+    """
+
+    def __init__(self, clock: Clock, due: Callable[[Name], None]) -> None:
+        self._clock = clock
+        self._due = due
+        self._moments: dict[Name, tuple[int, int]] = {}
+        self._heap: list[tuple[int, int, Name]] = []
+        self._numbers = itertools.count()
+        self._earlier = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    def set(self, name: Name, seconds: float) -> None:
+        """Call for a name after some time."""
+        moment = (self._clock.now() + int(seconds * SECOND), next(self._numbers))
+        self._moments[name] = moment
+        if not self._heap or moment < self._heap[0][:2]:
+            self._earlier.set()
+        heapq.heappush(self._heap, (*moment, name))
+
+    def bring_forward(self, name: Name, seconds: float) -> None:
+        """Call for a name after some time, unless that happens sooner anyway."""
+        known = self._moments.get(name)
+        if known is None or known[0] > self._clock.now() + int(seconds * SECOND):
+            self.set(name, seconds)
+
+    def cancel(self, name: Name) -> None:
+        """Do not call for a name."""
+        self._moments.pop(name, None)
+
+    async def run(self) -> None:
+        """Call whenever a moment has come, until cancelled."""
+        while True:
+            self._earlier.clear()
+            wait = self._call_due()
+            if wait is None:
+                await self._earlier.wait()
+            else:
+                await self._sleep(wait)
+
+    def _call_due(self) -> float | None:
+        """Call for all whose moment has come; returns the seconds until the next, None if there is none."""
+        while self._heap:
+            moment, number, name = self._heap[0]
+            if self._moments.get(name) == (moment, number):
+                left = moment - self._clock.now()
+                if left > 0:
+                    return left / SECOND
+                del self._moments[name]
+                heapq.heappop(self._heap)
+                self._due(name)
+            else:
+                heapq.heappop(self._heap)  # replaced or cancelled
+        return None
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, but no longer than until an earlier moment is set."""
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        earlier = asyncio.ensure_future(self._earlier.wait())
+        try:
+            await asyncio.wait({sleeping, earlier}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            earlier.cancel()

@@ -1,0 +1,55 @@
+"""Keys that wait for work: each once, in the order in which they came, and never two workers at one key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from kilauea.api.ports import Key
+
+
+class WorkQueue:
+    """Keys to be worked on. A key that comes again while it is worked on is worked on once more afterwards."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Key, None] = {}
+        self._busy: set[Key] = set()
+        self._again: set[Key] = set()
+        self._idle: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._busy)
+
+    def add(self, key: Key) -> None:
+        """Have a key worked on."""
+        if key in self._busy:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting[key] = None
+            self._wake()
+
+    async def take(self) -> Key:
+        """The key that has waited longest; it is busy until `done`."""
+        while not self._waiting:
+            idle = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle
+        key = next(iter(self._waiting))
+        del self._waiting[key]
+        self._busy.add(key)
+        return key
+
+    def done(self, key: Key) -> None:
+        """The work on a key is over."""
+        self._busy.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _wake(self) -> None:
+        """Let one worker go on."""
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return

@@ -1,0 +1,46 @@
+"""Texts that name what is made from a template: suffixes of pods, hashes of templates.
+
+They have the form that Kubernetes gives them (letters and digits that spell no words). A controller does not draw
+suffixes: it walks a sequence that the owner's uid begins and takes those that are free. So one that looks at a stale
+view asks for the same names again, which does nothing, instead of making pods too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import msgspec
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH = 5
+LONGEST_BASE = 63 - SUFFIX_LENGTH
+_DRAW = 1 << 60
+
+
+def suffixes(seed: str) -> Iterator[str]:
+    """An endless sequence of suffixes, always the same for a seed."""
+    draw = Random(seed).randrange
+    letters, base = ALPHABET, len(ALPHABET)
+    while True:
+        number = draw(_DRAW)
+        text = ""
+        for _ in range(SUFFIX_LENGTH):
+            number, letter = divmod(number, base)
+            text += letters[letter]
+        yield text
+
+
+def template_hash(template: Any, collisions: int = 0) -> str:
+    """A short text that equal templates share (FNV-1a of 32 bits, spelled in the alphabet).
+
+    Args:
+        template: decoded JSON.
+        collisions: how often the text was taken already by another template.
+    """
+    data = msgspec.json.encode(template, order="deterministic") + (b"%d" % collisions if collisions else b"")
+    number = 0x811C9DC5
+    for byte in data:
+        number = ((number ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return "".join(ALPHABET[ord(digit) % len(ALPHABET)] for digit in str(number))

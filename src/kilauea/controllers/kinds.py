@@ -1,0 +1,26 @@
+"""The kinds that controllers look at and write, as addresses name them."""
+
+from __future__ import annotations
+
+from kilauea.api.ports import Resource
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", False)
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
+
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+
+POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False)
+COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")

@@ -1,0 +1,159 @@
+"""What all controllers read of objects: owners, labels, selectors; and the small patches that they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from kilauea.api.meta import LabelSelector
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Resource, key_of
+from kilauea.api.selectors import Selector, matches, selector_of
+
+NOTHING = Outcome()
+"""Nothing is to be done."""
+_NONE: Mapping[str, Any] = {}
+
+
+def labels_of(obj: Obj) -> Mapping[str, str]:
+    """Labels, never None."""
+    return obj["metadata"].get("labels") or _NONE
+
+
+def annotations_of(obj: Obj) -> Mapping[str, str]:
+    """Annotations, never None."""
+    return obj["metadata"].get("annotations") or _NONE
+
+
+def spec_of(obj: Obj) -> Mapping[str, Any]:
+    """The specification, empty if there is none."""
+    return obj.get("spec") or _NONE
+
+
+def status_of(obj: Obj) -> Mapping[str, Any]:
+    """The status, empty if there is none."""
+    return obj.get("status") or _NONE
+
+
+def uid_of(obj: Obj) -> str:
+    """The uid."""
+    return str(obj["metadata"]["uid"])
+
+
+def name_of(obj: Obj) -> str:
+    """The name."""
+    return str(obj["metadata"]["name"])
+
+
+def is_going(obj: Obj) -> bool:
+    """Whether its deletion has begun."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def condition_of(obj: Obj, type: str) -> Mapping[str, Any] | None:
+    """A condition of the status."""
+    return next((each for each in status_of(obj).get("conditions") or () if each.get("type") == type), None)
+
+
+# --- owners
+
+
+def controller_of(obj: Obj) -> Mapping[str, Any] | None:
+    """The reference to the owner that controls an object."""
+    return next((each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")), None)
+
+
+def owner_reference(resource: Resource, owner: Obj) -> dict[str, Any]:
+    """The reference by which an object is controlled."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def itself(obj: Obj) -> Iterable[Key]:
+    """An object concerns its own key."""
+    return (key_of(obj),)
+
+
+def nobody(obj: Obj) -> Iterable[Key]:
+    """An object that is only looked up."""
+    return ()
+
+
+def its_controller(resource: Resource) -> Callable[[Obj], Iterable[Key]]:
+    """An object concerns the key of its owner of a kind."""
+
+    def keys(obj: Obj) -> Iterator[Key]:
+        owner = controller_of(obj)
+        if owner is not None and owner["kind"] == resource.kind and owner["apiVersion"] == resource.api_version:
+            yield Key(obj["metadata"]["namespace"], owner["name"])
+
+    return keys
+
+
+def orphans_of(obj: Obj) -> str:
+    """An index: the namespace of an object that nothing controls."""
+    return "" if controller_of(obj) else str(obj["metadata"].get("namespace", ""))
+
+
+ORPHANS = "orphans"
+"""Name of the index `orphans_of`."""
+SETTLING_SECONDS = 0.1
+"""How long changes of pods may wait for more, before their owner counts them."""
+
+
+def dependents(resource: Resource, of: Resource, delay: float = SETTLING_SECONDS) -> Interest:
+    """A kind whose objects belong to those of another, which may adopt such as have no controller."""
+    return Interest(resource, its_controller(of), indexes={ORPHANS: orphans_of}, delay=delay)
+
+
+# --- selectors
+
+
+@lru_cache(maxsize=4096)
+def _selector(text: bytes) -> Selector | None:
+    return selector_of(msgspec.json.decode(text, type=LabelSelector | None))
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector matches labels; none at all matches nothing, an empty one everything."""
+    return matches(_selector(msgspec.json.encode(selector)), labels)
+
+
+# --- patches
+
+
+def status_patch(resource: Resource, obj: Obj, wanted: Mapping[str, Any], *, safe: bool = False) -> list[Patch]:
+    """The patch that makes fields of the status what is wanted, if they are not; None takes a field out.
+
+    Args:
+        resource: the kind.
+        obj: as it is.
+        wanted: fields of the status.
+        safe: write only if the object still has the version that was looked at.
+    """
+    status = status_of(obj)
+    changed = {name: value for name, value in wanted.items() if status.get(name) != value}
+    if not changed:
+        return []
+    version = obj["metadata"]["resourceVersion"] if safe else ""
+    return [Patch(resource, key_of(obj), {"status": changed}, subresource="status", version=version)]
+
+
+def adoption(resource: Resource, obj: Obj, by: Resource, owner: Obj) -> Patch:
+    """Makes an owner control an object, if it still is the one that was seen."""
+    metadata = {"ownerReferences": [owner_reference(by, owner)], "uid": uid_of(obj)}
+    return Patch(resource, key_of(obj), {"metadata": metadata}, "strategic")
+
+
+def release(resource: Resource, obj: Obj, owner: Obj) -> Patch:
+    """Lets go of an object that is not selected any more."""
+    gone = {"$patch": "delete", "uid": uid_of(owner)}
+    return Patch(resource, key_of(obj), {"metadata": {"ownerReferences": [gone], "uid": uid_of(obj)}}, "strategic")

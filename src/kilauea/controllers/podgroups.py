@@ -1,0 +1,207 @@
+"""Pod groups for pods that have none: a Volcano scheduler places gangs, so a pod on its own is a gang, too.
+
+Pods of one owner share a group, which is named after the owner's uid; a pod without an owner has one by itself. What
+the owner and the pod say about scheduling, in annotations and labels that begin with `volcano.sh/`, the group says too.
+Groups vanish with their owners; that of a workload that is scaled to nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Resource, View, key_of
+from kilauea.api.wellknown import COOLDOWN_TIME, GROUP_NAME, MAX_UNAVAILABLE, MIN_AVAILABLE, PREEMPTABLE, REVOCABLE_ZONE
+from kilauea.controllers.kinds import DAEMON_SETS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
+from kilauea.controllers.objects import (
+    NOTHING,
+    annotations_of,
+    controller_of,
+    is_going,
+    itself,
+    labels_of,
+    nobody,
+    owner_reference,
+    spec_of,
+    status_of,
+    uid_of,
+)
+from kilauea.controllers.pod_usage import pod_usage, times
+from kilauea.controllers.pods import is_finished
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+TOPOLOGY_MODE, TOPOLOGY_TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
+INHERITED = "volcano.sh/"
+"""Annotations of owners that begin so are copied to the group."""
+OWNERS = {(each.api_version, each.kind): each for each in (REPLICA_SETS, DAEMON_SETS, STATEFUL_SETS, JOBS)}
+
+
+def group_name(pod: Obj) -> str:
+    """The name of the group that a pod without one belongs to."""
+    owner = controller_of(pod)
+    return f"podgroup-{owner['uid'] if owner else uid_of(pod)}"
+
+
+class PodGroupController:
+    """Gives pods a group.
+
+    Args:
+        schedulers: names of the schedulers whose pods are given groups.
+        inherit: whether owners' annotations count.
+    """
+
+    name = "pg-controller"
+
+    def __init__(self, schedulers: Collection[str] = ("volcano",), *, inherit: bool = True) -> None:
+        self._schedulers = frozenset(schedulers)
+        self._inherit = inherit
+        self.interests = (
+            Interest(PODS, self._ungrouped),
+            Interest(POD_GROUPS, nobody),
+            *(Interest(each, nobody) for each in OWNERS.values()),
+        )
+
+    def _ungrouped(self, pod: Obj) -> Iterable[Key]:
+        """A pod concerns itself if it needs a group."""
+        if spec_of(pod).get("schedulerName") not in self._schedulers or GROUP_NAME in annotations_of(pod):
+            return ()
+        return (key_of(pod),)
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Make the group if it is missing, and name it in the pod."""
+        pod = view.get(PODS, key)
+        if pod is None or not self._ungrouped(pod) or is_finished(pod) or is_going(pod):
+            return NOTHING
+        wanted = self._group(pod, self._owners(pod, view))
+        name = wanted["metadata"]["name"]
+        group = view.get(POD_GROUPS, Key(key.namespace, name))
+        operations: list[Operation] = []
+        if group is None:
+            operations.append(Create(POD_GROUPS, wanted, about=pod))
+        elif _leads(pod, view):
+            operations += _merge(group, wanted)
+        metadata = {"annotations": {GROUP_NAME: name}, "uid": uid_of(pod)}
+        return Outcome([*operations, Patch(PODS, key, {"metadata": metadata})])
+
+    def _owners(self, pod: Obj, view: View) -> list[Obj]:
+        """The workloads that own a pod, if they count."""
+        found = []
+        for reference in pod["metadata"].get("ownerReferences") or () if self._inherit else ():
+            resource = OWNERS.get((reference["apiVersion"], reference["kind"]))
+            owner = view.get(resource, Key(pod["metadata"]["namespace"], reference["name"])) if resource else None
+            if owner is not None and uid_of(owner) == reference["uid"]:
+                found.append(owner)
+        return found
+
+    def _group(self, pod: Obj, owners: list[Obj]) -> dict[str, Any]:
+        """The group of a pod."""
+        metadata: dict[str, Any] = {"name": group_name(pod), "namespace": pod["metadata"]["namespace"]}
+        metadata["annotations"], metadata["labels"] = _annotations(pod, owners), _labels(pod)
+        controlled = controller_of(pod) is not None
+        metadata["ownerReferences"] = pod["metadata"]["ownerReferences"] if controlled else [owner_reference(PODS, pod)]
+        return {
+            "apiVersion": POD_GROUPS.api_version,
+            "kind": POD_GROUPS.kind,
+            "metadata": {name: value for name, value in metadata.items() if value},
+            "spec": _spec(pod, _min_member(owners)),
+            "status": {"phase": "Pending"},
+        }
+
+
+def _annotations(pod: Obj, owners: list[Obj]) -> dict[str, str]:
+    """What the owners say, the first of them first, unless the pod says it."""
+    found: dict[str, str] = {}
+    for owner in owners:
+        for name, value in annotations_of(owner).items():
+            if name.startswith(INHERITED):
+                found.setdefault(name, value)
+    given = annotations_of(pod)
+    budget = MIN_AVAILABLE if MIN_AVAILABLE in given else MAX_UNAVAILABLE
+    found.update(_those(given, (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE, budget)))
+    return found
+
+
+def _labels(pod: Obj) -> dict[str, str]:
+    return _those(labels_of(pod), (PREEMPTABLE, COOLDOWN_TIME))
+
+
+def _those(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    return {name: given[name] for name in names if name in given}
+
+
+def _min_member(owners: list[Obj]) -> int:
+    """How many pods the group needs: what the first owner that says it says, else one."""
+    text = next((annotations_of(each)[MIN_MEMBER] for each in owners if MIN_MEMBER in annotations_of(each)), "1")
+    return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else 1
+
+
+def _spec(pod: Obj, min_member: int) -> dict[str, Any]:
+    spec = spec_of(pod)
+    group: dict[str, Any] = {"minMember": min_member, "minResources": times(pod_usage(spec), min_member)}
+    if spec.get("priorityClassName"):
+        group["priorityClassName"] = spec["priorityClassName"]
+    annotations = annotations_of(pod)
+    if annotations.get(QUEUE):
+        group["queue"] = annotations[QUEUE]
+    topology = _topology(annotations)
+    if topology:
+        group["networkTopology"] = topology
+    return group
+
+
+def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
+    """How far apart in the network the pods may be; a tier that is no number is not said."""
+    if TOPOLOGY_MODE not in annotations and TOPOLOGY_TIER not in annotations:
+        return {}
+    topology: dict[str, Any] = {"mode": annotations.get(TOPOLOGY_MODE) or "hard"}
+    tier = annotations.get(TOPOLOGY_TIER, "")
+    if tier.isascii() and tier.isdigit():
+        topology["highestTierAllowed"] = int(tier)
+    return topology
+
+
+def _leads(pod: Obj, view: View) -> bool:
+    """Whether a pod speaks for its workload: of a stateful set that is being updated, only the new pods do."""
+    owner = controller_of(pod)
+    if owner is None or (owner["apiVersion"], owner["kind"]) != (STATEFUL_SETS.api_version, STATEFUL_SETS.kind):
+        return True
+    workload = view.get(STATEFUL_SETS, Key(pod["metadata"]["namespace"], owner["name"]))
+    revision = status_of(workload).get("updateRevision") if workload else None
+    return labels_of(pod).get("controller-revision-hash") == revision
+
+
+def _merge(group: Obj, wanted: Mapping[str, Any]) -> list[Patch]:
+    """Bring a group up to date; what others have added stays."""
+    patch: dict[str, Any] = {}
+    for part in ("annotations", "labels"):
+        has, needs = group["metadata"].get(part) or {}, wanted["metadata"].get(part) or {}
+        changed = {name: value for name, value in needs.items() if has.get(name) != value}
+        if changed:
+            patch.setdefault("metadata", {})[part] = changed
+    spec = spec_of(group)
+    changed = {name: value for name, value in wanted["spec"].items() if spec.get(name) != value}
+    if changed:
+        patch["spec"] = changed
+    return [Patch(POD_GROUPS, key_of(group), patch)] if patch else []
+
+
+class IdleGroupController:
+    """Deletes the group of a workload that is scaled to nothing.
+
+    Args:
+        resource: the kind of the workloads.
+    """
+
+    def __init__(self, resource: Resource) -> None:
+        self.name = f"pg-controller-{resource.plural}"
+        self._resource = resource
+        self.interests = (Interest(resource, itself), Interest(POD_GROUPS, nobody))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Delete the group if the workload wants no pods."""
+        workload = view.get(self._resource, key)
+        if workload is None or spec_of(workload).get("replicas") != 0:
+            return NOTHING
+        group = view.get(POD_GROUPS, Key(key.namespace, f"podgroup-{uid_of(workload)}"))
+        return NOTHING if group is None else Outcome([Delete(POD_GROUPS, key_of(group), uid_of(group))])

@@ -1,0 +1,177 @@
+"""What controllers know of pods: which count, which are ready, which go first, and how one is made from a template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kilauea.api.ports import Create, Key, Obj, Operation, Outcome, Record, Resource, View
+from kilauea.api.times import SECOND, parse_time
+from kilauea.controllers.hashes import LONGEST_BASE, suffixes
+from kilauea.controllers.kinds import PODS
+from kilauea.controllers.objects import (
+    ORPHANS,
+    adoption,
+    annotations_of,
+    condition_of,
+    is_going,
+    labels_of,
+    name_of,
+    owner_reference,
+    release,
+    selects,
+    spec_of,
+    status_of,
+    uid_of,
+)
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+FINISHED = frozenset({"Succeeded", "Failed"})
+_PHASE_RANK = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def phase_of(pod: Obj) -> str:
+    """The phase, empty if nobody has said it."""
+    return str(status_of(pod).get("phase") or "")
+
+
+def is_finished(pod: Obj) -> bool:
+    """Whether all containers have ended for good."""
+    return phase_of(pod) in FINISHED
+
+
+def is_active(pod: Obj) -> bool:
+    """Whether it counts as a replica: neither finished nor being deleted."""
+    return not is_finished(pod) and not is_going(pod)
+
+
+def is_ready(pod: Obj) -> bool:
+    """Whether it serves."""
+    condition = condition_of(pod, "Ready")
+    return condition is not None and condition.get("status") == "True"
+
+
+def ready_since(pod: Obj) -> int | None:
+    """When it began to serve, in microseconds since 1970; None if it does not."""
+    condition = condition_of(pod, "Ready")
+    if condition is None or condition.get("status") != "True":
+        return None
+    when = condition.get("lastTransitionTime")
+    return parse_time(when) if when else 0
+
+
+def seconds_until_available(pod: Obj, min_ready_seconds: int, now: int) -> float | None:
+    """How long a pod must serve on to be available; 0 if it is, None if it does not serve."""
+    since = ready_since(pod)
+    if since is None:
+        return None
+    return max(0.0, (since + min_ready_seconds * SECOND - now) / SECOND) if min_ready_seconds else 0.0
+
+
+def restarts(pod: Obj) -> int:
+    """The most restarts of one of its containers."""
+    return max((each.get("restartCount") or 0 for each in status_of(pod).get("containerStatuses") or ()), default=0)
+
+
+# --- whose pods
+
+
+def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[Operation]]:
+    """The pods that an owner with a selector has, and what makes it so.
+
+    Pods that nobody controls and that match are adopted, those that do not match any more are let go.
+    """
+    selector = spec_of(owner).get("selector")
+    mine: list[Obj] = []
+    operations: list[Operation] = []
+    for pod in view.owned(PODS, uid_of(owner)):
+        if selects(selector, labels_of(pod)):
+            mine.append(pod)
+        elif not is_going(pod):
+            operations.append(release(PODS, pod, owner))
+    if not is_going(owner):
+        for pod in view.indexed(PODS, ORPHANS, owner["metadata"]["namespace"]):
+            if is_active(pod) and selects(selector, labels_of(pod)):
+                mine.append(pod)
+                operations.append(adoption(PODS, pod, resource, owner))
+    return mine, operations
+
+
+# --- which go first
+
+
+def crowds(pods: list[Obj]) -> Mapping[str, int]:
+    """How many of some pods are on each node."""
+    counts: dict[str, int] = {}
+    for pod in pods:
+        node = spec_of(pod).get("nodeName")
+        if node:
+            counts[node] = counts.get(node, 0) + 1
+    return counts
+
+
+def _cost(pod: Obj) -> int:
+    """What its user says that its deletion costs; 0 if it says nothing that can be read."""
+    try:
+        return int(annotations_of(pod).get(DELETION_COST, "0"))
+    except ValueError:
+        return 0
+
+
+def departure_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
+    """A sort key: what would be missed least comes first.
+
+    Args:
+        pod: the pod.
+        beside: how many of its kin are on each node.
+    """
+    node = spec_of(pod).get("nodeName") or ""
+    since = ready_since(pod)
+    created = parse_time(pod["metadata"]["creationTimestamp"])
+    crowded = -beside.get(node, 0)
+    phase = _PHASE_RANK.get(phase_of(pod), 2)
+    rank = (bool(node), phase, since is not None, _cost(pod), crowded)
+    return (*rank, -(since or 0), -restarts(pod), -created, name_of(pod))
+
+
+# --- new ones
+
+
+def from_template(template: Mapping[str, Any], resource: Resource, owner: Obj, name: str) -> dict[str, Any]:
+    """The pod that a template describes, controlled by an owner; its parts are copies where they may be added to."""
+    given = template.get("metadata") or {}
+    metadata: dict[str, Any] = {"name": name, "namespace": owner["metadata"]["namespace"]}
+    for part in ("labels", "annotations", "finalizers"):
+        if given.get(part):
+            metadata[part] = given[part].copy()
+    metadata["ownerReferences"] = [owner_reference(resource, owner)]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
+
+
+def free_names(view: View, owner: Obj, base: str = "") -> Iterator[str]:
+    """Names for pods of an owner that no pod has, always in the same order."""
+    namespace, taken = owner["metadata"]["namespace"], set()
+    base = generate_name(base or name_of(owner))
+    for suffix in suffixes(uid_of(owner)):
+        name = base + suffix
+        if name not in taken and view.get(PODS, Key(namespace, name)) is None:
+            taken.add(name)
+            yield name
+
+
+def generate_name(base: str) -> str:
+    """What names of pods begin with: a name and a hyphen, cut so that a suffix has room."""
+    return f"{base}-"[:LONGEST_BASE]
+
+
+def creation(resource: Resource, owner: Obj, pod: Obj) -> tuple[Operation, Operation]:
+    """Creates a pod and tells of it."""
+    told = Record(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
+    return Create(PODS, pod, about=owner), told
+
+
+def soonest(outcome: Outcome, seconds: float | None) -> Outcome:
+    """The same, but asked again after these seconds at the latest."""
+    if seconds is None or (outcome.again is not None and outcome.again <= seconds):
+        return outcome
+    return Outcome(outcome.operations, seconds)

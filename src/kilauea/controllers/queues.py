@@ -1,0 +1,213 @@
+"""Queues of Volcano: they are there (root and default), open and close with their trees, and count their groups.
+
+A queue is closed and opened by a Command that names it. Closing closes what is below first; opening opens again what
+was closed with it, not what somebody closed by hand. A closed queue that still has pod groups is `Closing` until they
+are gone.
+
+A state that does not fit the parent's is mended: a queue under a closed one is closed, one that was closed by its
+parent opens with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
+from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
+from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, name_of, spec_of, status_of, uid_of
+
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+OPEN, CLOSE = "OpenQueue", "CloseQueue"
+SHUT = frozenset({"Closed", "Closing"})
+STATES = SHUT | {"Open", "Unknown"}
+PHASES = ("Pending", "Running", "Inqueue", "Unknown", "Completed")
+COUNTING_SECONDS = 0.2
+"""How long changes of groups may wait for more, before their queue counts them."""
+PARENT_SECONDS = 5.0
+"""How soon a queue looks again whose parent is not there."""
+FIRST = {ROOT_QUEUE: {"reclaimable": False, "weight": 1}, DEFAULT_QUEUE: {"reclaimable": True, "weight": 1}}
+"""Queues that every cluster has."""
+
+
+def queue_of(group: Obj) -> str:
+    """The queue of a pod group."""
+    return str(spec_of(group).get("queue") or DEFAULT_QUEUE)
+
+
+def parent_of(queue: Obj) -> str:
+    """The parent of a queue; empty for root."""
+    return "" if name_of(queue) == ROOT_QUEUE else str(spec_of(queue).get("parent") or ROOT_QUEUE)
+
+
+def state_of(queue: Obj) -> str:
+    """The state; a queue that has none yet is open."""
+    return str(status_of(queue).get("state") or "Open")
+
+
+def ordered_queue(command: Obj) -> str:
+    """The queue to which a command is addressed; empty if it is to something else."""
+    target = command.get("target") or {}
+    return str(target.get("name", "")) if target.get("kind") == "Queue" else ""
+
+
+def _keys_of_command(command: Obj) -> Iterable[Key]:
+    name = ordered_queue(command)
+    return (Key("", name),) if name else ()
+
+
+class QueueController:
+    """Keeps the states and the counts of queues."""
+
+    name = "queue-controller"
+    interests = (
+        Interest(QUEUES, itself, indexes={"parent": parent_of}, always=tuple(Key("", name) for name in FIRST)),
+        Interest(
+            POD_GROUPS,
+            lambda group: (Key("", queue_of(group)),),
+            indexes={"queue": queue_of},
+            delay=COUNTING_SECONDS,
+        ),
+        Interest(COMMANDS, _keys_of_command, indexes={"queue": ordered_queue}),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Carry out commands to a queue, and mend its state and its counts."""
+        commands = [each for each in view.indexed(COMMANDS, "queue", key.name) if not is_going(each)]
+        queue = view.get(QUEUES, key)
+        if queue is None:
+            first = [Create(QUEUES, first_queue(key.name))] if key.name in FIRST else []
+            return Outcome([*first, *map(_done, commands)])
+        if is_going(queue):
+            return NOTHING
+        if state_of(queue) not in STATES:
+            words = f'state "{state_of(queue)}" is none of {", ".join(sorted(STATES))}: {key.name} is left alone'
+            return Outcome([Record(queue, "Warning", "SyncQueue", words)])
+        tree = Tree(view)
+        operations: list[Operation] = []
+        for command in commands:
+            operations += tree.obey(queue, str(command.get("action", "")))
+            operations.append(_done(command))
+        operations += tree.mend(queue)
+        operations += tree.count(queue)
+        return Outcome(operations, None if tree.parent(queue) or not parent_of(queue) else PARENT_SECONDS)
+
+
+def first_queue(name: str) -> dict[str, Any]:
+    """Root or default, as they are made."""
+    return {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": FIRST[name]}
+
+
+def _done(command: Obj) -> Delete:
+    return Delete(COMMANDS, key_of(command), uid_of(command))
+
+
+class Tree:
+    """Queues as a view has them, and what is decided about them in one go."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._states: dict[str, str] = {}
+        self._by_parent: dict[str, bool] = {}
+
+    def parent(self, queue: Obj) -> Obj | None:
+        """The parent, if it is there."""
+        return self._view.get(QUEUES, Key("", parent_of(queue)))
+
+    def state(self, queue: Obj) -> str:
+        """The state that a queue has, or will have."""
+        return self._states.get(name_of(queue)) or state_of(queue)
+
+    def obey(self, queue: Obj, action: str) -> Iterator[Operation]:
+        """Carry out a command."""
+        if action == CLOSE and name_of(queue) == ROOT_QUEUE:
+            yield Record(queue, "Warning", CLOSE, "root cannot be closed: close the queues below it")
+        elif action == CLOSE:
+            yield from self._close(queue, by_parent=False)
+        elif action == OPEN:
+            yield from self._open(queue)
+
+    def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:
+        """Close a queue, after those below it."""
+        if self.state(queue) in SHUT:
+            return
+        closing = self._decide(queue, self._shut_state(queue), by_parent=by_parent)
+        for child in self._view.indexed(QUEUES, "parent", name_of(queue)):
+            yield from self._close(child, by_parent=True)
+        yield from closing
+        yield Record(queue, "Normal", CLOSE, "Close queue succeed")
+
+    def _open(self, queue: Obj) -> Iterator[Operation]:
+        """Open a queue, then those below it that were closed with it."""
+        parent = self.parent(queue)
+        if parent is not None and self.state(parent) in SHUT:
+            words = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
+            yield Record(queue, "Warning", OPEN, f"{words} closed. Open the parent queue first.")
+            return
+        if self.state(queue) == "Open":
+            return
+        yield from self._decide(queue, "Open", by_parent=False)
+        for child in self._view.indexed(QUEUES, "parent", name_of(queue)):
+            if self._was_closed_by_parent(child):
+                yield from self._open(child)
+
+    def _was_closed_by_parent(self, queue: Obj) -> bool:
+        known = self._by_parent.get(name_of(queue))
+        return annotations_of(queue).get(CLOSED_BY_PARENT) == "true" if known is None else known
+
+    def _shut_state(self, queue: Obj) -> str:
+        return "Closing" if self._view.indexed(POD_GROUPS, "queue", name_of(queue)) else "Closed"
+
+    def _decide(self, queue: Obj, state: str, *, by_parent: bool) -> list[Operation]:
+        """Give a queue another state, and say who closed it."""
+        key, mark = key_of(queue), "true" if by_parent else "false"
+        marked = annotations_of(queue).get(CLOSED_BY_PARENT, "false")
+        self._states[key.name], self._by_parent[key.name] = state, by_parent
+        operations: list[Operation] = []
+        if marked != mark:
+            operations.append(Patch(QUEUES, key, {"metadata": {"annotations": {CLOSED_BY_PARENT: mark}}}))
+        return [*operations, Patch(QUEUES, key, {"status": {"state": state}}, subresource="status")]
+
+    def mend(self, queue: Obj) -> Iterator[Operation]:
+        """What brings a queue in line with its parent and its groups, and those below it with it."""
+        if parent_of(queue):
+            if not spec_of(queue).get("parent"):
+                yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})
+            if self.parent(queue) is None:
+                words = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
+                yield Record(queue, "Warning", "SyncQueue", words)
+        for each in (queue, *self._view.indexed(QUEUES, "parent", name_of(queue))):
+            yield from self._align(each)
+
+    def _align(self, queue: Obj) -> Iterator[Operation]:
+        """Close a queue below one that is closed; open one that was closed with its parent, which is open."""
+        parent = self.parent(queue)
+        above = self.state(parent) if parent is not None else ""
+        if above in SHUT and self.state(queue) not in SHUT:
+            yield from self._close(queue, by_parent=True)
+        elif above == "Open" and self.state(queue) in SHUT and self._was_closed_by_parent(queue):
+            yield from self._open(queue)
+
+    def count(self, queue: Obj) -> list[Patch]:
+        """The status that says the state and how many groups are in each phase."""
+        groups = self._view.indexed(POD_GROUPS, "queue", name_of(queue))
+        state = self.state(queue)
+        if state == "Closing" and not groups:
+            state = "Closed"
+        status = status_of(queue)
+        wanted = {**_tally(groups), "state": state}
+        if self._states.get(name_of(queue)) == state:
+            del wanted["state"]  # it is being written already
+        changed = {field: value for field, value in wanted.items() if status.get(field) != value}
+        return [Patch(QUEUES, key_of(queue), {"status": changed}, subresource="status")] if changed else []
+
+
+def _tally(groups: Iterable[Obj]) -> dict[str, int]:
+    """How many groups are in each phase, in small letters; one without a phase waits."""
+    counts = dict.fromkeys((phase.lower() for phase in PHASES), 0)
+    for group in groups:
+        phase = status_of(group).get("phase") or "Pending"
+        field = (phase if phase in PHASES else "Unknown").lower()
+        counts[field] += 1
+    return counts

@@ -1,0 +1,101 @@
+"""Replica sets: as many pods of a template as are wanted.
+
+Pods that end or go are replaced; of too many, those go first that would be missed least. A thousand new pods are made a
+few hundred at a time, so that other replica sets have their turn.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.controllers.kinds import PODS, REPLICA_SETS
+from kilauea.controllers.objects import (
+    NOTHING,
+    dependents,
+    is_going,
+    itself,
+    labels_of,
+    name_of,
+    spec_of,
+    status_patch,
+    uid_of,
+)
+from kilauea.controllers.pods import (
+    claim,
+    creation,
+    crowds,
+    departure_rank,
+    free_names,
+    from_template,
+    generate_name,
+    is_active,
+    is_finished,
+    seconds_until_available,
+)
+
+BURST = 500
+"""Pods that are made or deleted in one go."""
+
+
+class ReplicaSetController:
+    """Keeps replica sets at their number of pods."""
+
+    name = "replicaset-controller"
+    interests = (Interest(REPLICA_SETS, itself), dependents(PODS, REPLICA_SETS))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Make or delete pods, and count them."""
+        replica_set = view.get(REPLICA_SETS, key)
+        if replica_set is None:
+            return NOTHING
+        pods, operations = claim(view, REPLICA_SETS, replica_set)
+        active = [pod for pod in pods if is_active(pod)]
+        missing = int(spec_of(replica_set).get("replicas", 1)) - len(active)
+        if is_going(replica_set):
+            missing = 0
+        elif missing > 0:
+            operations += _create(view, replica_set, min(missing, BURST))
+        elif missing < 0:
+            operations += _delete(replica_set, active, min(-missing, BURST))
+        status, again = _status(replica_set, active, now)
+        status["terminatingReplicas"] = sum(is_going(pod) and not is_finished(pod) for pod in pods)
+        operations += status_patch(REPLICA_SETS, replica_set, status)
+        return Outcome(operations, 0.0 if abs(missing) > BURST else again)
+
+
+def _create(view: View, replica_set: Obj, count: int) -> list[Operation]:
+    template = spec_of(replica_set)["template"]
+    operations: list[Operation] = []
+    for name in islice(free_names(view, replica_set), count):
+        pod = from_template(template, REPLICA_SETS, replica_set, name)
+        pod["metadata"]["generateName"] = generate_name(name_of(replica_set))
+        operations += creation(REPLICA_SETS, replica_set, pod)
+    return operations
+
+
+def _delete(replica_set: Obj, active: list[Obj], count: int) -> list[Operation]:
+    beside = crowds(active)
+    ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
+    operations: list[Operation] = []
+    for pod in ranked[:count]:
+        told = Record(replica_set, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+        operations += (Delete(PODS, key_of(pod), uid_of(pod)), told)
+    return operations
+
+
+def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, Any], float | None]:
+    """The counts, and in how many seconds a pod that serves will count as available."""
+    spec = spec_of(replica_set)
+    patience = int(spec.get("minReadySeconds") or 0)
+    wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
+    waits = [seconds_until_available(pod, patience, now) for pod in active]
+    status = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(wanted.items() <= labels_of(pod).items() for pod in active) or None,
+        "readyReplicas": sum(wait is not None for wait in waits) or None,
+        "availableReplicas": sum(wait == 0 for wait in waits) or None,
+        "observedGeneration": replica_set["metadata"].get("generation", 0),
+    }
+    return status, min((wait for wait in waits if wait), default=None)

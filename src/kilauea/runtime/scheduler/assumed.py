@@ -1,0 +1,101 @@
+"""What was decided and is not seen in the watches yet, laid over what they say.
+
+Between a cycle and the watch that confirms it the scheduler goes by its own decisions: a pod that is being bound is on
+its node, a victim is on its way out, a pod group has its new phase. So the next cycle places nothing twice. Each
+assumption is about one object (by uid) and ends when the watch shows it, when the object is gone, or when the write
+failed for good.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kilauea.api import wellknown
+from kilauea.api.core import Pod, PodStatus, SchedulingGate
+from kilauea.api.scheduling import PodGroup, PodGroupStatus
+
+HELD_BACK = "kilauea.io/held-back"
+"""The gate that a pod seems to have whose binding failed, until its time comes."""
+_DELETED = "1970-01-01T00:00:00Z"
+
+
+class Placed(NamedTuple):
+    """A pod, by uid, that is on a node or on the way to it."""
+
+    uid: str
+    node: str
+
+
+class Phased(NamedTuple):
+    """A pod group, by uid, and its phase."""
+
+    uid: str
+    phase: str
+
+
+class Assumed:
+    """Assumptions by kind of decision and key of the object."""
+
+    def __init__(self) -> None:
+        self.binds: dict[str, Placed] = {}
+        self.evictions: dict[str, str] = {}
+        """Victims and their uid."""
+        self.held: dict[str, str] = {}
+        """Pods, with their uid, that are neither placed nor evicted for now because it failed."""
+        self.phases: dict[str, Phased] = {}
+
+    def over_pod(self, pod: Pod) -> Pod:
+        """A pod as it will be; what it shows already is assumed no more."""
+        key, uid = pod.key, pod.metadata.uid or ""
+        placed = self.binds.get(key)
+        if placed is not None:
+            if placed.uid != uid or pod.spec.node_name or pod.metadata.deletion_timestamp:
+                del self.binds[key]
+            else:
+                pod = replace(pod, spec=replace(pod.spec, node_name=placed.node))
+        victim = self.evictions.get(key)
+        if victim is not None:
+            if victim != uid or pod.metadata.deletion_timestamp or _has_ended(pod.status):
+                del self.evictions[key]
+            else:
+                pod = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=_DELETED))
+        held = self.held.get(key)
+        if held is not None:
+            if held != uid:
+                del self.held[key]
+            else:
+                pod = _held_back(pod)
+        return pod
+
+    def over_group(self, group: PodGroup) -> PodGroup:
+        """A pod group in the phase that it will have."""
+        phased = self.phases.get(group.key)
+        if phased is None:
+            return group
+        if phased.uid != (group.metadata.uid or ""):
+            del self.phases[group.key]
+            return group
+        return replace(group, status=replace(group.status or PodGroupStatus(), phase=phased.phase))
+
+    def gone(self, kind: str, key: str) -> None:
+        """An object is there no more."""
+        if kind == "Pod":
+            for table in (self.binds, self.evictions, self.held):
+                table.pop(key, None)
+        elif kind == "PodGroup":
+            self.phases.pop(key, None)
+
+
+def _has_ended(status: PodStatus | None) -> bool:
+    return status is not None and status.phase in ("Succeeded", "Failed")
+
+
+def _held_back(pod: Pod) -> Pod:
+    """A pod that cycles leave where it is: gated if it waits, not to be evicted if it runs."""
+    if pod.spec.node_name:
+        annotations = {**pod.annotations, wellknown.PREEMPTABLE: "false"}
+        return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+    gates = [*(pod.spec.scheduling_gates or ()), SchedulingGate(HELD_BACK)]
+    return replace(pod, spec=replace(pod.spec, scheduling_gates=gates))

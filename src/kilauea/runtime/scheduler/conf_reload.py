@@ -1,0 +1,94 @@
+"""The configuration, read again whenever its file changes; a bad one is refused and the last good one stays.
+
+The file is looked at by its identity and time, not by a watch of the system: that also sees the exchange of links by
+which a mounted ConfigMap changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kilauea.engine.conf import ConfError, SchedulerConf
+from kilauea.engine.cycle import default_conf
+from kilauea.runtime.extensions import BUILT_IN, Extensions
+from kilauea.runtime.files import SourceError
+from kilauea.runtime.planning import read_conf
+
+Stamp = tuple[int, int, int] | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What came of reading the file."""
+
+    fault: str
+    """Why it is not used; empty if it is."""
+    warnings: tuple[str, ...] = ()
+
+
+class ConfReload:
+    """The configuration in use.
+
+    Args:
+        path: the file; None for the built-in configuration, for ever.
+        extensions: plugins and actions of the user.
+        strict: without a usable file there is no configuration (`--disable-default-scheduler-config`).
+        stamp: identity of a file; None if it is not there.
+
+    Raises:
+        SourceError, ConfError: strict, and the file cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        extensions: Extensions = BUILT_IN,
+        *,
+        strict: bool = False,
+        stamp: Callable[[str], Stamp] | None = None,
+    ) -> None:
+        self._path = path
+        self._extensions = extensions
+        self._stamp_of = stamp or stamp_of
+        self._stamp: Stamp = None
+        self.conf = default_conf()
+        self.fault = ""
+        """Why the file is not in use."""
+        self.first = Reading("")
+        if path is not None:
+            self._stamp = self._stamp_of(path)
+            self.first = self._read(path)
+        if strict and path is None:
+            raise SourceError("--disable-default-scheduler-config needs a file: give it with --scheduler-conf")
+        if strict and self.first.fault:
+            raise SourceError(self.first.fault)
+
+    def look(self) -> Reading | None:
+        """Read the file if it is another than before; None if it is not."""
+        if self._path is None:
+            return None
+        stamp = self._stamp_of(self._path)
+        if stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        return self._read(self._path)
+
+    def _read(self, path: str) -> Reading:
+        try:
+            conf: SchedulerConf = read_conf(path, self._extensions)
+        except (SourceError, ConfError) as error:
+            self.fault = str(error)
+            return Reading(self.fault)
+        self.conf, self.fault = conf, ""
+        return Reading("", tuple(str(finding) for finding in conf.findings))
+
+
+def stamp_of(path: str) -> Stamp:
+    """Which file it is, when it was written, and its size."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

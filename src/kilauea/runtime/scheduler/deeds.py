@@ -1,0 +1,226 @@
+"""Carries out what a plan wants of pods: binds and evictions, with bounded concurrency, undone where they fail.
+
+A deed is assumed from the moment it is decided. If it fails, nobody knows what became of it (the answer may have been
+lost), so the pod is read again. If nothing has happened the assumption is taken back, and the pod is held back from
+placing (or evicting) for a while that grows with each failure; all others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+import msgspec
+
+from kilauea.api.ports import Api, ApiError, Clock, Key, Record
+from kilauea.api.times import SECOND, format_time
+from kilauea.client.backoff import pause
+from kilauea.engine.plan import Bind, Eviction
+from kilauea.runtime.scheduler.assumed import Placed
+from kilauea.runtime.scheduler.crew import Crew
+from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.watched import PODS, reference
+from kilauea.telemetry.metrics import SchedulerMetrics
+
+CONCURRENCY = 32
+"""Deeds under way at a time."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds for which a pod is held back after the first failure, and at most."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something that is being done to a pod, by uid."""
+
+    what: Literal["bind", "eviction"]
+    pod: str
+    uid: str
+    node: str
+    action: str = ""
+    by: str = ""
+    created: int = 0
+    """When the pod was made, in microseconds since 1970."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name of the pod."""
+        return Key(*self.pod.split("/", 1))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The pod, for events."""
+        return reference("Pod", self.pod, self.uid)
+
+
+class Deeds:
+    """Binds and evicts pods.
+
+    Args:
+        api: where.
+        feed: knows the pods; its assumptions are set and taken back here.
+        record: takes events.
+        metrics: counts.
+        clock: for pauses and times.
+        chance: for the length of pauses.
+        name: of the scheduler, in conditions.
+        failed: is told of a bind that failed, and why.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        feed: Feed,
+        record: Callable[[Record], None],
+        metrics: SchedulerMetrics,
+        clock: Clock,
+        chance: Random,
+        name: str,
+        failed: Callable[[Deed, str], None],
+    ) -> None:
+        self._api = api
+        self._feed = feed
+        self._record = record
+        self._metrics = metrics
+        self._clock = clock
+        self._chance = chance
+        self._name = name
+        self._told = failed
+        self._crew = Crew(CONCURRENCY)
+        self._failures: dict[tuple[str, str], int] = {}
+        """By pod and uid."""
+        self._mending: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Deeds that wait or are under way."""
+        return len(self._crew)
+
+    def bind(self, bind: Bind) -> None:
+        """Assume that a pod is on its node, and tell the API."""
+        task = self._feed.state.tasks[bind.pod]
+        deed = Deed("bind", bind.pod, task.uid, bind.node, created=task.order[2])
+        self._feed.assumed.binds[bind.pod] = Placed(task.uid, bind.node)
+        self._feed.reconsider(bind.pod)
+        self._metrics.task_latency("Assumed", deed.created, self._clock.now())
+        self._crew.add(lambda: self._carry_out(deed))
+
+    def evict(self, eviction: Eviction) -> None:
+        """Assume that a pod is on its way out, and tell the API."""
+        task = self._feed.state.tasks[eviction.pod]
+        deed = Deed("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
+        self._feed.assumed.evictions[eviction.pod] = task.uid
+        self._feed.reconsider(eviction.pod)
+        group = self._feed.groups.get(task.group)
+        if group is not None:
+            about = reference("PodGroup", task.group, group.metadata.uid or "")
+            self._record(Record(about, "Normal", "Evict", eviction.action))
+        self._crew.add(lambda: self._carry_out(deed))
+
+    async def close(self) -> None:
+        """Drop what waits, and wait for what is under way."""
+        for task in self._mending:
+            task.cancel()
+        await self._crew.close()
+
+    # --- one deed
+
+    async def _carry_out(self, deed: Deed) -> None:
+        try:
+            await (self._bind(deed) if deed.what == "bind" else self._evict(deed))
+            self._failures.pop((deed.pod, deed.uid), None)
+        except ApiError as error:
+            self._failed(deed, error)
+
+    async def _bind(self, deed: Deed) -> None:
+        started = self._clock.now()
+        target = {"apiVersion": "v1", "kind": "Node", "name": deed.node}
+        metadata = {"name": deed.key.name, "namespace": deed.key.namespace, "uid": deed.uid}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        await self._api.create(PODS, deed.key.namespace, body, "binding", deed.key.name)
+        now = self._clock.now()
+        self._metrics.bound(deed.created, started, now)
+        message = f"Successfully assigned {deed.pod} to {deed.node}"
+        self._record(Record(deed.about, "Normal", "Scheduled", message))
+
+    async def _evict(self, deed: Deed) -> None:
+        """Say on the pod why, then delete it: whoever reads the pod at its end knows."""
+        reason = f"Pod is evicted, because of {deed.action}"
+        self._record(Record(deed.about, "Warning", "Evict", reason))
+        now = format_time(self._clock.now() // SECOND * SECOND)
+        why = f"{self._name}: preempting to accommodate a higher priority pod"
+        conditions = [
+            {"type": "Ready", "status": "False", "reason": "Evict", "message": reason, "lastTransitionTime": now},
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": why,
+                "lastTransitionTime": now,
+            },
+        ]
+        patch = {"metadata": {"uid": deed.uid}, "status": {"conditions": conditions}}
+        await self._api.patch(PODS, deed.key, patch, "strategic", "status")
+        await self._api.delete(PODS, deed.key, uid=deed.uid)
+
+    # --- when it fails
+
+    def _failed(self, deed: Deed, error: ApiError) -> None:
+        name = (deed.pod, deed.uid)
+        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        if deed.what == "bind":
+            self._metrics.failed()
+        log.warning("%s of pod %s (%s): %s", deed.what, deed.pod, deed.node, error)
+        if deed.what == "bind" and error.code != 404:
+            self._told(deed, f"failed to bind to node {deed.node}: {error}")
+        seconds = max(pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE), error.retry_after)
+        task = asyncio.get_running_loop().create_task(self._mend(deed, seconds))
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
+
+    async def _mend(self, deed: Deed, seconds: float) -> None:
+        """Find out what became of the pod, take the assumption back, and hold the pod back for a while."""
+        attempts = 0
+        while not await self._look(deed):
+            attempts += 1
+            await self._clock.sleep(pause(attempts, self._chance, 0.05, LONGEST_PAUSE))
+        await self._feed.free()
+        feed, assumed = self._feed, self._feed.assumed
+        if not self._undo(deed):
+            self._failures.pop((deed.pod, deed.uid), None)
+            return
+        assumed.held[deed.pod] = deed.uid
+        feed.reconsider(deed.pod)
+        await self._clock.sleep(seconds)
+        if assumed.held.get(deed.pod) == deed.uid:
+            del assumed.held[deed.pod]
+            feed.reconsider(deed.pod)
+            feed.stir()
+
+    async def _look(self, deed: Deed) -> bool:
+        """Read the pod; whether there was an answer."""
+        try:
+            pod = await self._api.get(PODS, deed.key)
+        except ApiError as error:
+            if error.code == 404:
+                self._feed.gone("Pod", deed.pod)
+            return error.code == 404
+        self._feed.put("Pod", msgspec.json.encode(pod))
+        return True
+
+    def _undo(self, deed: Deed) -> bool:
+        """Take back what was assumed; False if it has come true, or is about a pod that is there no more."""
+        assumed = self._feed.assumed
+        if deed.what == "bind":
+            if assumed.binds.get(deed.pod) != Placed(deed.uid, deed.node):
+                return False
+            del assumed.binds[deed.pod]
+        else:
+            if assumed.evictions.get(deed.pod) != deed.uid:
+                return False
+            del assumed.evictions[deed.pod]
+        return True

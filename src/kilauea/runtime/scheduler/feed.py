@@ -1,0 +1,310 @@
+"""What comes in: events of the watches, with what is assumed laid over them, go into the engine's state.
+
+While a cycle works on the state in another thread nothing may touch it: events wait then (`held`) and are taken in
+afterwards, in order. An event that could let something be placed stirs the loop; the echo of the scheduler's own writes
+does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from kilauea.api.core import Node, Pod
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object
+from kilauea.api.ports import Seen
+from kilauea.api.scheduling import PodGroup, Queue
+from kilauea.engine.events import Changed, Gone, Relisted
+from kilauea.engine.model import status
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.scheduler.assumed import Assumed
+from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
+from kilauea.runtime.scheduler.watched import head_of
+
+_STIRRING = frozenset(
+    "PriorityClass HyperNode PersistentVolume PersistentVolumeClaim StorageClass CSINode CSIStorageCapacity".split()
+)
+"""Kinds of which every change may let a pod be placed; for the kinds with a method of their own that says when."""
+
+
+class Fault(NamedTuple):
+    """An object that is left out, and why."""
+
+    kind: str
+    key: str
+    uid: str
+    message: str
+
+
+class Feed:
+    """The engine's state as the watches and the assumptions make it.
+
+    Args:
+        state: takes the events.
+        assumed: what was decided and is not seen yet.
+        alone: schedulers whose pods without a group are groups of one.
+    """
+
+    def __init__(self, state: ClusterState, assumed: Assumed, alone: frozenset[str] = frozenset()) -> None:
+        self.state = state
+        self.assumed = assumed
+        self.alone = alone
+        self.pods: dict[str, bytes] = {}
+        """Every pod that was read, as it came; bytes weigh less on the collector than objects."""
+        self.groups: dict[str, PodGroup] = {}
+        """As the API has them, without assumptions."""
+        self.queues: dict[str, Queue] = {}
+        self.touched: set[str] = set()
+        """Pod groups of which a pod changed since somebody emptied this."""
+        self.faults: dict[tuple[str, str], Fault] = {}
+        """Objects that are left out now."""
+        self.stir: Callable[[], None] = lambda: None
+        """Called when something could be placed that could not before."""
+        self._loners: dict[str, PodGroup] = {}
+        """Groups of one by key of their pod."""
+        self._nodes: dict[str, tuple[Any, ...]] = {}
+        self._held = False
+        self._free = asyncio.Event()
+        self._free.set()
+        self._late: list[Callable[[], None]] = []
+
+    async def free(self) -> None:
+        """Wait until what came is taken in."""
+        await self._free.wait()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Leave the state alone; what comes meanwhile is taken in at the end."""
+        self._held = True
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._held = False
+            self._free.set()
+            late, self._late = self._late, []
+            for take in late:
+                take()
+
+    def relisted(self, kind: str, items: Sequence[bytes]) -> None:
+        """All objects of a kind."""
+        if self._held:
+            self._late.append(lambda: self.relisted(kind, items))
+            return
+        objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}
+        for key in [key for key in self._keys(kind) if key not in objects]:
+            self._gone(kind, key)
+        laid = [self._lay(kind, obj, data) for obj, data in objects.values()]
+        if kind == "PodGroup":
+            laid += self._loners.values()
+        self.state.apply(Relisted(kind, laid))
+        self._note_problems(laid)
+        self.touched.update(self.groups)
+        self.stir()
+
+    def seen(self, kind: str, batch: Sequence[Seen]) -> None:
+        """What happened to objects of a kind."""
+        if self._held:
+            self._late.append(lambda: self.seen(kind, batch))
+            return
+        for event in batch:
+            if event.type == "DELETED":
+                self.gone(kind, head_of(event.object).key)
+            elif event.type != "BOOKMARK":
+                self.put(kind, event.object)
+
+    def put(self, kind: str, data: bytes) -> None:
+        """An object as it is now, from a watch or in the answer to a write."""
+        if self._held:
+            self._late.append(lambda: self.put(kind, data))
+            return
+        for key, obj in self._read(kind, data):
+            if kind == "Pod":
+                self._put_pod(key, obj, data)
+            elif kind == "Node":
+                self._put_node(key, obj)
+            else:
+                self._put_other(kind, key, obj, data)
+
+    def gone(self, kind: str, key: str) -> None:
+        """An object is there no more."""
+        if self._held:
+            self._late.append(lambda: self.gone(kind, key))
+            return
+        task = self.state.tasks.get(key) if kind == "Pod" else None
+        self._gone(kind, key)
+        self.state.apply(Gone(kind, key))
+        if task is not None:
+            self._notice(task, None)
+        elif kind != "Node":
+            self.stir()
+
+    def reconsider(self, key: str) -> None:
+        """Lay the assumptions over a pod or a pod group anew."""
+        if key in self.pods:
+            self.put("Pod", self.pods[key])
+
+    def reconsider_group(self, key: str) -> None:
+        """The same for a pod group."""
+        group = self.groups.get(key)
+        if group is not None and not self._held:
+            self.state.apply(Changed(self.assumed.over_group(group)))
+        elif group is not None:
+            self._late.append(lambda: self.reconsider_group(key))
+
+    # --- one object
+
+    def _read(self, kind: str, data: bytes) -> list[tuple[str, Object]]:
+        """The object with its key; nothing if it cannot be used, which is noted."""
+        try:
+            obj = read(kind, data)
+        except Unusable as fault:
+            head = head_of(data)
+            self._gone(kind, head.key)
+            self.state.apply(Gone(kind, head.key))
+            self.faults[kind, head.key] = Fault(kind, head.key, head.metadata.uid, str(fault))
+            return []
+        key = object_label(obj)
+        self.faults.pop((kind, key), None)
+        return [(key, obj)]
+
+    def _lay(self, kind: str, obj: Object, data: bytes) -> Object:
+        """Keep an object as it is; returns it as it will be."""
+        match obj:
+            case Pod():
+                return self._lay_pod(obj, data)
+            case PodGroup():
+                self.groups[obj.key] = obj
+                return self.assumed.over_group(obj)
+            case Queue():
+                self.queues[obj.name] = obj
+            case Node():
+                self._nodes[obj.name] = _offer(obj)
+        return obj
+
+    def _lay_pod(self, pod: Pod, data: bytes) -> Pod:
+        self.pods[pod.key] = data
+        if self.alone and stands_alone(pod, self.alone):
+            pod, group = group_of_one(pod)
+            if pod.key not in self._loners:
+                self._loners[pod.key] = group
+                self.state.apply(Changed(group))
+        elif pod.key in self._loners:
+            self._leave(pod.key)
+        return self.assumed.over_pod(pod)
+
+    def _put_pod(self, key: str, obj: Object, data: bytes) -> None:
+        before = self.state.tasks.get(key)
+        self._apply(self._lay("Pod", obj, data))
+        self._notice(before, self.state.tasks.get(key))
+
+    def _notice(self, before: Task | None, after: Task | None) -> None:
+        """A pod changed: its group's figures did, and perhaps there is something to place, or room for it."""
+        was = (before.status, before.node, before.gated, before.group) if before else None
+        now = (after.status, after.node, after.gated, after.group) if after else None
+        if was == now:
+            return
+        self.touched.update(task.group for task in (before, after) if task is not None and task.group)
+        waits = after is not None and after.status == status.PENDING
+        held_room = before is not None and bool(before.node)
+        if waits or (held_room and (after is None or after.status in _LEAVING or not after.node)):
+            self.stir()
+
+    def _put_node(self, name: str, obj: Object) -> None:
+        """Heartbeats change nothing that scheduling reads, and come from every node."""
+        assert isinstance(obj, Node)
+        if self._nodes.get(name) != _offer(obj):
+            self._apply(self._lay("Node", obj, b""))
+            self.stir()
+
+    def _put_other(self, kind: str, key: str, obj: Object, data: bytes) -> None:
+        known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
+        if known is not None and known.kind == kind and _older(obj, known):
+            return
+        self._apply(self._lay(kind, obj, data))
+        if kind in _STIRRING or (kind in ("PodGroup", "Queue") and _wishes(known) != _wishes(obj)):
+            self.stir()
+
+    def _apply(self, obj: Object) -> None:
+        self.state.apply(Changed(obj))
+        self._note_problems([obj])
+
+    def _note_problems(self, objects: Sequence[Object]) -> None:
+        """The state may refuse what the checks let pass."""
+        if self.state.problems:
+            for obj in objects:
+                problem = self.state.problems.get((obj.kind, object_label(obj)))
+                if problem is not None:
+                    self.faults[obj.kind, problem.key] = Fault(
+                        obj.kind, problem.key, obj.metadata.uid or "", problem.message
+                    )
+
+    def _keys(self, kind: str) -> list[str]:
+        """Objects of a kind of which something is kept here."""
+        kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
+        known = kept.get(kind, self._nodes if kind == "Node" else {})
+        return [*known, *(key for of, key in self.faults if of == kind)]
+
+    def _gone(self, kind: str, key: str) -> None:
+        """Forget an object."""
+        self.assumed.gone(kind, key)
+        self.faults.pop((kind, key), None)
+        if kind == "Pod":
+            self.pods.pop(key, None)
+            self._leave(key)
+        elif kind == "PodGroup":
+            self.groups.pop(key, None)
+        elif kind == "Queue":
+            self.queues.pop(key, None)
+        elif kind == "Node":
+            self._nodes.pop(key, None)
+
+    def _leave(self, key: str) -> None:
+        """A pod is no group of one any more."""
+        group = self._loners.pop(key, None)
+        if group is not None:
+            self.state.apply(Gone("PodGroup", group.key))
+
+
+class KindFeed:
+    """What a reflector of one kind tells."""
+
+    def __init__(self, feed: Feed, kind: str) -> None:
+        self._feed = feed
+        self._kind = kind
+
+    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+        """These are all objects."""
+        self._feed.relisted(self._kind, items)
+
+    def on_events(self, batch: Sequence[Seen]) -> None:
+        """This happened."""
+        self._feed.seen(self._kind, batch)
+
+
+_LEAVING = frozenset({status.RELEASING, *status.ENDED})
+
+
+def _offer(node: Node) -> tuple[Any, ...]:
+    """Everything of a node that scheduling reads."""
+    return node.metadata.labels, node.metadata.annotations, node.spec, node.status
+
+
+def _wishes(obj: Object | None) -> tuple[Any, ...] | None:
+    """What of a pod group or queue is not the scheduler's own doing."""
+    match obj:
+        case PodGroup():
+            return obj.spec, obj.metadata.annotations
+        case Queue():
+            return obj.spec, obj.metadata.annotations, obj.status.state if obj.status else None
+    return None
+
+
+def _older(obj: Object, known: Object) -> bool:
+    """Whether an object is an earlier state of one that is known; versions are numbers in every API server there is."""
+    new, old = obj.metadata.resource_version or "", known.metadata.resource_version or ""
+    return obj.metadata.uid == known.metadata.uid and new.isdigit() and old.isdigit() and int(new) < int(old)

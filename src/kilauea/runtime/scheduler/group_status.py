@@ -1,0 +1,90 @@
+"""Status of a pod group as the API is to have it: phase, conditions, and how many pods run and have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
+from kilauea.engine.model import status
+from kilauea.engine.plan import Condition, GroupOutcome
+
+NOT_ENOUGH = "NotEnoughResources"
+OPPOSITES = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
+"""Conditions of which one at most is true, so that nobody has to guess which of two is the newer."""
+
+
+class Content(NamedTuple):
+    """What of a status matters: two with the same content need no write."""
+
+    phase: str
+    running: int
+    succeeded: int
+    failed: int
+    conditions: tuple[tuple[str, str, str, str], ...]
+    """Type, status, reason and message of each."""
+
+
+def content_of(found: PodGroupStatus | None) -> Content:
+    """The content of a status as the API has it."""
+    found = found or PodGroupStatus()
+    conditions = tuple((c.type, c.status, c.reason or "", c.message or "") for c in found.conditions or ())
+    return Content(found.phase or "", found.running or 0, found.succeeded or 0, found.failed or 0, conditions)
+
+
+def wanted(group: PodGroup, counts: Sequence[int], outcome: GroupOutcome | None) -> Content:
+    """The content that a pod group's status should have.
+
+    Args:
+        group: as the API has it.
+        counts: its pods by number of their status.
+        outcome: what the last cycle says about it, if anything.
+    """
+    known = content_of(group.status)
+    conditions = known.conditions
+    if outcome is not None and outcome.condition is not None:
+        conditions = _with(conditions, outcome.condition)
+    running, succeeded, failed = (counts[state] for state in (status.RUNNING, status.SUCCEEDED, status.FAILED))
+    phase = outcome.phase if outcome is not None else known.phase
+    return Content(phase, running, succeeded, failed, conditions)
+
+
+def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> tuple[tuple[str, str, str, str], ...]:
+    """The conditions with one that is true now, in its old place if it has one; its opposite is not true any more."""
+    entry = (new.type, "True", new.reason, new.message)
+    opposite = OPPOSITES.get(new.type, "")
+    out = [
+        entry if known[0] == new.type else (known[0], "False", *known[2:]) if known[0] == opposite else known
+        for known in conditions
+    ]
+    if all(known[0] != new.type for known in conditions):
+        out.append(entry)
+    return tuple(out)
+
+
+def patch_of(group: PodGroup, content: Content, cycle: str, now: str) -> Mapping[str, Any]:
+    """The merge patch that gives a pod group this content.
+
+    Args:
+        group: as the API has it; conditions that stay keep their times.
+        content: what to write.
+        cycle: names the cycle, as `transitionID` of conditions that change.
+        now: the time, RFC 3339.
+    """
+    known = {c.type: c for c in (group.status.conditions if group.status else None) or ()}
+    conditions = [_condition(entry, known.get(entry[0]), cycle, now) for entry in content.conditions]
+    figures = {"running": content.running, "succeeded": content.succeeded, "failed": content.failed}
+    counts = {name: count or None for name, count in figures.items()}
+    return {"status": {"phase": content.phase, "conditions": conditions or None, **counts}}
+
+
+def _condition(
+    entry: tuple[str, str, str, str], known: PodGroupCondition | None, cycle: str, now: str
+) -> dict[str, str]:
+    type_, state, reason, message = entry
+    same_state = known is not None and known.status == state
+    same = same_state and known is not None and (known.reason or "", known.message or "") == (reason, message)
+    since = known.last_transition_time if same_state and known is not None else None
+    transition = known.transition_id if same and known is not None else None
+    out = {"type": type_, "status": state, "lastTransitionTime": since or now, "transitionID": transition or cycle}
+    return out | {name: text for name, text in (("reason", reason), ("message", message)) if text}

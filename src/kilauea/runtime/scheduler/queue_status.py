@@ -1,0 +1,52 @@
+"""What each queue's pods hold, with what its children's hold, as the status of the queue says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kilauea.api import wellknown
+from kilauea.api.quantity import QuantityError, format_resources, resource_amounts
+from kilauea.api.scheduling import Queue
+from kilauea.engine.model.resources import add
+from kilauea.engine.state import ClusterState
+
+
+def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
+    """What the pods of each queue and of the queues below it hold, in the engine's units."""
+    state.settle()
+    table, names = state.job_table, state.axis.names
+    size, ordered = len(table), sorted(state.queues)
+    rows = table.queue[:size]
+    known = rows >= 0
+    sums = np.zeros((len(names), len(ordered)), dtype=np.int64)
+    for r in range(len(names)):
+        np.add.at(sums[r], rows[known], table.allocated[r, :size][known])
+    held: dict[str, dict[str, float]] = {name: {} for name in ordered}
+    for name, column in zip(ordered, sums.T.tolist(), strict=True):
+        own = {n: v for n, v in zip(names, column, strict=True) if v}
+        for above in _ancestry(state, name):
+            add(held[above], own)
+    return held
+
+
+def _ancestry(state: ClusterState, name: str) -> list[str]:
+    """A queue and those above it, up to the root; a circle ends where it began."""
+    out: list[str] = []
+    while name in state.queues and name not in out:
+        out.append(name)
+        name = state.queues[name].parent or (wellknown.ROOT_QUEUE if name != wellknown.ROOT_QUEUE else "")
+    return out
+
+
+def allocated_patch(queue: Queue, held: Mapping[str, float]) -> Mapping[str, str | None] | None:
+    """The change of `status.allocated`, None if it says what is held; resources that are not held any more go."""
+    known = (queue.status.allocated if queue.status else None) or {}
+    try:
+        same = {n: v for n, v in resource_amounts(known).items() if v} == {n: v for n, v in held.items() if v}
+    except QuantityError:
+        same = False
+    if same:
+        return None
+    return dict.fromkeys(known) | format_resources({name: amount for name, amount in held.items() if amount})

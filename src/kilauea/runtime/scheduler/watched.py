@@ -1,0 +1,67 @@
+"""The kinds that the scheduler watches, and what it needs to read of an event before it looks at the object."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kilauea.api.decode import GROUPS, KINDS
+from kilauea.api.errors import CLUSTER_KINDS
+from kilauea.api.meta import Object
+from kilauea.api.ports import Resource
+
+_V1 = {"Pod": "pods", "Node": "nodes", "Namespace": "namespaces", "ResourceQuota": "resourcequotas"}
+_V1 |= {"Service": "services", "ReplicationController": "replicationcontrollers"}
+_V1 |= {"PersistentVolume": "persistentvolumes", "PersistentVolumeClaim": "persistentvolumeclaims"}
+_V1 |= {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "PriorityClass": "priorityclasses"}
+_V1 |= {"PodDisruptionBudget": "poddisruptionbudgets", "StorageClass": "storageclasses", "CSINode": "csinodes"}
+_V1 |= {"CSIDriver": "csidrivers", "CSIStorageCapacity": "csistoragecapacities"}
+_V1 |= {"VolumeAttachment": "volumeattachments"}
+_PLURALS = {"PodGroup": "podgroups", "Queue": "queues", "HyperNode": "hypernodes"} | _V1
+_VERSIONS = {"PodGroup": "v1beta1", "Queue": "v1beta1", "HyperNode": "v1alpha1"}
+
+
+def resource_of(kind: str) -> Resource:
+    """The address of a kind that scheduling reads."""
+    return Resource(GROUPS[kind], _VERSIONS.get(kind, "v1"), _PLURALS[kind], kind, kind not in CLUSTER_KINDS)
+
+
+RESOURCES = {kind: resource_of(kind) for kind in KINDS}
+"""All kinds that scheduling reads, by kind."""
+PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
+PRIORITY_KINDS = frozenset({"PriorityClass"})
+STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
+OPTIONAL = frozenset({"HyperNode"})
+"""Kinds that a cluster may lack: older releases of Volcano have no definition of them."""
+
+
+class Identity(msgspec.Struct):
+    """Which object an event is about."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class Head(msgspec.Struct):
+    """Of an object no more than its identity."""
+
+    metadata: Identity = msgspec.field(default_factory=Identity)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name."""
+        metadata = self.metadata
+        return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+head_of = msgspec.json.Decoder(Head).decode
+DECODERS: dict[str, msgspec.json.Decoder[Object]] = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
+
+
+def reference(kind: str, key: str, uid: str = "", namespace: str = "") -> dict[str, object]:
+    """An object as events refer to it."""
+    resource = RESOURCES[kind]
+    metadata = {"name": key.rpartition("/")[2], "uid": uid}
+    if resource.namespaced:
+        metadata["namespace"] = namespace or key.partition("/")[0]
+    return {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata}

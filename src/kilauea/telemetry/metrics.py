@@ -1,0 +1,174 @@
+"""The scheduler's metrics, named as Volcano's dashboards and alerts know them, and a few of our own.
+
+Durations are milliseconds where the name says so. Gauges of queues and jobs go with their object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from kilauea.api.times import SECOND
+
+MILLISECOND = SECOND // 1000
+
+
+def exponential(first: float, last: float, count: int) -> list[float]:
+    """Bounds of buckets from the first to the last, each the same factor above the one before."""
+    factor = (last / first) ** (1 / (count - 1))
+    return [first * factor**i for i in range(count)]
+
+
+class SchedulerMetrics:
+    """All of them, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._describe_times()
+        self._describe_work()
+        self._queue_gauges: dict[str, Gauge] = {}
+        for figure in ("allocated", "request", "deserved", "capacity", "real_capacity", "inqueue"):
+            for suffix, labels in (("milli_cpu", ()), ("memory_bytes", ()), ("scalar_resources", ("resource",))):
+                name = f"queue_{figure}_{suffix}"
+                words = f"{figure.replace('_', ' ')} of a queue: {suffix.replace('_', ' ')}"
+                self._queue_gauges[name] = self._gauge(name, words, "queue_name", *labels)
+        self._queue_share = self._gauge("queue_share", "Share of a queue", "queue_name")
+        self._queue_weight = self._gauge("queue_weight", "Weight of a queue", "queue_name")
+        self._queue_overused = self._gauge("queue_overused", "1 if a queue has more than it deserves", "queue_name")
+        self._series: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
+        """By queue: the series that it has."""
+
+    def _histogram(self, name: str, words: str, bounds: tuple[float, float, int], *labels: str) -> Histogram:
+        buckets = exponential(*bounds)
+        return Histogram(name, words, labels, namespace="volcano", registry=self.registry, buckets=buckets)
+
+    def _gauge(self, name: str, words: str, *labels: str) -> Gauge:
+        return Gauge(name, words, labels, namespace="volcano", registry=self.registry)
+
+    def _describe_times(self) -> None:
+        long, stages = (1.0, 5000.0, 20), (50.0, 60000.0, 30)
+        self._cycle = self._histogram("e2e_scheduling_latency_milliseconds", "Time of a whole cycle", long)
+        self._job_latency = self._histogram(
+            "e2e_job_scheduling_latency_milliseconds", "From a job's creation to a task placed", (100, 120000, 30)
+        )
+        self._task = self._histogram(
+            "task_scheduling_latency_milliseconds", "From a pod's creation to a stage", stages, "stage"
+        )
+        self._stage = self._histogram(
+            "scheduling_stage_duration_milliseconds", "Time of a stage of scheduling", (0.1, 500.0, 20), "stage"
+        )
+        self._tasks = {name: self._task.labels(name) for name in ("Watched", "Assumed", "PreBound", "Bound")}
+        self._stages = {name: self._stage.labels(name) for name in ("Predicate", "Scoring", "PreBind", "Bind")}
+
+    def _describe_work(self) -> None:
+        self.unscheduled_jobs = self._gauge("unschedule_job_count", "Jobs that cannot be scheduled")
+        self._unscheduled_tasks = self._gauge("unschedule_task_count", "Tasks that cannot be scheduled", "job_id")
+        self.victims = self._gauge("pod_preemption_victims", "Pods evicted by the last plan that evicts")
+        registry = self.registry
+        self._retries = Counter(
+            "job_retry_counts", "Cycles in which a job waited", ["job_id"], namespace="volcano", registry=registry
+        )
+        self._transactions = Counter(
+            "eviction_transactions", "Plans that evict", ["action"], namespace="volcano", registry=registry
+        )
+        self._attempts = Counter(
+            "schedule_attempts", "Binds by their result", ["result"], namespace="volcano", registry=registry
+        )
+        self._reloads = Counter(
+            "configuration_reloads",
+            "Readings of the configuration file by their result",
+            ["result"],
+            namespace="kilauea_scheduler",
+            registry=registry,
+        )
+        self._good = Gauge(
+            "configuration_valid",
+            "1 if the configuration file is in use, 0 if an earlier one is",
+            namespace="kilauea_scheduler",
+            registry=registry,
+        )
+        self.loop_delay = Gauge(
+            "loop_delay_seconds",
+            "The longest that other work waited during the last cycle",
+            namespace="kilauea_scheduler",
+            registry=registry,
+        )
+        self._jobs: set[str] = set()
+
+    # --- what happens
+
+    def cycle(self, seconds: float) -> None:
+        """A cycle has been done."""
+        self._cycle.observe(seconds * 1000)
+
+    def task_latency(self, stage: str, created: int, now: int) -> None:
+        """A pod has come to a stage; times in microseconds since 1970."""
+        if created:
+            self._tasks[stage].observe((now - created) / MILLISECOND)
+
+    def bound(self, created: int, started: int, now: int) -> None:
+        """A pod was bound."""
+        self.task_latency("Bound", created, now)
+        self._stages["Bind"].observe((now - started) / MILLISECOND)
+        self._attempts.labels("scheduled").inc()
+
+    def failed(self) -> None:
+        """A bind failed."""
+        self._attempts.labels("error").inc()
+
+    def placed(self, created: int, now: int) -> None:
+        """A job has a task placed."""
+        if created:
+            self._job_latency.observe((now - created) / MILLISECOND)
+
+    def evicts(self, actions: Iterable[str], victims: int) -> None:
+        """A plan evicts pods, for these actions."""
+        self.victims.set(victims)
+        for action in actions:
+            self._transactions.labels(action).inc()
+
+    def unscheduled(self, tasks: Mapping[str, int]) -> None:
+        """Jobs that cannot be scheduled, by name, with how many tasks wait."""
+        self.unscheduled_jobs.set(len(tasks))
+        for job, count in tasks.items():
+            self._unscheduled_tasks.labels(job).set(count)
+            self._retries.labels(job).inc()
+        for job in self._jobs - tasks.keys():
+            self._unscheduled_tasks.remove(job)
+        self._jobs = set(tasks)
+
+    def configured(self, *, good: bool) -> None:
+        """The configuration file was read."""
+        self._reloads.labels("ok" if good else "error").inc()
+        self._good.set(good)
+
+    # --- queues
+
+    def queue(self, name: str, figures: Mapping[str, Mapping[str, float] | None], weight: int) -> None:
+        """Figures of a queue by name, in milli-cores, bytes and thousandths."""
+        seen: set[tuple[str, tuple[str, ...]]] = set()
+        for figure, amounts in figures.items():
+            for resource, amount in (amounts or {}).items():
+                suffix = {"cpu": "milli_cpu", "memory": "memory_bytes"}.get(resource, "scalar_resources")
+                labels = (name, resource) if suffix == "scalar_resources" else (name,)
+                self._queue_gauges[f"queue_{figure}_{suffix}"].labels(*labels).set(amount)
+                seen.add((f"queue_{figure}_{suffix}", labels))
+        for series, labels in self._series.get(name, set()) - seen:
+            self._queue_gauges[series].labels(*labels).set(0)
+        self._series.setdefault(name, set()).update(seen)
+        self._queue_weight.labels(name).set(weight)
+
+    def queue_share(self, name: str, share: float | None, *, overused: bool) -> None:
+        """Share of a queue, and whether it has more than it deserves."""
+        if share is not None:
+            self._queue_share.labels(name).set(share)
+        self._queue_overused.labels(name).set(overused)
+
+    def forget_queues(self, there: Iterable[str]) -> None:
+        """Drop the series of queues that are not there any more."""
+        for name in self._series.keys() - set(there):
+            for series, labels in self._series.pop(name):
+                self._queue_gauges[series].remove(*labels)
+            for gauge in (self._queue_share, self._queue_weight, self._queue_overused):
+                gauge.remove(name)

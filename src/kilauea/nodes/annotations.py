@@ -1,0 +1,80 @@
+"""Annotations by which users say what simulated nodes and their pods do.
+
+Times are durations such as `30s` or `1h30m`. What is said about a pod goes in its metadata (in that of the template, for
+those that controllers make); `kilauea.dev/run-time.worker` says it for the container `worker` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import parse_duration
+from kilauea.api.wellknown import parse_bool
+
+SIMULATED = "kilauea.dev/simulated"
+"""On a Node, `true` or `false`: whether it is simulated, whatever it looks like."""
+NODE_STATE = "kilauea.dev/node-state"
+"""On a Node: `not-ready` makes it say so and start no pods; `silent` makes it do nothing at all, as if it were dead."""
+NOT_READY, SILENT = "not-ready", "silent"
+
+RUN_TIME = "kilauea.dev/run-time"
+"""How long each run of a container lasts."""
+EXIT_CODE = "kilauea.dev/exit-code"
+"""The code with which a container ends, 0 to 255."""
+EXIT_REASON = "kilauea.dev/exit-reason"
+"""The reason that its terminated state has, e.g. `OOMKilled`."""
+START_DELAY = "kilauea.dev/start-delay"
+"""How long the pod's containers are being created."""
+STOP_TIME = "kilauea.dev/stop-time"
+"""How long containers take to end when the pod is deleted; its grace period cuts this short."""
+
+_DURATIONS = (RUN_TIME, START_DELAY, STOP_TIME)
+
+
+def annotations_of(obj: Obj) -> Mapping[str, str]:
+    """The annotations of an object."""
+    return obj["metadata"].get("annotations") or {}
+
+
+def said(notes: Mapping[str, str], name: str, container: str) -> str | None:
+    """What is said about a container, or else about all of them."""
+    return notes.get(f"{name}.{container}", notes.get(name))
+
+
+def read_duration(text: str | None) -> int | None:
+    """Microseconds of a duration; None where nothing is said or it makes no sense (`mistakes` tells)."""
+    try:
+        length = parse_duration(text) if text else None
+    except ValueError:
+        return None
+    return None if length is None or length < 0 else length
+
+
+def read_exit_code(text: str | None) -> int | None:
+    """An exit code; None where nothing is said or it makes no sense (`mistakes` tells)."""
+    return int(text) if text and text.isascii() and text.isdigit() and int(text[:4]) < 256 else None
+
+
+def mistakes(notes: Mapping[str, str]) -> list[str]:
+    """What the annotations of a pod say that nobody can follow, each with the fix."""
+    found = []
+    for name, text in sorted(notes.items()):
+        if name.startswith(_DURATIONS) and read_duration(text) is None:
+            found.append(f'{name}: "{text}" is no duration: use e.g. 30s or 1h30m')
+        elif name.startswith(EXIT_CODE) and read_exit_code(text) is None:
+            found.append(f'{name}: "{text}" is no exit code: use 0 to 255')
+    return found
+
+
+def is_simulated(node: Obj) -> bool:
+    """Whether a Node is ours: unless it says so itself, if no machine has ever reported its boot to it."""
+    told = parse_bool(annotations_of(node).get(SIMULATED))
+    if told is not None:
+        return told
+    return not ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
+
+
+def node_state(node: Obj) -> str:
+    """What a Node is told to be; empty if it is to be well."""
+    return annotations_of(node).get(NODE_STATE, "")

@@ -1,0 +1,151 @@
+"""One container: waiting, running, terminated, and waiting again before it is restarted.
+
+Its state is its entry in the pod's status and nothing else. An entry that is not one of ours (an image that cannot be
+pulled, say) is left as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND
+from kilauea.nodes.moments import moment_of, second_text
+from kilauea.nodes.program import Program
+
+CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
+"""Seconds before the second restart, and the most that doubling makes of it; the first restart comes at once."""
+Role = Literal["main", "init", "sidecar"]
+KILLED = 137
+"""The exit code of what has been killed."""
+
+
+def waiting_entry(container: Obj, reason: str) -> dict[str, Any]:
+    """The status of a container that has not started."""
+    return {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": False,
+        "started": False,
+        "restartCount": 0,
+        "state": {"waiting": {"reason": reason}},
+        "lastState": {},
+    }
+
+
+def back_off(ended: Obj, restarts: int) -> int:
+    """Microseconds between the end of a container and its next start, after it has been restarted so often.
+
+    A run of twice the longest back-off makes the earlier ones forgotten.
+    """
+    begun, end = moment_of(ended.get("startedAt")) or 0, moment_of(ended.get("finishedAt")) or 0
+    if restarts == 0 or (begun and end - begun >= 2 * LONGEST_BACK_OFF * SECOND):
+        return 0
+    return min(FIRST_BACK_OFF << min(restarts - 1, 10), LONGEST_BACK_OFF) * SECOND
+
+
+@dataclass(slots=True)
+class Run:
+    """A container and its entry in the pod's status, which `step` replaces, never changes.
+
+    Attributes:
+        container: as the pod's specification has it.
+        program: what it does.
+        entry: its status.
+        restart: its restart policy: Always, OnFailure or Never.
+        role: `main`; `init` for one that ends before the main ones begin; `sidecar` for an init container that runs
+            beside them.
+    """
+
+    container: Obj
+    program: Program
+    entry: Obj
+    restart: str
+    role: Role = "main"
+
+    @property
+    def state(self) -> Obj:
+        """The entry's state."""
+        return self.entry.get("state") or {}
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it has never run and waits to be started."""
+        reason = (self.state.get("waiting") or {}).get("reason")
+        return reason in (CREATING, INITIALIZING)
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return "running" in self.state
+
+    @property
+    def exit_code(self) -> int | None:
+        """The code with which it has ended for good; None if it has not."""
+        ended = self.state.get("terminated")
+        return None if ended is None or self._restarts(ended) else int(ended.get("exitCode", 0))
+
+    def _restarts(self, ended: Obj) -> bool:
+        return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
+
+    def due(self) -> int | None:
+        """When something happens to it next, in microseconds since 1970; None if nothing does."""
+        if self.running:
+            begun = moment_of(self.state["running"].get("startedAt"))
+            length = self.program.run_time
+            return None if begun is None or length is None else begun + length
+        ended = self._ended()
+        if ended is None:
+            return None
+        return (moment_of(ended.get("finishedAt")) or 0) + back_off(ended, self.entry.get("restartCount", 0))
+
+    def _ended(self) -> Obj | None:
+        """The end of a run after which there is another."""
+        ended: Obj | None = self.state.get("terminated")
+        if ended is None and (self.state.get("waiting") or {}).get("reason") == BACK_OFF:
+            ended = (self.entry.get("lastState") or {}).get("terminated")
+        return ended if ended is not None and self._restarts(ended) else None
+
+    def start(self, now: int) -> None:
+        """Let it run for the first time."""
+        self._set({"running": {"startedAt": second_text(now)}}, ready=True, started=True)
+
+    def step(self, now: int) -> bool:
+        """Let happen what is due; returns whether anything did."""
+        due = self.due()
+        if due is not None and due <= now:
+            if self.running:
+                self.end(now, self.program.exit_code, self.program.reason)
+            else:
+                self._restart(now)
+            return True
+        if "terminated" in self.state and self._ended():
+            self._wait_for_restart()
+            return True
+        return False
+
+    def end(self, now: int, code: int, reason: str) -> None:
+        """End it, for whatever cause."""
+        begun = (self.state.get("running") or {}).get("startedAt")
+        text = second_text(now)
+        ended = {"exitCode": code, "reason": reason, "startedAt": begun or text, "finishedAt": text}
+        self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
+
+    def _restart(self, now: int) -> None:
+        last = {"terminated": self._ended()}
+        count = self.entry.get("restartCount", 0) + 1
+        state = {"running": {"startedAt": second_text(now)}}
+        self._set(state, ready=True, started=True, lastState=last, restartCount=count)
+
+    def _wait_for_restart(self) -> None:
+        ended = self.state["terminated"]
+        seconds = back_off(ended, self.entry.get("restartCount", 0)) // SECOND
+        words = f"back-off {seconds}s restarting container {self.entry['name']}"
+        last = {"terminated": ended}
+        self._set({"waiting": {"reason": BACK_OFF, "message": words}}, ready=False, started=False, lastState=last)
+
+    def _set(self, state: dict[str, Any], **others: Any) -> None:
+        self.entry = {**self.entry, "state": state, **others}

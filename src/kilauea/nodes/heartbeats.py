@@ -1,0 +1,93 @@
+"""Keeps simulated nodes alive: a Lease that is renewed often, a status that is written rarely, spread over time.
+
+What a Node says about itself stays: only what is missing is filled in, and `Ready` is told where nobody else tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, Resource, View, key_of
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import SILENT, is_simulated, node_state
+from kilauea.nodes.machine import NODES, Machine, machine_status
+from kilauea.nodes.moments import micro_text, moment_of
+from kilauea.nodes.node_conditions import conditions_to_write, turn_of
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+RENEW_SECONDS = 10
+"""Between two renewals of a Lease."""
+
+
+class Heartbeats:
+    """The part of a kubelet that speaks for its node.
+
+    Args:
+        machine: what a node is that does not say it.
+        renew_seconds: between two renewals of a Lease.
+    """
+
+    name = "node-heartbeats"
+
+    def __init__(self, machine: Machine, renew_seconds: int = RENEW_SECONDS) -> None:
+        self._machine = machine
+        self._renew = renew_seconds * SECOND
+        self.interests: Sequence[Interest] = (
+            Interest(NODES, lambda node: (key_of(node),)),
+            Interest(LEASES, lambda lease: ()),  # nobody else renews them; a lost one is made with the next heartbeat
+        )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Say what is due; look again when the Lease is."""
+        node = view.get(NODES, key)
+        if node is None or not is_simulated(node) or node_state(node) == SILENT:
+            return Outcome()
+        wanted = (self._status(node, now), self._lease(node, view, now))
+        turn = crc32(key.name.encode()) % self._renew
+        return Outcome([each for each in wanted if each], (self._renew - (now - turn) % self._renew) / SECOND)
+
+    def _status(self, node: Obj, now: int) -> Operation | None:
+        """The status, where something is missing, has changed, or is old."""
+        before = node.get("status") or {}
+        name = node["metadata"]["name"]
+        missing = machine_status(before, name, self._machine)
+        conditions = conditions_to_write(node, now)
+        if conditions is not None:
+            missing["conditions"] = conditions
+        if not missing:
+            return None
+        version = node["metadata"].get("resourceVersion", "")
+        return Patch(NODES, key_of(node), {"status": missing}, subresource="status", version=version)
+
+    def _lease(self, node: Obj, view: View, now: int) -> Operation | None:
+        """The Lease, once in each period, at the node's own moment in it."""
+        name = node["metadata"]["name"]
+        lease = view.get(LEASES, Key(LEASE_NAMESPACE, name))
+        if lease is None:
+            return Create(LEASES, _new_lease(node, now))
+        renewed = moment_of((lease.get("spec") or {}).get("renewTime"))
+        if renewed is not None and turn_of(name, renewed, self._renew) == turn_of(name, now, self._renew):
+            return None
+        patch: dict[str, Any] = {"spec": {"renewTime": micro_text(now)}}
+        if lease["metadata"].get("ownerReferences") != _owner(node):
+            patch["metadata"] = {"ownerReferences": _owner(node)}  # the node has been created anew
+        return Patch(LEASES, key_of(lease), patch)
+
+
+def _owner(node: Obj) -> list[dict[str, str]]:
+    metadata = node["metadata"]
+    return [{"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}]
+
+
+def _new_lease(node: Obj, now: int) -> dict[str, Any]:
+    name = node["metadata"]["name"]
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": _owner(node)},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_text(now)},
+    }

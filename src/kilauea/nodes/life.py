@@ -1,0 +1,211 @@
+"""The life of a pod on its node: what its status becomes next, and when to look again.
+
+`advance` is a function of the pod as the API has it, the node and the time, so it goes on wherever an earlier process
+has stopped. A pod whose status is not one of ours is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import START_DELAY, annotations_of, read_duration
+from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
+from kilauea.nodes.moments import moment_of, second_text
+from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
+from kilauea.nodes.program import program_of
+
+DEADLINE = "DeadlineExceeded"
+_DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is next in a pod's life.
+
+    Attributes:
+        status: the fields of its status that change; empty if none does.
+        due: when something happens after that, in microseconds since 1970; None if nothing does by itself.
+    """
+
+    status: Mapping[str, Any]
+    due: int | None
+
+
+NOTHING = Step({}, None)
+
+
+def started(pod: Obj) -> bool:
+    """Whether a node has taken the pod up."""
+    return bool((pod.get("status") or {}).get("startTime"))
+
+
+def active(pod: Obj) -> bool:
+    """Whether the pod has not ended."""
+    return (pod.get("status") or {}).get("phase") not in ENDED
+
+
+def advance(pod: Obj, node: Obj, now: int, start_delay: int) -> Step:
+    """The next step of a pod that is bound to a node and not being deleted.
+
+    Args:
+        pod: as the API has it.
+        node: the one to which it is bound.
+        now: microseconds since 1970.
+        start_delay: microseconds that containers are being created, unless the pod says otherwise.
+    """
+    life = _Life.of(pod)
+    if life is None:
+        return NOTHING
+    delay = read_duration(annotations_of(pod).get(START_DELAY))
+    begin = (life.start_time or now) + (start_delay if delay is None else delay)
+    deadline = life.deadline(now)
+    if deadline is not None and deadline <= now:
+        life.fail(now)
+        return Step(life.status(now, node), None)
+    if begin > now:
+        return Step({} if started(pod) else life.status(now, node), _earliest(begin, deadline))
+    life.run_until(now)
+    return Step(life.status(now, node), _earliest(deadline, *life.dues()))
+
+
+def killed(pod: Obj, node: Obj, now: int, code: int) -> Mapping[str, Any]:
+    """The last status of a pod whose containers are ended because it is deleted; empty if it is none of ours."""
+    life = _Life.of(pod)
+    if life is None:
+        return {}
+    life.kill(now, code)
+    return life.status(now, node)
+
+
+def runs_of(pod: Obj) -> tuple[list[Run], list[Run]]:
+    """The init containers and the others of a pod, each with its status."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    before = {each.get("name"): each for each in status.get("initContainerStatuses") or ()}
+    inits = [_init_run(pod, each, before) for each in spec.get("initContainers") or ()]
+    before = {each.get("name"): each for each in status.get("containerStatuses") or ()}
+    reason = INITIALIZING if inits else CREATING
+    policy = spec.get("restartPolicy", "Always")
+    mains = [
+        Run(each, program_of(pod, each), before.get(each["name"]) or waiting_entry(each, reason), policy)
+        for each in spec["containers"]
+    ]
+    return inits, mains
+
+
+def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
+    entry = before.get(container["name"]) or waiting_entry(container, INITIALIZING)
+    if container.get("restartPolicy") == "Always":
+        program = program_of(pod, container)
+        return Run(container, program, entry, "Always", "sidecar")
+    policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
+    return Run(container, program_of(pod, container, init=True), entry, policy, "init")
+
+
+def _earliest(*moments: int | None) -> int | None:
+    return min((each for each in moments if each is not None), default=None)
+
+
+class _Life:
+    """A pod and its containers while a step is worked out."""
+
+    def __init__(self, pod: Obj) -> None:
+        self.pod = pod
+        self.before: Obj = pod.get("status") or {}
+        self.phase: str = self.before.get("phase") or PENDING
+        self.start_time = moment_of(self.before.get("startTime"))
+        self.inits, self.mains = runs_of(pod)
+        self._entries = [run.entry for run in self._all()]
+        self._why: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, pod: Obj) -> _Life | None:
+        """The life of a pod; None if it has ended, or if somebody else leads it."""
+        status: Obj = pod.get("status") or {}
+        phase = status.get("phase") or PENDING
+        if phase not in (PENDING, RUNNING) or (phase == RUNNING and not status.get("containerStatuses")):
+            return None
+        life = cls(pod)
+        return life if phase == phase_of(life.inits, life.mains) else None
+
+    def _all(self) -> Iterator[Run]:
+        yield from self.inits
+        yield from self.mains
+
+    def deadline(self, now: int) -> int | None:
+        """When the pod must have ended."""
+        seconds = self.pod["spec"].get("activeDeadlineSeconds")
+        return None if seconds is None else (self.start_time or now) + seconds * SECOND
+
+    def run_until(self, now: int) -> None:
+        """Let everything happen that is due, but not more than one change of phase."""
+        while self._pass(now):
+            phase = phase_of(self.inits, self.mains)
+            if phase != self.phase:
+                self.phase = phase
+                break
+        if self.phase in ENDED:
+            self._end_sidecars(now)
+
+    def _pass(self, now: int) -> bool:
+        """One round over all containers; returns whether anything happened."""
+        happened = False
+        for run in self.inits:
+            happened |= self._start_or_step(run, now)
+            if run.role == "init" and run.exit_code != 0:
+                return happened
+        for run in self.mains:
+            happened |= self._start_or_step(run, now)
+        return happened
+
+    @staticmethod
+    def _start_or_step(run: Run, now: int) -> bool:
+        if run.fresh:
+            run.start(now)
+            return True
+        return run.step(now)
+
+    def _end_sidecars(self, now: int) -> None:
+        for run in self.inits:
+            if run.role == "sidecar" and run.running:
+                run.end(now, 0, "Completed")
+
+    def fail(self, now: int) -> None:
+        """End the pod at its deadline."""
+        self.kill(now, KILLED)
+        self._why = {"reason": DEADLINE, "message": _DEADLINE_WORDS}
+
+    def kill(self, now: int, code: int) -> None:
+        """End all that runs; the pod has failed."""
+        for run in self._all():
+            if run.running:
+                run.end(now, code, "Error")
+        self.phase = FAILED
+
+    def dues(self) -> Iterator[int | None]:
+        """When something happens to each container."""
+        if self.phase not in ENDED:
+            yield from (run.due() for run in self._all())
+
+    def status(self, now: int, node: Obj) -> dict[str, Any]:
+        """The fields of the status that have changed."""
+        if started(self.pod) and self._is_as_before():
+            return {}
+        text = second_text(now)
+        conditions = conditions_of(self.pod, self.phase, self.inits, self.mains, text)
+        status = {"phase": self.phase, **self._why, "conditions": conditions}
+        if not started(self.pod):
+            status |= {"startTime": text}
+        if not self.before.get("podIP"):
+            status |= addresses(self.pod, node)
+        status["containerStatuses"] = [run.entry for run in self.mains]
+        if self.inits:
+            status["initContainerStatuses"] = [run.entry for run in self.inits]
+        return status
+
+    def _is_as_before(self) -> bool:
+        same = all(run.entry is entry for run, entry in zip(self._all(), self._entries, strict=True))
+        return same and self.phase == (self.before.get("phase") or PENDING)

@@ -1,0 +1,101 @@
+"""What a simulated node is said to be: its size, its labels, its address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from kilauea import __version__
+from kilauea.api.ports import Resource
+from kilauea.api.wellknown import HOSTNAME
+
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+GPU = "nvidia.com/gpu"
+_NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The size of a node, as quantities.
+
+    Attributes:
+        cpu: cores.
+        memory: bytes.
+        gpu: whole devices; none at 0.
+        pods: how many it runs at most.
+        storage: bytes for what pods write.
+    """
+
+    cpu: str = "16"
+    memory: str = "64Gi"
+    gpu: int = 0
+    pods: int = 110
+    storage: str = "200Gi"
+
+    def capacity(self) -> dict[str, str]:
+        """As the status of a node has it."""
+        found = {"cpu": self.cpu, "ephemeral-storage": self.storage, "memory": self.memory, "pods": str(self.pods)}
+        return {**found, GPU: str(self.gpu)} if self.gpu else found
+
+
+def node_manifest(name: str, machine: Machine) -> dict[str, Any]:
+    """A node as it registers, without conditions."""
+    labels = {
+        HOSTNAME: name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        INSTANCE_TYPE: "simulated",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": machine_status({}, name, machine),
+    }
+
+
+def machine_status(status: Mapping[str, Any], name: str, machine: Machine) -> dict[str, Any]:
+    """What is missing in the status of a node, beside its conditions; what it says itself stays."""
+    missing: dict[str, Any] = {}
+    capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
+    given = capacity or allocatable or machine.capacity()
+    wanted = {"capacity": given, "allocatable": allocatable or given}
+    for part, amounts in wanted.items():
+        amounts = amounts if "pods" in amounts else {**amounts, "pods": str(machine.pods)}
+        if amounts != status.get(part):
+            missing[part] = amounts
+    if not status.get("addresses"):
+        missing["addresses"] = [
+            {"type": "InternalIP", "address": _address(name)},
+            {"type": "Hostname", "address": name},
+        ]
+    if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
+        missing["nodeInfo"] = _node_info()
+    return missing
+
+
+def _address(name: str) -> str:
+    """An address in 172.16.0.0/12: by the number at the end of the name, or else drawn by the name."""
+    found = _NUMBER.fullmatch(name)
+    number = (int(found[1]) if found else crc32(name.encode())) % (4096 * 254)
+    block, host = divmod(number, 254)
+    return f"172.{16 + (block >> 8)}.{block & 255}.{host + 1}"
+
+
+def _node_info() -> dict[str, str]:
+    return {
+        "architecture": "amd64",
+        "bootID": "",
+        "containerRuntimeVersion": f"kilauea://{__version__}",
+        "kernelVersion": "",
+        "kubeProxyVersion": "",
+        "kubeletVersion": f"v1.36.0-kilauea.{__version__}",
+        "machineID": "",
+        "operatingSystem": "linux",
+        "osImage": "simulated",
+        "systemUUID": "",
+    }

@@ -1,0 +1,34 @@
+"""Times as statuses have them: whole seconds.
+
+What is timed by them begins at the second in which it was written, so it may end up to a second sooner than by a clock.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from kilauea.api.times import SECOND, format_time, parse_time
+
+
+def second_text(now: int) -> str:
+    """The second in which a moment is."""
+    return _text(now // SECOND)
+
+
+@lru_cache(maxsize=64)
+def _text(seconds: int) -> str:
+    return format_time(seconds * SECOND)
+
+
+def micro_text(now: int) -> str:
+    """A moment with all six digits, as Leases want it."""
+    text = format_time(now)
+    return text if "." in text else f"{text[:-1]}.000000Z"
+
+
+def moment_of(text: str | None) -> int | None:
+    """Microseconds since 1970; None for what is no time."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None

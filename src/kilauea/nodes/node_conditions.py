@@ -1,0 +1,96 @@
+"""The conditions by which a simulated node says how it is, and when they must be written.
+
+What others say stays: `Ready` is ours where it is missing, where it is Unknown (a controller has missed our heartbeats),
+where we have said it before, and where an annotation orders it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import NODE_STATE, NOT_READY, SILENT, node_state
+from kilauea.nodes.moments import moment_of, second_text
+
+STATUS_SECONDS = 300
+"""Between two heartbeats in the status of a Node."""
+_OURS = "simulated node"
+"""How the message of our `Ready` condition begins."""
+_PRESSURES = (
+    ("MemoryPressure", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "KubeletHasSufficientPID"),
+)
+
+
+def turn_of(name: str, moment: int, period: int) -> int:
+    """Which of a node's periods a moment is in; those of different nodes begin at different times."""
+    return (moment - crc32(name.encode()) % period) // period
+
+
+def is_ready(node: Obj) -> bool:
+    """Whether a node says that it can run pods."""
+    return (_ready(node) or {}).get("status") == "True"
+
+
+def _ready(node: Obj) -> Obj | None:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == "Ready"), None)
+
+
+def conditions_to_write(node: Obj, now: int) -> list[dict[str, Any]] | None:
+    """All conditions, if they must be written; None if not."""
+    before: Sequence[Obj] = (node.get("status") or {}).get("conditions") or ()
+    ready, verdict = _ready(node), _verdict(node)
+    if ready is None:
+        kept = [dict(each) for each in before]
+        types = {each.get("type") for each in before}
+        return kept + [_condition(*each, None, now) for each in _first(verdict) if each[0] not in types]
+    if verdict is not None and verdict != (ready.get("status"), ready.get("reason"), ready.get("message")):
+        news = _condition("Ready", *verdict, ready, now)
+    elif _is_old(node["metadata"]["name"], ready, now):
+        news = {**ready, "lastHeartbeatTime": second_text(now)}
+    else:
+        return None
+    return [news if each.get("type") == "Ready" else dict(each) for each in before]
+
+
+def _is_old(name: str, ready: Obj, now: int) -> bool:
+    beat = moment_of(ready.get("lastHeartbeatTime"))
+    period = STATUS_SECONDS * SECOND
+    return beat is None or turn_of(name, beat, period) < turn_of(name, now, period)
+
+
+def _verdict(node: Obj) -> tuple[str, str, str] | None:
+    """Status, reason and message of `Ready`; None if somebody else has said it and we have no order."""
+    state, ready = node_state(node), _ready(node)
+    if state == NOT_READY:
+        return "False", "KubeletNotReady", f"{_OURS}, made unready by the annotation {NODE_STATE}"
+    if ready and ready.get("status") != "Unknown" and not ready.get("message", "").startswith(_OURS):
+        return None
+    if state:
+        complaint = f'the annotation {NODE_STATE}: "{state}" is not known: use {NOT_READY} or {SILENT}'
+        return "True", "KubeletReady", f"{_OURS} is ready; {complaint}"
+    return "True", "KubeletReady", f"{_OURS} is ready"
+
+
+def _first(verdict: tuple[str, str, str] | None) -> list[tuple[str, str, str, str]]:
+    """What a node says that has said nothing about its conditions."""
+    found = [(type, "False", reason, "") for type, reason in _PRESSURES]
+    return [*found, ("Ready", *verdict)] if verdict else found
+
+
+def _condition(type: str, status: str, reason: str, message: str, before: Obj | None, now: int) -> dict[str, Any]:
+    text = second_text(now)
+    since = before.get("lastTransitionTime") if before and before.get("status") == status else None
+    return {
+        "type": type,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": text,
+        "lastTransitionTime": since or text,
+    }

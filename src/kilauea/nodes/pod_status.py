@@ -1,0 +1,86 @@
+"""The parts of a pod's status that follow from its containers: phase, conditions, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+from kilauea.api.ports import Obj
+from kilauea.nodes.containers import Run
+
+PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
+ENDED = (SUCCEEDED, FAILED)
+
+
+def phase_of(inits: Sequence[Run], mains: Sequence[Run]) -> str:
+    """The phase that containers make."""
+    preparing = [run for run in inits if run.role == "init"]
+    if any(run.exit_code for run in preparing):
+        return FAILED
+    if any(run.exit_code is None for run in preparing) or any(run.fresh for run in mains):
+        return PENDING
+    codes = [run.exit_code for run in mains]
+    if None in codes:
+        return RUNNING
+    return FAILED if any(codes) else SUCCEEDED
+
+
+def conditions_of(pod: Obj, phase: str, inits: Sequence[Run], mains: Sequence[Run], text: str) -> list[dict[str, Any]]:
+    """The conditions of a pod; those that others keep stay as they are.
+
+    Args:
+        pod: with the conditions that it has.
+        phase: that it will have.
+        inits: its init containers.
+        mains: its other containers.
+        text: the time now.
+    """
+    before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
+    waits = [run.container["name"] for run in inits if not _prepared(run)]
+    unready = [run.container["name"] for run in (*inits, *mains) if run.role != "init" and not run.entry.get("ready")]
+    initialized = _verdict(waits, "ContainersNotInitialized", "incomplete")
+    ready = _verdict(unready, "ContainersNotReady", "unready")
+    if phase in ENDED:
+        initialized = {"status": "True", "reason": "PodCompleted"} if phase == SUCCEEDED else initialized
+        ready = {"status": "False", "reason": "PodCompleted" if phase == SUCCEEDED else "PodFailed"}
+    ours = {"Initialized": initialized, "Ready": ready, "ContainersReady": ready}
+    if "PodScheduled" not in before:
+        ours["PodScheduled"] = {"status": "True"}
+    found = [_condition(type, verdict, before.get(type) or {}, text) for type, verdict in ours.items()]
+    return found + [dict(each) for type, each in before.items() if type not in ours]
+
+
+def _prepared(run: Run) -> bool:
+    return run.exit_code == 0 if run.role == "init" else not run.fresh
+
+
+def _verdict(names: Sequence[str], reason: str, word: str) -> dict[str, str]:
+    if not names:
+        return {"status": "True"}
+    return {"status": "False", "reason": reason, "message": f"containers with {word} status: [{' '.join(names)}]"}
+
+
+def _condition(type: str, verdict: dict[str, str], before: Obj, text: str) -> dict[str, Any]:
+    since = before.get("lastTransitionTime") if before.get("status") == verdict["status"] else None
+    return {"type": type, "lastProbeTime": None, "lastTransitionTime": since or text, **verdict}
+
+
+def addresses(pod: Obj, node: Obj) -> dict[str, Any]:
+    """Addresses of a pod that starts on a node.
+
+    The pod's is drawn from 10.0.0.0/8 by its uid: the same for the same pod, and rarely the same for two.
+    """
+    host = next((each["address"] for each in _node_addresses(node) if each.get("type") == "InternalIP"), "")
+    number = crc32(pod["metadata"].get("uid", "").encode())
+    ip = (
+        host
+        if pod["spec"].get("hostNetwork") and host
+        else f"10.{number >> 8 & 255}.{number >> 16 & 255}.{number % 254 + 1}"
+    )
+    found = {"podIP": ip, "podIPs": [{"ip": ip}]}
+    return {"hostIP": host, "hostIPs": [{"ip": host}], **found} if host else found
+
+
+def _node_addresses(node: Obj) -> Sequence[Obj]:
+    return (node.get("status") or {}).get("addresses") or ()

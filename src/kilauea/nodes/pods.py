@@ -1,0 +1,112 @@
+"""Takes pods through their lives on simulated nodes, with one status patch for each change.
+
+Pods on nodes that are not simulated, or that do not exist, are not touched; those on silent ones wait, as on dead ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, View, key_of
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import (
+    SILENT,
+    STOP_TIME,
+    annotations_of,
+    is_simulated,
+    mistakes,
+    node_state,
+    read_duration,
+)
+from kilauea.nodes.containers import KILLED
+from kilauea.nodes.life import Step, active, advance, killed, started
+from kilauea.nodes.machine import NODES
+from kilauea.nodes.moments import moment_of
+from kilauea.nodes.node_conditions import is_ready
+
+PODS = Resource("", "v1", "pods", "Pod")
+STOPPED = 143
+"""The exit code of what ends when it is asked to."""
+NODE_AWAY, NODE_UNREADY = 10.0, 1.0
+"""Seconds after which a pod looks again for its node: one that does not exist or is silent, one that is not ready."""
+
+
+def _concerned(pod: Obj) -> Iterable[Key]:
+    """A pod that a node has something to do for."""
+    if pod["spec"].get("nodeName") and (active(pod) or "deletionTimestamp" in pod["metadata"]):
+        return (key_of(pod),)
+    return ()
+
+
+class Pods:
+    """The part of a kubelet that runs pods.
+
+    Args:
+        start_delay: seconds that containers are being created; at 0 a pod goes to Running in one step.
+    """
+
+    name = "simulated-pods"
+
+    def __init__(self, start_delay: float = 0.0) -> None:
+        self._start_delay = int(start_delay * SECOND)
+        self.interests: Sequence[Interest] = (Interest(PODS, _concerned), Interest(NODES, lambda node: ()))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """The next step of a pod, and when to look again."""
+        pod = view.get(PODS, key)
+        if pod is None or not pod["spec"].get("nodeName"):
+            return Outcome()
+        node = view.get(NODES, Key("", pod["spec"]["nodeName"]))
+        if node is None:
+            return Outcome(again=NODE_AWAY if active(pod) else None)
+        if not is_simulated(node):
+            return Outcome()
+        if node_state(node) == SILENT:
+            return Outcome(again=NODE_AWAY)
+        if "deletionTimestamp" in pod["metadata"]:
+            return _end(pod, node, now)
+        if not active(pod):
+            return Outcome()
+        if not started(pod) and not is_ready(node):
+            return Outcome(again=NODE_UNREADY)
+        return self._go_on(pod, node, now)
+
+    def _go_on(self, pod: Obj, node: Obj, now: int) -> Outcome:
+        step = advance(pod, node, now, self._start_delay)
+        return Outcome(_told(pod, step), None if step.due is None else max(step.due - now, 0) / SECOND)
+
+
+def _told(pod: Obj, step: Step) -> list[Operation]:
+    """What is written of a step."""
+    if not step.status:
+        return []
+    operations: list[Operation] = [_patch(pod, step.status)]
+    if not started(pod):
+        wrong = mistakes(annotations_of(pod))
+        operations += [Record(pod, "Warning", "InvalidAnnotation", f"ignored: {each}") for each in wrong]
+    return operations
+
+
+def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
+    """A change of the status, unless somebody else has changed the pod meanwhile."""
+    version = pod["metadata"].get("resourceVersion", "")
+    return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
+
+
+def _end(pod: Obj, node: Obj, now: int) -> Outcome:
+    """What is left to do for a pod that is being deleted."""
+    metadata = pod["metadata"]
+    grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
+    needed = min(read_duration(annotations_of(pod).get(STOP_TIME)) or 0, grace * SECOND)
+    end = (moment_of(metadata["deletionTimestamp"]) or now) - grace * SECOND + needed
+    if active(pod) and now < end:
+        return Outcome(again=(end - now) / SECOND)
+    operations: list[Operation] = []
+    if metadata.get("finalizers") and active(pod):
+        # Somebody waits to read how it has ended; nobody would, of a pod that is gone with the next write.
+        status = killed(pod, node, now, KILLED if needed == grace * SECOND and needed else STOPPED)
+        operations += [_patch(pod, status)] if status else []
+    if grace or not metadata.get("finalizers"):
+        operations.append(Delete(PODS, key_of(pod), metadata["uid"], grace=0))
+    return Outcome(operations)

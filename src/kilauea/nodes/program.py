@@ -1,0 +1,82 @@
+"""What the program of a container would do: how long it runs, what it prints, how it ends.
+
+Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
+`sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`; where nothing tells the time, a
+program runs for ever, one of a batch Job for a moment (a Job is there to end), an init container not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import (
+    EXIT_CODE,
+    EXIT_REASON,
+    RUN_TIME,
+    annotations_of,
+    read_duration,
+    read_exit_code,
+    said,
+)
+from kilauea.nodes.script import Script, read_script
+
+JOB_RUN_TIME = 5 * SECOND
+"""How long a container of a batch Job runs if nothing says it, and one of which only the exit code is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a container does each time that it runs.
+
+    Attributes:
+        run_time: microseconds; None for ever.
+        exit_code: with which it ends.
+        reason: of its end, as its status has it.
+        output: lines that it prints.
+    """
+
+    run_time: int | None
+    exit_code: int
+    reason: str
+    output: tuple[str, ...] = ()
+
+
+def program_of(pod: Obj, container: Obj, init: bool = False) -> Program:
+    """The program of one of a pod's containers; `init` for one that has to end before others begin."""
+    notes = annotations_of(pod)
+    script = _script(container)
+    name = container["name"]
+    # What is said about all containers of a pod is not meant for those that prepare it.
+    if init:
+        notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
+    code = read_exit_code(said(notes, EXIT_CODE, name)) if notes else None
+    run_time = read_duration(said(notes, RUN_TIME, name)) if notes else None
+    if run_time is None:
+        run_time = script.run_time if script.tells_time else _usual_time(pod, init, code is not None)
+    code = script.exit_code if code is None else code
+    reason = said(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
+    return Program(run_time, code, reason, script.output)
+
+
+def _script(container: Obj) -> Script:
+    return read_script(tuple(container.get("command") or ()), tuple(container.get("args") or ()))
+
+
+def _usual_time(pod: Obj, init: bool, ends: bool) -> int | None:
+    """How long a container runs of which nothing says it; `ends` if it is known to end."""
+    if init:
+        return 0
+    return JOB_RUN_TIME if ends or _of_batch_job(pod) else None
+
+
+def _of_batch_job(pod: Obj) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(each.get("kind") == "Job" and _group(each.get("apiVersion", "")) == "batch" for each in owners)
+
+
+@lru_cache(maxsize=64)
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]

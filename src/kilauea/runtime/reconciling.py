@@ -108,6 +108,10 @@ class Driver:
     async def run(self) -> None:
         """Drive, from when the cache is complete until cancelled."""
         await self._cache.complete()
+        for station in self._stations:
+            for interest in station.controller.interests:
+                for key in interest.always:
+                    station.queue.add(key)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._timers.run(), name="timers")
             for station in self._stations:

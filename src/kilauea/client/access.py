@@ -1,0 +1,106 @@
+"""How to come to an API server: its address, whom to trust, and how to be known."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+
+class AccessError(Exception):
+    """Access that cannot be had; the message names the file, the field and what to do."""
+
+
+class Credentials(NamedTuple):
+    """How to be known; empty for what is not used.
+
+    Attributes:
+        authorization: the header.
+        certificate: of the client, as PEM.
+        key: of the certificate, as PEM.
+    """
+
+    authorization: str = ""
+    certificate: bytes = b""
+    key: bytes = b""
+
+
+CredentialSource = Callable[[bool], Awaitable[Credentials]]
+"""Gives the credentials for the next request; with True, new ones, as the last were refused."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A way to a server.
+
+    Attributes:
+        server: `https://host:port`, maybe with a path.
+        credentials: how to be known.
+        authority: certificates to trust as PEM; empty for those of the machine.
+        insecure: whether any certificate is trusted.
+        server_name: that the certificate must have; empty for the host.
+        proxy: address of a proxy, or empty.
+        compression: whether answers may be compressed; within one machine it only costs time.
+        namespace: to use where none is said.
+        impersonate: headers by which to act as somebody else.
+    """
+
+    server: str
+    credentials: CredentialSource
+    authority: bytes = b""
+    insecure: bool = False
+    server_name: str = ""
+    proxy: str = ""
+    compression: bool = True
+    namespace: str = "default"
+    impersonate: tuple[tuple[str, str], ...] = ()
+
+
+def always(credentials: Credentials) -> CredentialSource:
+    """Credentials that do not change."""
+
+    async def source(renew: bool) -> Credentials:
+        return credentials
+
+    return source
+
+
+def tls_context(access: Access, credentials: Credentials) -> ssl.SSLContext:
+    """TLS as a client.
+
+    Raises:
+        AccessError: certificates or keys cannot be read.
+    """
+    try:
+        context = ssl.create_default_context(cadata=access.authority.decode() or None)
+    except (ssl.SSLError, ValueError) as error:
+        raise AccessError(f"{access.server}: the certificate authority cannot be read: {error}: give PEM") from error
+    if access.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    # Authorities of clusters are made by many tools, and not all set every extension that the strict check wants.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+    if credentials.certificate:
+        _load_pair(context, access.server, credentials)
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) -> None:
+    """Show a client's certificate; the library takes it from a file only."""
+    with tempfile.TemporaryDirectory(prefix="kilauea-") as folder:
+        path = Path(folder) / "client.pem"
+        path.touch(mode=0o600)
+        path.write_bytes(credentials.certificate.rstrip() + b"\n" + credentials.key)
+        try:
+            context.load_cert_chain(path, password=_no_password)
+        except (ssl.SSLError, ValueError) as error:
+            words = "give a certificate and its key, both as PEM, the key without a password"
+            raise AccessError(f"{server}: the client's certificate cannot be used: {error}: {words}") from error
+
+
+def _no_password() -> str:
+    """Instead of a question at the terminal."""
+    raise ValueError("the key has a password")

@@ -1,0 +1,34 @@
+"""Which cluster is meant, as kubectl finds it: a file that is named, KUBECONFIG, the pod, the home folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from kilauea.client.access import Access
+from kilauea.client.incluster import FOLDER, in_cluster, is_in_cluster
+from kilauea.client.kubeconfig import load_kubeconfig
+
+
+def find_access(
+    kubeconfig: Path | None, environment: Mapping[str, str], context: str = "", pod_folder: Path = FOLDER
+) -> Access:
+    """The way to the server that is meant.
+
+    Args:
+        kubeconfig: a file that was named, which alone counts then.
+        environment: with KUBECONFIG (files with colons between them), HOME, and what pods have.
+        context: which of the file's contexts; empty for the current one.
+        pod_folder: where pods find their service account.
+
+    Raises:
+        AccessError: nothing tells of a server, or not all of it.
+    """
+    if kubeconfig is not None:
+        return load_kubeconfig([kubeconfig], environment, context)
+    if named := [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]:
+        return load_kubeconfig(named, environment, context)
+    if is_in_cluster(environment, pod_folder):
+        return in_cluster(environment, pod_folder)
+    return load_kubeconfig([Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"], environment, context)

@@ -1,0 +1,156 @@
+"""The way to an API server over HTTP and TLS, with aiohttp.
+
+    async with HttpTransport(access) as transport:
+        client = Client(transport, "kilauea-scheduler")
+
+A connection is used for one request at a time; there are as many as requests under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from kilauea.client.access import Access, AccessError, Credentials, tls_context
+from kilauea.client.transport import Answer, refusal, unreachable
+
+ANSWER_SECONDS = 60.0
+"""Within which a request must be answered."""
+SILENT_SECONDS = 150.0
+"""After which a stream that says nothing is given up: servers send a bookmark every minute."""
+CONNECT_SECONDS = 10.0
+PIECE = 256 * 1024
+"""Bytes of a stream that are taken at a time."""
+
+
+class HttpTransport:
+    """Carries requests to one server. Used as an asynchronous context manager, which closes it."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._base = access.server.rstrip("/")
+        self._session: aiohttp.ClientSession | None = None
+        self._credentials = Credentials()
+        self._tls: ssl.SSLContext | None = None
+
+    async def __aenter__(self) -> HttpTransport:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Ask; with new credentials once more if those at hand are refused."""
+        answer = await self._request(method, target, headers, body, renew=False)
+        if answer.status == 401:
+            answer = await self._request(method, target, headers, body, renew=True)
+        return answer
+
+    async def _request(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, *, renew: bool
+    ) -> Answer:
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
+        async with self._asked(method, target, headers, body, timeout, renew) as response:
+            return await _complete(response)
+
+    async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The answer as it comes, cut at ends of lines."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+        for renew in (False, True):
+            async with self._asked("GET", target, headers, b"", timeout, renew) as response:
+                if response.status == 401 and not renew:
+                    continue
+                if response.status != 200:
+                    raise refusal(await _complete(response))
+                async for piece in _whole_lines(response.content):
+                    yield piece
+                return
+
+    @asynccontextmanager
+    async def _asked(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        timeout: aiohttp.ClientTimeout,
+        renew: bool,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A request with its credentials, and the beginning of its answer."""
+        try:
+            credentials = await self._access.credentials(renew)
+            sent = {**headers, **dict(self._access.impersonate)}
+            if not self._access.compression:
+                sent["accept-encoding"] = "identity"
+            if credentials.authorization:
+                sent["authorization"] = credentials.authorization
+            async with self._opened().request(
+                method,
+                URL(self._base + target, encoded=True),
+                headers=sent,
+                data=body or None,
+                timeout=timeout,
+                ssl=self._context(credentials),
+                server_hostname=self._access.server_name or None,
+                proxy=self._access.proxy or None,
+                allow_redirects=False,
+            ) as response:
+                yield response
+        except AccessError as error:
+            raise unreachable(str(error)) from error
+        except TimeoutError as error:
+            raise unreachable(f"{self._base}: {method} {target}: no answer in time") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise unreachable(f"{self._base}: {method} {target}: {_words(error)}") from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._session
+
+    def _context(self, credentials: Credentials) -> ssl.SSLContext | bool:
+        """TLS with the certificate that credentials have; connections of an earlier one are not used any more."""
+        if urlsplit(self._base).scheme != "https":
+            return True
+        if self._tls is None or credentials[1:] != self._credentials[1:]:
+            self._tls, self._credentials = tls_context(self._access, credentials), credentials
+        return self._tls
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            await asyncio.sleep(0)  # lets the sockets close before the loop may end
+
+
+def _words(error: Exception) -> str:
+    """What an error says, or else its name."""
+    return str(error) or type(error).__name__
+
+
+async def _complete(response: aiohttp.ClientResponse) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status, headers, await response.read())
+
+
+async def _whole_lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Pieces of a stream, each up to the end of a line; a line that is cut off at the end is dropped."""
+    pending: list[bytes] = []
+    while piece := await content.read(PIECE):
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*pending, piece[:end]])
+            pending = []
+        if end < len(piece):
+            pending.append(piece[end:])

@@ -1,0 +1,37 @@
+"""The way to the server for a process in a pod: what Kubernetes puts there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kilauea.client.access import Access, AccessError
+from kilauea.client.token_file import TokenFile
+
+FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def is_in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> bool:
+    """Whether this process runs in a pod that may talk to the server."""
+    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").exists()
+
+
+def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
+    """The way to the server from a pod.
+
+    Raises:
+        AccessError: this is none, or its service account has no token.
+    """
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise AccessError(
+            "KUBERNETES_SERVICE_HOST is not set, this is no pod: name a kubeconfig file with --kubeconfig"
+        )
+    try:
+        authority = (folder / "ca.crt").read_bytes()
+        namespace = (folder / "namespace").read_text().strip()
+    except OSError as error:
+        words = "the pod needs a service account with automountServiceAccountToken"
+        raise AccessError(f"{folder}: {error.strerror}: {words}") from error
+    bracketed = f"[{host}]" if ":" in host else host
+    return Access(f"https://{bracketed}:{port}", TokenFile(folder / "token"), authority, namespace=namespace)

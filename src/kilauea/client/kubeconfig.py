@@ -1,0 +1,191 @@
+"""Kubeconfig files: from one or several files to a way to a server.
+
+    access = load_kubeconfig([Path("~/.kube/config").expanduser()], os.environ)
+
+Of several files, as the variable KUBECONFIG may name them, the first that says something about a name counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from kilauea.client.access import Access, AccessError, Credentials, CredentialSource, always
+from kilauea.client.exec_plugin import ExecPlugin
+from kilauea.client.token_file import TokenFile
+
+
+class _Entry(NamedTuple):
+    """A named cluster, user or context, and the file that says it."""
+
+    file: Path
+    name: str
+    content: Mapping[str, Any]
+
+    def text(self, field: str) -> str:
+        """A field that is a text; empty if it is not there."""
+        value = self.content.get(field)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.error(field, f"is {value!r}: write a text")
+        return value
+
+    def content_of(self, field: str) -> bytes:
+        """What `<field>-data` holds in base64, or else the file that `<field>` names."""
+        if data := self.text(f"{field}-data"):
+            try:
+                return base64.b64decode(data, validate=True)
+            except binascii.Error as error:
+                raise self.error(f"{field}-data", f"is no base64 ({error}): encode the PEM text") from error
+        if name := self.text(field):
+            try:
+                return self.path(name).read_bytes()
+            except OSError as error:
+                raise self.error(field, f"{name} cannot be read ({error.strerror}): correct the path") from error
+        return b""
+
+    def path(self, name: str) -> Path:
+        """A path as it is meant: from the folder of the file that names it."""
+        return self.file.parent / Path(name).expanduser()
+
+    def error(self, field: str, words: str) -> AccessError:
+        """The error about a field."""
+        return AccessError(f"{self.file}: {self.name}: {field}: {words}")
+
+
+def load_kubeconfig(files: Sequence[Path], environment: Mapping[str, str], context: str = "") -> Access:
+    """The way to a server that files tell of.
+
+    Args:
+        files: those that do not exist are skipped, unless all do not.
+        environment: handed to plugins that give credentials.
+        context: which to use; empty for the current one.
+
+    Raises:
+        AccessError: a file cannot be read, or does not say what is needed.
+    """
+    documents = [(path, _read(path)) for path in files if path.exists()]
+    if not documents:
+        raise AccessError(f"{', '.join(map(str, files))}: no such file: name a kubeconfig file with --kubeconfig")
+    name = context or next((str(text) for _, each in documents if (text := each.get("current-context"))), "")
+    if not name:
+        raise AccessError(f"{files[0]}: current-context: is empty: set it, or choose a context")
+    chosen = _find(documents, "context", name)
+    cluster = _find(documents, "cluster", chosen.text("cluster"))
+    user = _find(documents, "user", chosen.text("user")) if chosen.text("user") else _Entry(cluster.file, "user", {})
+    return _access(chosen, cluster, user, environment)
+
+
+def _access(chosen: _Entry, cluster: _Entry, user: _Entry, environment: Mapping[str, str]) -> Access:
+    server = cluster.text("server")
+    if not server.startswith(("https://", "http://")):
+        raise cluster.error("server", f'"{server}" is no address: write https://HOST:PORT')
+    return Access(
+        server=server,
+        credentials=_credentials(user, cluster, environment),
+        authority=cluster.content_of("certificate-authority"),
+        insecure=cluster.content.get("insecure-skip-tls-verify") is True,
+        server_name=cluster.text("tls-server-name"),
+        proxy=cluster.text("proxy-url"),
+        compression=cluster.content.get("disable-compression") is not True,
+        namespace=chosen.text("namespace") or "default",
+        impersonate=_impersonation(user),
+    )
+
+
+def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> CredentialSource:
+    """How a user is known. A token in a file of its own goes before one in the kubeconfig: it is the fresher one."""
+    if user.content.get("auth-provider"):
+        raise user.error("auth-provider", "is no longer part of Kubernetes: use an exec plugin, see users[].user.exec")
+    certificate, key = user.content_of("client-certificate"), user.content_of("client-key")
+    if bool(certificate) != bool(key):
+        missing = "client-key" if certificate else "client-certificate"
+        raise user.error(missing, "is missing: a certificate and its key go together")
+    if name := user.text("tokenFile"):
+        return TokenFile(user.path(name), certificate, key)
+    if token := user.text("token"):
+        return always(Credentials(f"Bearer {token}", certificate, key))
+    if username := user.text("username"):
+        pair = base64.b64encode(f"{username}:{user.text('password')}".encode()).decode()
+        return always(Credentials(f"Basic {pair}", certificate, key))
+    if (plugin := user.content.get("exec")) is not None:
+        return _plugin(plugin, user, cluster, environment)
+    return always(Credentials("", certificate, key))
+
+
+def _plugin(plugin: Any, user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> ExecPlugin:
+    """The program that gives credentials."""
+    if not isinstance(plugin, dict):
+        raise user.error("exec", "is no mapping: give apiVersion and command")
+    entry = _Entry(user.file, f"{user.name}: exec", plugin)
+    command = entry.text("command")
+    if not command:
+        raise entry.error("command", "is missing: name the program that gives credentials")
+    if "/" in command:
+        command = str(entry.path(command))
+    variables = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    about = _about_cluster(cluster) if plugin.get("provideClusterInfo") else None
+    return ExecPlugin(
+        version=entry.text("apiVersion"),
+        command=(command, *map(str, plugin.get("args") or ())),
+        environment={**environment, **variables},
+        hint=entry.text("installHint"),
+        cluster=about,
+    )
+
+
+def _about_cluster(cluster: _Entry) -> dict[str, Any]:
+    """A cluster as plugins are told of it."""
+    authority = base64.b64encode(cluster.content_of("certificate-authority")).decode()
+    about = {
+        "server": cluster.text("server"),
+        "certificate-authority-data": authority,
+        "tls-server-name": cluster.text("tls-server-name"),
+        "proxy-url": cluster.text("proxy-url"),
+        "insecure-skip-tls-verify": cluster.content.get("insecure-skip-tls-verify") is True,
+    }
+    for extension in cluster.content.get("extensions") or ():
+        if extension.get("name") == "client.authentication.k8s.io/exec":
+            about["config"] = extension.get("extension")
+    return {name: value for name, value in about.items() if value}
+
+
+def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
+    """Headers by which to act as somebody else."""
+    if user.content.get("as-groups") or user.content.get("as-user-extra"):
+        raise user.error("as-groups", "is not supported: leave out as-groups and as-user-extra, or use another user")
+    headers = {"impersonate-user": user.text("as"), "impersonate-uid": user.text("as-uid")}
+    return tuple((name, value) for name, value in headers.items() if value)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """A file, decoded."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise AccessError(f"{path}: cannot be read: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise AccessError(f"{path}: is no kubeconfig: its top level must be a mapping")
+    return document
+
+
+def _find(documents: Sequence[tuple[Path, Mapping[str, Any]]], kind: str, name: str) -> _Entry:
+    """The entry with a name, from the first file that has one."""
+    known: dict[str, None] = {}
+    for path, document in documents:
+        for entry in document.get(f"{kind}s") or ():
+            if not isinstance(entry, dict) or not isinstance(entry.get(kind) or {}, dict):
+                raise AccessError(f"{path}: {kind}s: holds {entry!r}: write entries with a name and a {kind}")
+            if entry.get("name") == name:
+                return _Entry(path, f"{kind} {name}", entry.get(kind) or {})
+            known[str(entry.get("name"))] = None
+    have = f"use one of {', '.join(known)}" if known else f"there are no {kind}s"
+    raise AccessError(f'{documents[0][0]}: there is no {kind} "{name}": {have}')

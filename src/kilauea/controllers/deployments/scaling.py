@@ -1,0 +1,121 @@
+"""How many pods each replica set of a deployment may have, so that never too few serve nor too many exist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kilauea.api.ports import Obj
+from kilauea.controllers.objects import annotations_of, spec_of, status_of
+
+DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
+
+
+def scaled(value: object, whole: int, *, up: bool) -> int:
+    """A number, or a percentage of a whole; what cannot be read is none."""
+    if isinstance(value, str):
+        digits = value.removesuffix("%")
+        if not (digits.isascii() and digits.isdigit()):
+            return 0
+        return math.ceil(int(digits) * whole / 100) if up else int(digits) * whole // 100
+    return value if isinstance(value, int) else 0
+
+
+def is_rolling(deployment: Obj) -> bool:
+    """Whether old pods go while new ones come."""
+    return bool((spec_of(deployment).get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
+
+
+def margins(deployment: Obj) -> tuple[int, int]:
+    """How many pods there may be beyond those wanted, and how many of those may be unavailable; never both none."""
+    if not is_rolling(deployment):
+        return 0, 0
+    replicas = wanted_replicas(deployment)
+    rolling = (spec_of(deployment).get("strategy") or {}).get("rollingUpdate") or {}
+    surge = scaled(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = scaled(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    if not surge and not unavailable:
+        unavailable = 1
+    return surge, min(unavailable, replicas)
+
+
+def wanted_replicas(workload: Obj) -> int:
+    """How many pods are wanted."""
+    return int(spec_of(workload).get("replicas", 1))
+
+
+def figures(deployment: Obj) -> tuple[int, int]:
+    """How many pods are wanted, and how many there may be; replica sets keep both, to tell when they change."""
+    replicas = wanted_replicas(deployment)
+    return replicas, replicas + margins(deployment)[0]
+
+
+def available(replica_set: Obj) -> int:
+    """How many pods of a replica set can be counted on."""
+    return int(status_of(replica_set).get("availableReplicas") or 0)
+
+
+def new_size(deployment: Obj, owned: Sequence[Obj], has: int) -> int:
+    """How many pods the current replica set, which is asked for so many now, may be asked for."""
+    wanted, most = figures(deployment)
+    if not is_rolling(deployment) or has >= wanted:
+        return wanted
+    room = most - sum(wanted_replicas(each) for each in owned)
+    return min(wanted, has + max(0, room))
+
+
+def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int]:
+    """How many pods each older replica set shall have, by its place in `owned`, where that is fewer than it has."""
+    _, unavailable = margins(deployment)
+    least = wanted_replicas(deployment) - unavailable
+    waiting = max(0, wanted_replicas(mine) - available(mine))
+    spare = sum(wanted_replicas(each) for each in owned) - least - waiting
+    if spare <= 0:
+        return {}
+    sizes = {}
+    serving = sum(available(each) for each in owned) - least
+    for place, each in enumerate(owned):
+        if each is mine:
+            continue
+        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # pods that serve nobody are not missed
+        gone = min(max(0, serving), wanted_replicas(each) - idle)
+        spare, serving = spare - idle, serving - gone
+        if idle or gone:
+            sizes[place] = wanted_replicas(each) - idle - gone
+    return sizes
+
+
+def resized(deployment: Obj, owned: Sequence[Obj]) -> bool:
+    """Whether another number of pods is wanted than its replica sets were last told."""
+    desired = str(wanted_replicas(deployment))
+    told = [annotations_of(each).get(DESIRED) for each in owned if wanted_replicas(each)]
+    return any(each is not None and each != desired for each in told)
+
+
+def in_proportion(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> dict[int, int]:
+    """Sizes, by their place, when a rollout is under way and another number is wanted: each by its share.
+
+    The largest come first, and what rounding leaves goes to the first.
+    """
+    wanted, most = figures(deployment)
+    active = [place for place, each in enumerate(owned) if wanted_replicas(each)]
+    if len(active) <= 1:
+        only = active[0] if active else next((place for place, each in enumerate(owned) if each is newest), None)
+        return {} if only is None or wanted_replicas(owned[only]) == wanted else {only: wanted}
+    if not is_rolling(deployment):
+        return {}
+    if newest is not None and wanted_replicas(newest) == wanted == available(newest):
+        return {place: 0 for place in active if owned[place] is not newest}
+    total = sum(wanted_replicas(owned[place]) for place in active)
+    to_add = (most if wanted > 0 else 0) - total
+    order = sorted(active, key=lambda place: (-wanted_replicas(owned[place]), place if to_add > 0 else -place))
+    sizes, left = {}, to_add
+    for place in order:
+        has = wanted_replicas(owned[place])
+        told = annotations_of(owned[place]).get(MAXIMUM, "")
+        before = int(told) if told.isascii() and told.isdigit() and int(told) else total
+        share = round(has * most / before) - has
+        share = max(0, min(share, left)) if to_add > 0 else min(0, max(share, left))
+        sizes[place], left = has + share, left - share
+    sizes[order[0]] = max(0, sizes[order[0]] + left)
+    return {place: size for place, size in sizes.items() if size != wanted_replicas(owned[place])}

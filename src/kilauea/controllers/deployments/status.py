@@ -1,0 +1,123 @@
+"""How far the rollout of a deployment is, as `kubectl rollout status` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.controllers.deployments.scaling import margins, wanted_replicas
+from kilauea.controllers.objects import condition_of, name_of, spec_of, status_of
+
+ENDLESS = 2**31 - 1
+"""A deadline that means none."""
+DONE, LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+
+
+class Said(NamedTuple):
+    """A condition without its times."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+def counts(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> dict[str, Any]:
+    """The counts of the status; None stands for a field that is absent because there are none."""
+    states = [status_of(each) for each in owned]
+    replicas, available = (sum(each.get(name) or 0 for each in states) for name in ("replicas", "availableReplicas"))
+    missing = max(0, sum(wanted_replicas(each) for each in owned) - available)
+    return {
+        "observedGeneration": deployment["metadata"].get("generation", 0),
+        "replicas": replicas or None,
+        "updatedReplicas": (status_of(newest).get("replicas") if newest is not None else 0) or None,
+        "readyReplicas": sum(each.get("readyReplicas") or 0 for each in states) or None,
+        "availableReplicas": available or None,
+        "unavailableReplicas": missing or None,
+        "terminatingReplicas": sum(each.get("terminatingReplicas") or 0 for each in states),
+    }
+
+
+def is_complete(deployment: Obj, status: dict[str, Any]) -> bool:
+    """Whether all pods are of the current template and can be counted on."""
+    wanted = wanted_replicas(deployment)
+    return all((status[name] or 0) == wanted for name in ("updatedReplicas", "replicas", "availableReplicas"))
+
+
+def availability(deployment: Obj, status: dict[str, Any]) -> Said:
+    """Whether enough pods can be counted on."""
+    if (status["availableReplicas"] or 0) >= wanted_replicas(deployment) - margins(deployment)[1]:
+        return Said("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    words = "Deployment does not have minimum availability."
+    return Said("Available", "False", "MinimumReplicasUnavailable", words)
+
+
+def _deadline(deployment: Obj) -> int | None:
+    """Seconds without progress after which a rollout counts as failed; None if it never does."""
+    seconds = spec_of(deployment).get("progressDeadlineSeconds")
+    return None if seconds is None or int(seconds) == ENDLESS else int(seconds)
+
+
+def progress(deployment: Obj, status: dict[str, Any], newest: Obj | None, now: int) -> tuple[Said | None, bool]:
+    """What to say of the progress, and whether there was some just now; None if the condition stays as it is."""
+    deadline, before = _deadline(deployment), condition_of(deployment, "Progressing")
+    if deadline is None:
+        return None, False
+    subject = f'ReplicaSet "{name_of(newest)}"' if newest is not None else f'Deployment "{name_of(deployment)}"'
+    settled = before is not None and before.get("reason") == DONE and status["replicas"] == status["updatedReplicas"]
+    if settled:
+        return None, False
+    if is_complete(deployment, status):
+        return Said("Progressing", "True", DONE, f"{subject} has successfully progressed."), True
+    if _moved(status_of(deployment), status):
+        return Said("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing."), True
+    if before is not None and before.get("reason") not in (DONE, LATE) and late_in(deployment, now) == 0:
+        return Said("Progressing", "False", LATE, f"{subject} has timed out progressing."), True
+    return None, False
+
+
+def _moved(old: Any, new: dict[str, Any]) -> bool:
+    """Whether there are more new pods, fewer old ones, or more that serve."""
+
+    def grown(name: str) -> int:
+        return int(new[name] or 0) - int(old.get(name) or 0)
+
+    fewer_old = grown("replicas") - grown("updatedReplicas") < 0
+    return fewer_old or any(grown(name) > 0 for name in ("updatedReplicas", "readyReplicas", "availableReplicas"))
+
+
+def late_in(deployment: Obj, now: int) -> float | None:
+    """In how many seconds a rollout without progress is late; None if it cannot be."""
+    deadline, before = _deadline(deployment), condition_of(deployment, "Progressing")
+    if deadline is None or before is None or before.get("reason") in (DONE, LATE, "DeploymentPaused"):
+        return None
+    since = parse_time(before.get("lastUpdateTime") or before["lastTransitionTime"])
+    return max(0.0, (since + deadline * SECOND - now) / SECOND)
+
+
+def conditions(deployment: Obj, said: Sequence[tuple[Said, bool]], now: int) -> list[dict[str, Any]]:
+    """The conditions with what is said of them now; a transition keeps its time if nothing has changed.
+
+    Args:
+        deployment: as it is.
+        said: each with whether its time of update moves although status and reason are the same.
+        now: in microseconds since 1970.
+    """
+    stamp = format_time(now - now % SECOND)
+    kept = {each["type"]: dict(each) for each in status_of(deployment).get("conditions") or ()}
+    for (type, status, reason, message), renewed in said:
+        before = kept.get(type)
+        if before and (before["status"], before["reason"]) == (status, reason) and not renewed:
+            continue
+        since = before["lastTransitionTime"] if before and before["status"] == status else stamp
+        kept[type] = {
+            "type": type,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": since,
+            "lastUpdateTime": stamp,
+        }
+    return list(kept.values())

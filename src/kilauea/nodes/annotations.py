@@ -1,7 +1,7 @@
 """Annotations by which users say what simulated nodes and their pods do.
 
-Times are durations such as `30s` or `1h30m`. What is said about a pod goes in its metadata (in that of the template, for
-those that controllers make); `kilauea.dev/run-time.worker` says it for the container `worker` alone.
+Times are durations such as `30s` or `1h30m`. What is said about a pod goes in its metadata (in that of the template,
+for those that controllers make); `kilauea.dev/run-time.worker` says it for the container `worker` alone.
 """
 
 from __future__ import annotations

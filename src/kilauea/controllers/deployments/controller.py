@@ -100,9 +100,9 @@ class Rollout:
             )
             self._found(newest)
             return operations + (self._roll(newest) if scaling.is_rolling(deployment) else self._recreate(newest))
-        if not scaling.is_rolling(deployment) and self._old_pods():
-            return self._scaled({place: 0 for place, each in enumerate(owned) if scaling.wanted_replicas(each)})
-        return self._begin()
+        if scaling.is_rolling(deployment):
+            return self._begin()
+        return self._emptied() or ([] if self._old_pods() else self._begin())
 
     def _say_pause(self, paused: bool) -> None:
         """Progress is neither made nor missed while a deployment is paused."""
@@ -147,15 +147,18 @@ class Rollout:
 
     def _recreate(self, newest: Obj) -> list[Operation]:
         """New pods once no old one is left."""
-        places = {
-            place: 0 for place, each in enumerate(self._owned) if each is not newest and scaling.wanted_replicas(each)
-        }
-        if places:
-            return self._scaled(places)
+        emptied = self._emptied()
+        if emptied:
+            return emptied
         if self._old_pods():
             return []
         wanted, has = scaling.wanted_replicas(self._deployment), scaling.wanted_replicas(newest)
         return self._scaled({self._owned.index(newest): wanted}) if wanted != has else self._tidy()
+
+    def _emptied(self) -> list[Operation]:
+        """Ask old replica sets for no pods."""
+        old = {place: 0 for place, each in enumerate(self._owned) if each is not self._newest}
+        return self._scaled(old) if any(map(scaling.wanted_replicas, self._old)) else []
 
     def _old_pods(self) -> bool:
         """Whether pods of old templates may still run."""

@@ -1,0 +1,192 @@
+"""Leader election: of several processes with the same work, the one that holds a Lease does it.
+
+    election = Election(client, clock, chance, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
+    await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept
+
+No two lead at a time as long as clocks run equally fast: who cannot renew stops before others may take over, and nobody
+compares the time of day of another machine with their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from kilauea.api.ports import Api, ApiError, Clock, Key, Resource
+from kilauea.api.times import SECOND, format_time
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+
+log = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):
+    """The lease could not be renewed; the work was stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds: how long a lease holds that is not renewed, how long a leader tries to renew, and how often."""
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease > self.renew > self.retry > 0:
+            raise ValueError(
+                f"lease {self.lease} s, renew deadline {self.renew} s, retry period {self.retry} s: "
+                "each must be longer than the next, and all above 0"
+            )
+
+
+class Election:
+    """One candidate for one lease.
+
+    Args:
+        api: where the lease is.
+        clock: the candidate's own.
+        chance: so that candidates do not ask all at once.
+        key: of the lease, which is made if it is not there.
+        identity: of this candidate; no other has it.
+        terms: how long things take.
+    """
+
+    def __init__(
+        self, api: Api, clock: Clock, chance: Random, key: Key, identity: str, terms: Terms | None = None
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._chance = chance
+        self._key = key
+        self._identity = identity
+        self._terms = terms or Terms()
+        self._lease: dict[str, Any] = {}
+        self._seen: tuple[Any, ...] = ()
+        self._seen_at = 0
+        self._renewed = 0
+        """When the request began that has renewed the lease: others count from later on."""
+        self.leader = ""
+        """Who holds the lease, as far as is known."""
+
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lease, work while it is held, give it back at the end of the work or when cancelled.
+
+        Raises:
+            LeaseLost: it could not be renewed in time; the work was cancelled before.
+        """
+        while not await self._try():
+            await self._clock.sleep(self._terms.retry * (1 + 0.2 * self._chance.random()))
+        log.info("%s leads: it holds the lease %s", self._identity, self._key)
+        working, renewing = asyncio.ensure_future(work()), asyncio.ensure_future(self._renew())
+        try:
+            await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            held = not renewing.done()
+        finally:
+            for task in (working, renewing):
+                task.cancel()
+            await asyncio.gather(working, renewing, return_exceptions=True)
+            if self.leader == self._identity:
+                await self._release()
+        if not held:
+            raise LeaseLost(f"the lease {self._key} could not be renewed within {self._terms.renew:g} s")
+        working.result()
+
+    async def _renew(self) -> None:
+        """Renew until that has not succeeded for too long, or somebody else holds the lease."""
+        while self.leader == self._identity and (left := self._left()) > 0:
+            await self._clock.sleep(min(self._terms.retry, left))
+            if (left := self._left()) > 0:
+                await self._in_time(left)
+
+    def _left(self) -> float:
+        """Seconds for which we still lead if we cannot renew."""
+        return self._terms.renew - (self._clock.now() - self._renewed) / SECOND
+
+    async def _in_time(self, seconds: float) -> None:
+        """Try to renew, but no longer than that."""
+        trying, over = asyncio.ensure_future(self._try()), asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({trying, over}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            trying.cancel()
+            over.cancel()
+
+    async def _try(self) -> bool:
+        """Take or renew the lease, if it is free or ours; returns whether it is ours now."""
+        started = self._clock.now()
+        try:
+            await self._look()
+            if not self._may_take():
+                return False
+            await self._write(self._taken())
+        except ApiError as error:
+            log.log(logging.DEBUG if error.code == 409 else logging.WARNING, "lease %s: %s", self._key, error)
+            return False
+        self.leader, self._renewed = self._identity, started
+        return True
+
+    async def _look(self) -> None:
+        """Read the lease, and note when it has last changed, by our own clock."""
+        try:
+            self._lease = await self._api.get(LEASES, self._key)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            self._lease = {}
+        spec = self._spec()
+        seen = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
+        if seen != self._seen or not self._seen_at:
+            self._seen, self._seen_at = seen, self._clock.now()
+        self.leader = spec.get("holderIdentity") or ""
+
+    def _spec(self) -> dict[str, Any]:
+        return self._lease.get("spec") or {}
+
+    def _may_take(self) -> bool:
+        """Whether the lease is ours, or free, or its holder has not renewed it for too long."""
+        if self.leader in ("", self._identity):
+            return True
+        seconds = float(self._spec().get("leaseDurationSeconds") or self._terms.lease)
+        return self._clock.now() - self._seen_at > seconds * SECOND
+
+    def _taken(self) -> dict[str, Any]:
+        """The lease as it is when we hold it from now."""
+        old, now = self._spec(), _micro(self._clock.now())
+        mine = self.leader == self._identity
+        transitions = int(old.get("leaseTransitions") or 0)
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": max(1, round(self._terms.lease)),
+            "acquireTime": (old.get("acquireTime") or now) if mine else now,
+            "renewTime": now,
+            "leaseTransitions": transitions if mine or not self._lease else transitions + 1,
+        }
+
+    async def _write(self, spec: dict[str, Any]) -> None:
+        """Write the lease, if nobody has written it since we read it."""
+        if self._lease:
+            self._lease = await self._api.update(LEASES, {**self._lease, "spec": spec})
+        else:
+            metadata = {"namespace": self._key.namespace, "name": self._key.name}
+            body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+            self._lease = await self._api.create(LEASES, self._key.namespace, body)
+
+    async def _release(self) -> None:
+        """Give the lease back, so that the next leader need not wait."""
+        now = _micro(self._clock.now())
+        spec = {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+        try:
+            await self._write(spec)
+        except ApiError as error:
+            log.info("lease %s: could not be given back: %s", self._key, error)
+        self.leader = ""
+
+
+def _micro(us: int) -> str:
+    """A time with six digits of a second, which leases always have."""
+    return f"{format_time(us // SECOND * SECOND).removesuffix('Z')}.{us % SECOND:06d}Z"

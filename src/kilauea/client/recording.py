@@ -1,0 +1,245 @@
+"""Events of Kubernetes: what a component tells of objects, counted together, limited, and written in the background.
+
+    recorder = Recorder(client, clock)
+    recorder.record("kubelet", Record(pod, "Normal", "Started", "Started container main"))   # does not wait
+    await recorder.run()                                                                     # elsewhere: writes them
+
+Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
+of which too much is told is told of less often. What cannot be written for long is dropped: events are best effort.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, Resource
+from kilauea.api.times import SECOND, format_time
+from kilauea.client.limits import RateLimit
+
+EVENTS = Resource("", "v1", "events", "Event")
+SIMILAR = 10
+"""Messages for the same reason about one object, within `SIMILAR_SECONDS`, after which further ones are combined."""
+SIMILAR_SECONDS = 600
+BURST, EACH_SECONDS = 25, 300.0
+"""Events about one object by one component at once, and then one in so many seconds."""
+BACKLOG = 4096
+"""Events that wait to be written; beyond that, new ones are dropped."""
+REMEMBERED = 4096
+"""Of events, reasons and objects, those that are counted on."""
+TRIES, RETRY_SECONDS = 5, 2.0
+COMBINED = "(combined from similar events): "
+
+log = logging.getLogger(__name__)
+
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
+
+
+class _Recent(OrderedDict[_Name, _Value], Generic[_Name, _Value]):
+    """A mapping that forgets what has not been looked at for longest."""
+
+    def look_up(self, name: _Name) -> _Value | None:
+        value = self.get(name)
+        if value is not None:
+            self.move_to_end(name)
+        return value
+
+    def remember(self, name: _Name, value: _Value) -> _Value:
+        self[name] = value
+        if len(self) > REMEMBERED:
+            self.popitem(last=False)
+        return value
+
+
+class _Subject(NamedTuple):
+    """Who tells of which object."""
+
+    component: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class _Reason(NamedTuple):
+    subject: _Subject
+    type: str
+    reason: str
+
+
+@dataclass(slots=True)
+class _Told:
+    """One event: how often it was told, and how much of that is written."""
+
+    reason: _Reason
+    about: dict[str, str]
+    message: str
+    first: int
+    last: int
+    count: int = 0
+    key: Key | None = None
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Messages for one reason since a time."""
+
+    since: int
+    messages: set[str] = field(default_factory=set)
+
+
+class Recorder:
+    """Takes records and writes events.
+
+    Args:
+        api: where they are written.
+        clock: for their times.
+        limit: on all writes; None for no limit.
+        instance: of the components, such as the name of a pod.
+    """
+
+    def __init__(self, api: Api, clock: Clock, limit: RateLimit | None = None, instance: str = "") -> None:
+        self._api = api
+        self._clock = clock
+        self._limit = limit
+        self._instance = instance
+        self._told: _Recent[tuple[_Reason, str], _Told] = _Recent()
+        self._similar: _Recent[_Reason, _Similar] = _Recent()
+        self._limits: _Recent[_Subject, RateLimit] = _Recent()
+        self._pending: dict[int, _Told] = {}
+        self._news = asyncio.Event()
+        self._numbers = itertools.count()
+        self.dropped = 0
+        """Events that were not written, for lack of room or because of a refusal."""
+
+    @property
+    def waiting(self) -> int:
+        """Events that are still to be written."""
+        return len(self._pending)
+
+    def record(self, component: str, record: Record) -> None:
+        """Tell of something; it is written soon, or dropped."""
+        about = _reference(record.about)
+        fields = (about.get(name, "") for name in ("kind", "namespace", "name", "uid"))
+        subject = _Subject(component, *fields)
+        if not self._may(subject):
+            return
+        now = self._clock.now()
+        reason = _Reason(subject, record.type, record.reason)
+        message = self._combined(reason, record.message, now)
+        told = self._told.look_up((reason, message))
+        if told is None:
+            told = self._told.remember((reason, message), _Told(reason, about, message, now, now))
+        told.count += 1
+        told.last = now
+        if message.startswith(COMBINED):
+            told.message = COMBINED + record.message
+        self._have_written(told)
+
+    def _have_written(self, told: _Told) -> None:
+        if len(self._pending) >= BACKLOG and id(told) not in self._pending:
+            self._drop("too many wait to be written")
+            return
+        self._pending[id(told)] = told
+        self._news.set()
+
+    def _may(self, subject: _Subject) -> bool:
+        limit = self._limits.look_up(subject)
+        if limit is None:
+            limit = self._limits.remember(subject, RateLimit(1 / EACH_SECONDS, BURST, self._clock))
+        return limit.take()
+
+    def _combined(self, reason: _Reason, message: str, now: int) -> str:
+        """The message by which an event is counted: its own, or one for all that follow many others."""
+        similar = self._similar.look_up(reason)
+        if similar is None or now - similar.since > SIMILAR_SECONDS * SECOND:
+            similar = self._similar.remember(reason, _Similar(now))
+        if message in similar.messages or len(similar.messages) < SIMILAR:
+            similar.messages.add(message)
+            return message
+        return COMBINED
+
+    async def run(self) -> None:
+        """Write, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._pending:
+                if self._limit is not None:
+                    await self._limit.wait()
+                told = self._pending.pop(next(iter(self._pending)))
+                await self._write(told)
+
+    async def _write(self, told: _Told) -> None:
+        for attempt in range(TRIES):
+            try:
+                return await self._create_or_count(told)
+            except ApiError as error:
+                if error.code in range(400, 500) and error.code != 429:
+                    return self._drop(str(error))  # e.g. the namespace is being deleted
+                if attempt + 1 == TRIES:
+                    self._drop(str(error))
+                else:
+                    await self._clock.sleep(max(RETRY_SECONDS, error.retry_after))
+
+    async def _create_or_count(self, told: _Told) -> None:
+        if told.key is not None:
+            patch = {"count": told.count, "lastTimestamp": _second(told.last), "message": told.message}
+            try:
+                await self._api.patch(EVENTS, told.key, patch)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+            else:
+                return
+        body = self._event(told)
+        await self._api.create(EVENTS, body["metadata"]["namespace"], body)
+        told.key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+
+    def _event(self, told: _Told) -> dict[str, Any]:
+        subject, component = told.reason.subject, told.reason.subject.component
+        moment = self._clock.now() * 1000 + next(self._numbers) % 1000
+        namespace = subject.namespace or "default"
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{subject.name}.{moment:x}", "namespace": namespace},
+            "involvedObject": told.about,
+            "type": told.reason.type,
+            "reason": told.reason.reason,
+            "message": told.message,
+            "source": {"component": component},
+            "reportingComponent": component,
+            "reportingInstance": self._instance,
+            "firstTimestamp": _second(told.first),
+            "lastTimestamp": _second(told.last),
+            "count": told.count,
+        }
+
+    def _drop(self, words: str) -> None:
+        self.dropped += 1
+        log.log(logging.WARNING if self.dropped == 1 else logging.DEBUG, "an event was dropped: %s", words)
+
+
+def _reference(obj: Obj) -> dict[str, str]:
+    """An object as events name it."""
+    metadata = obj["metadata"]
+    fields = {
+        "apiVersion": obj.get("apiVersion"),
+        "kind": obj.get("kind"),
+        "namespace": metadata.get("namespace"),
+        "name": metadata["name"],
+        "uid": metadata.get("uid"),
+        "resourceVersion": metadata.get("resourceVersion"),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _second(us: int) -> str:
+    """A time in whole seconds, as events have it."""
+    return format_time(us // SECOND * SECOND)

@@ -9,6 +9,7 @@ from kilauea.cli.apiserver import apiserver
 from kilauea.cli.config import config
 from kilauea.cli.plan import plan
 from kilauea.cli.queues import queues
+from kilauea.cli.scheduler import scheduler
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,3 +22,4 @@ main.add_command(apiserver)
 main.add_command(config)
 main.add_command(plan)
 main.add_command(queues)
+main.add_command(scheduler)

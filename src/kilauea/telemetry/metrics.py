@@ -88,12 +88,6 @@ class SchedulerMetrics:
             namespace="kilauea_scheduler",
             registry=registry,
         )
-        self.loop_delay = Gauge(
-            "loop_delay_seconds",
-            "The longest that other work waited during the last cycle",
-            namespace="kilauea_scheduler",
-            registry=registry,
-        )
         self._jobs: set[str] = set()
 
     # --- what happens
@@ -151,11 +145,11 @@ class SchedulerMetrics:
         for figure, amounts in figures.items():
             for resource, amount in (amounts or {}).items():
                 suffix = {"cpu": "milli_cpu", "memory": "memory_bytes"}.get(resource, "scalar_resources")
-                labels = (name, resource) if suffix == "scalar_resources" else (name,)
+                labels: tuple[str, ...] = (name, resource) if suffix == "scalar_resources" else (name,)
                 self._queue_gauges[f"queue_{figure}_{suffix}"].labels(*labels).set(amount)
                 seen.add((f"queue_{figure}_{suffix}", labels))
-        for series, labels in self._series.get(name, set()) - seen:
-            self._queue_gauges[series].labels(*labels).set(0)
+        for series, values in self._series.get(name, set()) - seen:
+            self._queue_gauges[series].labels(*values).set(0)
         self._series.setdefault(name, set()).update(seen)
         self._queue_weight.labels(name).set(weight)
 
@@ -168,7 +162,7 @@ class SchedulerMetrics:
     def forget_queues(self, there: Iterable[str]) -> None:
         """Drop the series of queues that are not there any more."""
         for name in self._series.keys() - set(there):
-            for series, labels in self._series.pop(name):
-                self._queue_gauges[series].remove(*labels)
+            for series, values in self._series.pop(name):
+                self._queue_gauges[series].remove(*values)
             for gauge in (self._queue_share, self._queue_weight, self._queue_overused):
                 gauge.remove(name)

@@ -90,9 +90,9 @@ class Writes:
         if not (known or name in self._busy or name in self._pausing):
             self._crew.add(lambda: self._write(name))
 
-    def drop(self, name: Hashable) -> None:
-        """Forget what an object was to have."""
-        self._wanted.pop(name, None)
+    def busy(self, name: Hashable) -> bool:
+        """Whether an object is still to be written, or just being written."""
+        return name in self._wanted or name in self._busy
 
     async def _write(self, name: Hashable) -> None:
         write = self._wanted.pop(name, None)

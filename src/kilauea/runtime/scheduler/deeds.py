@@ -196,6 +196,7 @@ class Deeds:
         assumed.held[deed.pod] = deed.uid
         feed.reconsider(deed.pod)
         await self._clock.sleep(seconds)
+        await feed.free()
         if assumed.held.get(deed.pod) == deed.uid:
             del assumed.held[deed.pod]
             feed.reconsider(deed.pod)

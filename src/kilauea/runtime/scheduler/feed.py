@@ -1,16 +1,15 @@
 """What comes in: events of the watches, with what is assumed laid over them, go into the engine's state.
 
-While a cycle works on the state in another thread nothing may touch it: events wait then (`held`) and are taken in
-afterwards, in order. An event that could let something be placed stirs the loop; the echo of the scheduler's own writes
-does not.
+While a cycle works on the state in another thread nothing may touch it: events wait then, and are taken in afterwards
+in order (`undisturbed`, `catch_up`). An event that could let something be placed stirs the loop; the echo of the
+scheduler's own writes does not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from kilauea.api.core import Node, Pod
 from kilauea.api.errors import object_label
@@ -24,6 +23,8 @@ from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
 from kilauea.runtime.scheduler.watched import head_of
+
+T = TypeVar("T")
 
 _STIRRING = frozenset(
     "PriorityClass HyperNode PersistentVolume PersistentVolumeClaim StorageClass CSINode CSIStorageCapacity".split()
@@ -76,19 +77,19 @@ class Feed:
         """Wait until what came is taken in."""
         await self._free.wait()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Leave the state alone; what comes meanwhile is taken in at the end."""
+    async def undisturbed(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of work that nothing may disturb; what comes from its start on waits for `catch_up`."""
         self._held = True
         self._free.clear()
-        try:
-            yield
-        finally:
-            self._held = False
-            self._free.set()
-            late, self._late = self._late, []
-            for take in late:
-                take()
+        return await work()
+
+    def catch_up(self) -> None:
+        """Take in what came meanwhile."""
+        self._held = False
+        late, self._late = self._late, []
+        for take in late:
+            take()
+        self._free.set()
 
     def relisted(self, kind: str, items: Sequence[bytes]) -> None:
         """All objects of a kind."""
@@ -98,7 +99,7 @@ class Feed:
         objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}
         for key in [key for key in self._keys(kind) if key not in objects]:
             self._gone(kind, key)
-        laid = [self._lay(kind, obj, data) for obj, data in objects.values()]
+        laid = [self._lay(obj, data) for obj, data in objects.values()]
         if kind == "PodGroup":
             laid += self._loners.values()
         self.state.apply(Relisted(kind, laid))
@@ -123,12 +124,13 @@ class Feed:
             self._late.append(lambda: self.put(kind, data))
             return
         for key, obj in self._read(kind, data):
-            if kind == "Pod":
-                self._put_pod(key, obj, data)
-            elif kind == "Node":
-                self._put_node(key, obj)
-            else:
-                self._put_other(kind, key, obj, data)
+            match obj:
+                case Pod():
+                    self._put_pod(key, obj, data)
+                case Node():
+                    self._put_node(key, obj)
+                case _:
+                    self._put_other(kind, key, obj)
 
     def gone(self, kind: str, key: str) -> None:
         """An object is there no more."""
@@ -144,17 +146,17 @@ class Feed:
             self.stir()
 
     def reconsider(self, key: str) -> None:
-        """Lay the assumptions over a pod or a pod group anew."""
-        if key in self.pods:
-            self.put("Pod", self.pods[key])
+        """Lay the assumptions over a pod anew; only between cycles, or by who asked to be undisturbed."""
+        data = self.pods.get(key, b"")
+        for name, obj in self._read("Pod", data) if data else ():
+            assert isinstance(obj, Pod)
+            self._put_pod(name, obj, data)
 
     def reconsider_group(self, key: str) -> None:
         """The same for a pod group."""
         group = self.groups.get(key)
-        if group is not None and not self._held:
+        if group is not None:
             self.state.apply(Changed(self.assumed.over_group(group)))
-        elif group is not None:
-            self._late.append(lambda: self.reconsider_group(key))
 
     # --- one object
 
@@ -172,7 +174,7 @@ class Feed:
         self.faults.pop((kind, key), None)
         return [(key, obj)]
 
-    def _lay(self, kind: str, obj: Object, data: bytes) -> Object:
+    def _lay(self, obj: Object, data: bytes) -> Object:
         """Keep an object as it is; returns it as it will be."""
         match obj:
             case Pod():
@@ -197,9 +199,9 @@ class Feed:
             self._leave(pod.key)
         return self.assumed.over_pod(pod)
 
-    def _put_pod(self, key: str, obj: Object, data: bytes) -> None:
+    def _put_pod(self, key: str, pod: Pod, data: bytes) -> None:
         before = self.state.tasks.get(key)
-        self._apply(self._lay("Pod", obj, data))
+        self._apply(self._lay_pod(pod, data))
         self._notice(before, self.state.tasks.get(key))
 
     def _notice(self, before: Task | None, after: Task | None) -> None:
@@ -214,18 +216,17 @@ class Feed:
         if waits or (held_room and (after is None or after.status in _LEAVING or not after.node)):
             self.stir()
 
-    def _put_node(self, name: str, obj: Object) -> None:
+    def _put_node(self, name: str, node: Node) -> None:
         """Heartbeats change nothing that scheduling reads, and come from every node."""
-        assert isinstance(obj, Node)
-        if self._nodes.get(name) != _offer(obj):
-            self._apply(self._lay("Node", obj, b""))
+        if self._nodes.get(name) != _offer(node):
+            self._apply(self._lay(node, b""))
             self.stir()
 
-    def _put_other(self, kind: str, key: str, obj: Object, data: bytes) -> None:
+    def _put_other(self, kind: str, key: str, obj: Object) -> None:
         known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
         if known is not None and known.kind == kind and _older(obj, known):
             return
-        self._apply(self._lay(kind, obj, data))
+        self._apply(self._lay(obj, b""))
         if kind in _STIRRING or (kind in ("PodGroup", "Queue") and _wishes(known) != _wishes(obj)):
             self.stir()
 

@@ -1,0 +1,195 @@
+"""`kilauea scheduler`: schedule the pods of a cluster. The flags are spelled as Volcano's scheduler spells them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kilauea.cli.inputs import Failure, Usage
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+EXAMPLES = """\b
+Examples:
+  kilauea scheduler --kubeconfig ~/.kube/config --leader-elect=false
+  kilauea scheduler --scheduler-conf /etc/volcano/volcano-scheduler.conf --enable-healthz --enable-metrics
+"""
+
+
+class Flag(click.ParamType):
+    """A switch that takes a word, as Go's flags do: `--leader-elect=false`; alone it is on."""
+
+    name = "bool"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """What a word means."""
+        from kilauea.api.wellknown import parse_bool
+
+        parsed = value if isinstance(value, bool) else parse_bool(value)
+        if parsed is None:
+            self.fail(f'"{value}" is neither true nor false', param, ctx)
+        return parsed
+
+
+class Duration(click.ParamType):
+    """A duration in Go's syntax, in microseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Microseconds."""
+        from kilauea.api.times import parse_duration
+
+        try:
+            return value if isinstance(value, int) else parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def switch(name: str, default: bool, words: str) -> Callable[[Command], Command]:
+    """An option that is on, off, or told by a word."""
+    return click.option(
+        name, type=Flag(), is_flag=False, flag_value="true", default=str(default).lower(), show_default=True, help=words
+    )
+
+
+def address_of(text: str, option: str) -> tuple[str, int]:
+    """Host and port of `:8080` or `127.0.0.1:0`; without a host, all addresses.
+
+    Raises:
+        Usage: it has another form.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise Usage(f'{option}: "{text}" is no address: use HOST:PORT such as 127.0.0.1:8080')
+    return host.strip("[]"), int(port)
+
+
+@click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
+)
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    default=("volcano",),
+    show_default=True,
+    metavar="NAME",
+    help="Schedule pods with this schedulerName; pods of default-scheduler need no PodGroup. Repeatable.",
+)
+@click.option("--scheduler-conf", metavar="FILE", help="Configuration; read again when it changes.")
+@click.option("--plugins-dir", "folders", multiple=True, metavar="DIR", help="Folder with plugins of your own.")
+@click.option(
+    "--schedule-period", type=Duration(), default="1s", show_default=True, help="Pause between cycles if all is quiet."
+)
+@click.option("--default-queue", default="default", show_default=True, help="Queue of PodGroups that name none.")
+@click.option("--listen-address", default=":8080", show_default=True, help="Where /metrics and the others are.")
+@click.option("--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled.")
+@switch("--enable-healthz", False, "Serve /healthz at its own address too.")
+@switch("--enable-metrics", True, "Serve the pages at --listen-address.")
+@click.option("--kube-api-qps", type=click.FloatRange(min=1), default=2000, show_default=True, help="Requests/s.")
+@click.option("--kube-api-burst", type=click.IntRange(min=1), default=2000, show_default=True, help="At once.")
+@switch("--priority-class", True, "Read PriorityClasses.")
+@switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
+@switch("--disable-default-scheduler-config", False, "Without a good --scheduler-conf, do not start.")
+@switch("--leader-elect", True, "Schedule only while the lease is held.")
+@click.option("--leader-elect-lease-duration", "lease", type=Duration(), default="15s", show_default=True)
+@click.option("--leader-elect-renew-deadline", "renew", type=Duration(), default="10s", show_default=True)
+@click.option("--leader-elect-retry-period", "retry", type=Duration(), default="2s", show_default=True)
+@click.option("--leader-elect-resource-name", "lease_name", default="volcano", show_default=True)
+@click.option("--leader-elect-resource-namespace", "lease_namespace", default="volcano-system", show_default=True)
+@click.option("--lock-object-namespace", default="", hidden=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
+@click.option("-v", "--v", "verbosity", type=int, default=2, hidden=True)
+def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
+    """Schedule pods of the cluster until SIGTERM or Ctrl-C.
+
+    Nothing is decided before everything has been read; /readyz says what is missing. Compatible with Volcano: the same
+    PodGroups, Queues, configuration, flags and metrics.
+    """
+    import asyncio
+
+    from kilauea.client.access import AccessError
+    from kilauea.client.lease import LeaseLost
+    from kilauea.runtime.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.scheduler.process import StartError
+
+    level = logging.DEBUG if verbosity > 3 else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    options = _options(scheduler_conf, **given)
+    try:
+        extensions = load_extensions(folders, installed=scheduler_conf is not None)
+        asyncio.run(_run(options, extensions))
+    except (ExtensionError, SourceError, AccessError) as error:
+        raise Usage(f"kilauea scheduler: {error}") from error
+    except (StartError, LeaseLost) as error:
+        raise Failure(f"kilauea scheduler: {error}") from error
+
+
+async def _run(options: Any, extensions: Any) -> None:
+    import asyncio
+    import signal
+
+    from kilauea.runtime.scheduler.process import run_scheduler
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await run_scheduler(options, stop, extensions)
+
+
+def _options(scheduler_conf: str | None, **given: Any) -> Any:
+    """The options of the process.
+
+    Raises:
+        Usage: some of them cannot be used.
+    """
+    from kilauea.api.ports import Key
+    from kilauea.api.times import SECOND
+    from kilauea.client.lease import Terms
+    from kilauea.runtime.scheduler.live import DEFAULT_SCHEDULER, LiveOptions
+    from kilauea.runtime.scheduler.process import Options
+
+    try:
+        terms = Terms(given["lease"] / SECOND, given["renew"] / SECOND, given["retry"] / SECOND)
+    except ValueError as error:
+        raise Usage(f"--leader-elect: {error}") from error
+    pages = []
+    if given["enable_metrics"]:
+        pages.append(address_of(given["listen_address"], "--listen-address"))
+    if given["enable_healthz"]:
+        pages.append(address_of(given["healthz_address"], "--healthz-address"))
+    if given["schedule_period"] <= 0:
+        raise Usage("--schedule-period: must be longer than nothing, such as 1s")
+    namespace = given["lock_object_namespace"] or given["lease_namespace"]
+    live = LiveOptions(
+        names=given["names"],
+        alone=frozenset({DEFAULT_SCHEDULER}),
+        default_queue=given["default_queue"],
+        period=given["schedule_period"],
+        priority_classes=given["priority_class"],
+        storage=given["csi_storage"],
+        seed=given["seed"],
+    )
+    return Options(
+        kubeconfig=given["kubeconfig"],
+        environment=dict(os.environ),
+        scheduler_conf=scheduler_conf,
+        strict=given["disable_default_scheduler_config"],
+        pages=tuple(pages),
+        qps=given["kube_api_qps"],
+        burst=given["kube_api_burst"],
+        lease=Key(namespace, given["lease_name"]) if given["leader_elect"] else None,
+        terms=terms,
+        live=live,
+    )

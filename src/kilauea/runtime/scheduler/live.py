@@ -1,0 +1,224 @@
+"""The live scheduler joined: reflectors, state, loop and writes over any API.
+
+live = LiveScheduler(client, options, conf, clock, chance, recorder.record, metrics)
+async with asyncio.TaskGroup() as tasks:
+    tasks.create_task(live.watch())         # also while another process leads
+    tasks.create_task(live.schedule())
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+
+from kilauea.api import wellknown
+from kilauea.api.ports import Api, ApiError, Clock, Obj, Record
+from kilauea.api.times import SECOND
+from kilauea.client.backoff import pause
+from kilauea.client.reflector import Reflector
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.extensions import BUILT_IN, Extensions
+from kilauea.runtime.planning import built_in_queue, decide
+from kilauea.runtime.scheduler.assumed import Assumed
+from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.crew import Writes
+from kilauea.runtime.scheduler.deeds import Deeds
+from kilauea.runtime.scheduler.feed import Feed, KindFeed
+from kilauea.runtime.scheduler.figures import Figures
+from kilauea.runtime.scheduler.loop import Parts, Runner, Scheduler
+from kilauea.runtime.scheduler.statuses import Statuses
+from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
+from kilauea.telemetry.metrics import SchedulerMetrics
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none; its pods never have pod groups of their own."""
+STATUS_WRITES = 8
+"""Statuses that are written at a time."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """How to schedule.
+
+    Attributes:
+        names: `schedulerName` of the pods to place.
+        alone: those of them whose pods need no group; such a pod is a group of one.
+        default_queue: the queue of groups that name none.
+        period: microseconds between cycles when nothing happens.
+        priority_classes: whether priority classes are read.
+        storage: whether storage drivers and their capacities are read.
+        seed: breaks ties between equally good nodes; None for the first in order.
+    """
+
+    names: tuple[str, ...] = wellknown.SCHEDULER_NAMES
+    alone: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
+    default_queue: str = wellknown.DEFAULT_QUEUE
+    period: int = SECOND
+    priority_classes: bool = True
+    storage: bool = True
+    seed: int | None = None
+
+    @property
+    def component(self) -> str:
+        """The name of this scheduler in events and conditions."""
+        return self.names[0] if len(self.names) == 1 else wellknown.SCHEDULER_NAMES[0]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds to watch."""
+        off = (frozenset() if self.priority_classes else PRIORITY_KINDS) | (
+            frozenset() if self.storage else STORAGE_KINDS
+        )
+        return tuple(kind for kind in RESOURCES if kind not in off)
+
+
+async def in_thread(work: Callable[[], Plan]) -> Plan:
+    """Run a cycle in a thread, so that this one goes on with everything else."""
+    return await asyncio.to_thread(work)
+
+
+async def at_once(work: Callable[[], Plan]) -> Plan:
+    """Run a cycle here and now."""
+    return work()
+
+
+class LiveScheduler:
+    """Everything of a scheduler but the process around it.
+
+    Args:
+        api: the cluster.
+        options: how to schedule.
+        conf: the configuration.
+        clock: the time.
+        chance: for the length of pauses.
+        record: takes events, with the name of the component.
+        metrics: takes the numbers.
+        extensions: plugins and actions of the user.
+        run: how a cycle is run.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        options: LiveOptions,
+        conf: ConfReload,
+        clock: Clock,
+        chance: Random,
+        record: Callable[[str, Record], None],
+        metrics: SchedulerMetrics,
+        extensions: Extensions = BUILT_IN,
+        run: Runner = in_thread,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._chance = chance
+        state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names)
+        self.feed = Feed(state, Assumed(), options.alone)
+        self._reflectors = {
+            kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, chance) for kind in options.kinds
+        }
+        component = options.component
+
+        def tell(event: Record) -> None:
+            record(component, event)
+
+        self._writes = Writes(clock, chance, STATUS_WRITES)
+        statuses = Statuses(api, self.feed, tell, self._writes, clock)
+        self._deeds = Deeds(api, self.feed, tell, metrics, clock, chance, component, statuses.bind_failed)
+        self.scheduler = Scheduler(
+            Parts(
+                self.feed,
+                conf,
+                self._deeds,
+                statuses,
+                Figures(self.feed, metrics),
+                tell,
+                lambda state, conf, now: decide(state, conf, now, options.seed, extensions),
+                run,
+            ),
+            clock,
+            options.period,
+        )
+
+    def not_ready(self) -> str:
+        """What is still to be read before the first decision; empty if nothing is."""
+        missing = [kind for kind, reflector in self._reflectors.items() if not reflector.complete.is_set()]
+        return f"not yet read: {', '.join(missing)}" if missing else ""
+
+    @property
+    def busy(self) -> int:
+        """Writes that wait or are under way."""
+        return len(self._deeds) + len(self._writes)
+
+    async def watch(self) -> None:
+        """Keep the state, until cancelled."""
+        await self._make_queues()
+        async with asyncio.TaskGroup() as tasks:
+            for kind, reflector in self._reflectors.items():
+                tasks.create_task(self._follow(kind, reflector), name=f"watch {kind}")
+
+    async def schedule(self) -> None:
+        """Decide and carry out, from when everything has been read until cancelled."""
+        for reflector in self._reflectors.values():
+            await reflector.complete.wait()
+        log.info("everything has been read; scheduling begins")
+        try:
+            await self.scheduler.run()
+        finally:
+            await self._deeds.close()
+            await self._writes.close()
+
+    async def _follow(self, kind: str, reflector: Reflector) -> None:
+        """Watch a kind; one that the cluster may lack is passed over if it does."""
+        if kind in OPTIONAL and not await self._is_served(kind):
+            log.warning("the cluster has no %s; scheduling goes on without", RESOURCES[kind].plural)
+            self.feed.relisted(kind, [])
+            reflector.complete.set()
+            return
+        await reflector.run()
+
+    async def _is_served(self, kind: str) -> bool:
+        attempts = 0
+        while True:
+            try:
+                await self._api.list(RESOURCES[kind])
+                return True
+            except ApiError as error:
+                if error.code == 404:
+                    return False
+                attempts += 1
+                await self._clock.sleep(pause(attempts, self._chance))
+
+    async def _make_queues(self) -> None:
+        """The queues that exist from the start."""
+        for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
+            queue = built_in_queue(name)
+            body = {
+                "apiVersion": queue.api_version,
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": msgspec.to_builtins(queue.spec),
+            }
+            attempts = 0
+            while not await self._made(name, body):
+                attempts += 1
+                await self._clock.sleep(pause(attempts, self._chance))
+
+    async def _made(self, name: str, body: Obj) -> bool:
+        """Whether a queue is there."""
+        try:
+            await self._api.create(QUEUES, "", body)
+        except ApiError as error:
+            if error.reason == "AlreadyExists" or error.code in (403, 422):
+                return True
+            log.warning("queue %s cannot be made: %s", name, error)
+            return False
+        return True

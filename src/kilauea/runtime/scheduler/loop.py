@@ -1,0 +1,203 @@
+"""The loop of the live scheduler: wait, decide, carry out, say.
+
+    scheduler = Scheduler(parts, clock, period=SECOND)
+    await scheduler.run()          # until cancelled
+
+A cycle is done every period, and as soon as something happened that could let a pod be placed. Events that come
+together are decided about together, and after a long cycle there is a rest, so that everything else has its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kilauea.api.ports import Clock, Record
+from kilauea.api.times import SECOND
+from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
+from kilauea.runtime.scheduler.deeds import Deeds
+from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.figures import Figures
+from kilauea.runtime.scheduler.statuses import Statuses
+from kilauea.runtime.scheduler.watched import reference
+
+GATHER = SECOND // 200
+"""Microseconds after an event in which others may join it."""
+REST = 1.0
+"""After a cycle, the share of its time that is left to everything else before another one is stirred."""
+TOGETHER = 50
+"""Binds that are assumed before everything else has its turn."""
+
+log = logging.getLogger(__name__)
+
+Decide = Callable[[ClusterState, SchedulerConf, int], Plan]
+Runner = Callable[[Callable[[], Plan]], Awaitable[Plan]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the loop works with.
+
+    Attributes:
+        feed: keeps the state.
+        conf: the configuration.
+        deeds: carries out binds and evictions.
+        statuses: says what was decided.
+        figures: takes the numbers.
+        record: takes events.
+        decide: the engine, with plugins and seed.
+        run: calls it, e.g. in another thread; nothing touches the state until it returns.
+    """
+
+    feed: Feed
+    conf: ConfReload
+    deeds: Deeds
+    statuses: Statuses
+    figures: Figures
+    record: Callable[[Record], None]
+    decide: Decide
+    run: Runner
+
+
+class Scheduler:
+    """Decides again and again.
+
+    Args:
+        parts: what it works with.
+        clock: the time.
+        period: microseconds between two cycles when nothing happens.
+    """
+
+    def __init__(self, parts: Parts, clock: Clock, period: int = SECOND) -> None:
+        self._parts = parts
+        self._clock = clock
+        self._period = period
+        self._stirred = asyncio.Event()
+        self._due = 0
+        """When everything is looked at again."""
+        self._earliest = 0
+        """When a cycle may be stirred."""
+        self._findings: frozenset[str] = frozenset()
+        self._faults: dict[tuple[str, str], str] = {}
+        self._conditions: dict[str, tuple[Any, ...]] = {}
+        self.cycles = 0
+        parts.feed.stir = self._stirred.set
+
+    async def run(self) -> None:
+        """Decide until cancelled."""
+        self._say_reading(self._parts.conf.first)
+        while True:
+            await self._wait()
+            try:
+                await self.step()
+            except Exception:
+                log.exception("a cycle failed; the next one is tried after a period")
+                self._due = self._earliest = self._clock.now() + self._period
+
+    async def step(self) -> Plan:
+        """One cycle."""
+        parts, started = self._parts, self._clock.now()
+        whole = started >= self._due
+        if whole:
+            self._say_reading(parts.conf.look())
+        conf = parts.conf.conf
+        try:
+            plan = await parts.feed.undisturbed(
+                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, started))
+            )
+            decided = self._clock.now()
+            await self._carry_out(plan)
+            self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
+            parts.statuses.after(plan, all_=whole)
+        finally:
+            parts.feed.catch_up()
+        self.cycles += 1
+        parts.figures.after(plan, started, decided, all_=whole)
+        self._say(plan)
+        now = self._clock.now()
+        if whole:
+            self._due = now + self._period
+        self._earliest = now + int((now - started) * REST)
+        return plan
+
+    async def _carry_out(self, plan: Plan) -> None:
+        deeds = self._parts.deeds
+        for eviction in plan.evictions:
+            deeds.evict(eviction)
+        for number, bind in enumerate(plan.binds, 1):
+            deeds.bind(bind)
+            if number % TOGETHER == 0:
+                await asyncio.sleep(0)
+
+    # --- waiting
+
+    async def _wait(self) -> None:
+        """Wait until a cycle is due, or stirred and permitted."""
+        stirred = await self._stirred_within(self._due - self._clock.now())
+        if stirred:
+            now = self._clock.now()
+            pause = min(max(self._earliest, now + GATHER), max(self._due, now)) - now
+            await self._clock.sleep(pause / SECOND)
+
+    async def _stirred_within(self, time: int) -> bool:
+        """Whether something stirs within some microseconds; returns at once if so."""
+        if self._stirred.is_set() or time <= 0:
+            return time > 0
+        sleeping = asyncio.ensure_future(self._clock.sleep(time / SECOND))
+        stirring = asyncio.ensure_future(self._stirred.wait())
+        try:
+            await asyncio.wait({sleeping, stirring}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            stirring.cancel()
+        return self._stirred.is_set()
+
+    # --- saying what is wrong
+
+    def _say_reading(self, reading: Reading | None) -> None:
+        """Tell of the configuration file, which was read."""
+        if reading is None:
+            return
+        for warning in reading.warnings:
+            log.warning("configuration: %s", warning)
+        self._parts.figures.configured(good=not reading.fault)
+        about = reference("Queue", "root")
+        if reading.fault:
+            log.error("configuration: not used, the last good one stays: %s", reading.fault)
+            message = f"the scheduler's configuration file is not used, the last good one stays: {reading.fault}"
+            self._parts.record(Record(about, "Warning", "ConfigurationRefused", message))
+        elif self.cycles:
+            log.info("configuration: read again")
+            message = "the scheduler uses its changed configuration file"
+            self._parts.record(Record(about, "Normal", "ConfigurationLoaded", message))
+
+    def _say(self, plan: Plan) -> None:
+        """Tell of findings, of objects that cannot be used, and of queues with faults, once each."""
+        findings = frozenset(str(finding) for finding in plan.findings)
+        for text in sorted(findings - self._findings):
+            log.warning("%s", text)
+        self._findings = findings
+        if self._parts.feed.faults or self._faults:
+            self._say_faults()
+        for name, queue in plan.queues.items():
+            if queue.conditions != self._conditions.get(name, ()):
+                self._conditions[name] = queue.conditions
+                for condition in queue.conditions:
+                    self._parts.record(Record(reference("Queue", name), "Warning", condition.reason, condition.message))
+
+    def _say_faults(self) -> None:
+        faults = self._parts.feed.faults
+        for name, fault in sorted(faults.items()):
+            if self._faults.get(name) != fault.message:
+                log.warning("%s %s is left out: %s", fault.kind, fault.key, fault.message)
+                about = reference(fault.kind, fault.key, fault.uid)
+                self._parts.record(
+                    Record(about, "Warning", "InvalidObject", f"left out of scheduling: {fault.message}")
+                )
+        self._faults = {name: fault.message for name, fault in faults.items()}

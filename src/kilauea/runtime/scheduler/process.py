@@ -1,0 +1,145 @@
+"""The live scheduler as a process: client, pages, leader election, from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+import uuid
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kilauea.api.ports import ApiError, Key
+from kilauea.client.finding import find_access
+from kilauea.client.http import HttpTransport
+from kilauea.client.lease import Election, Terms
+from kilauea.client.limits import Limited, RateLimit
+from kilauea.client.recording import Recorder
+from kilauea.client.rest import Client
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.extensions import BUILT_IN, Extensions
+from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
+from kilauea.runtime.scheduler.watched import RESOURCES
+from kilauea.telemetry.metrics import SchedulerMetrics
+from kilauea.telemetry.serving import serve_pages
+
+SWITCH = 0.0005
+"""Seconds after which a thread lets the others have their turn, so that cycles hold nobody up."""
+
+NAMESPACES = RESOURCES["Namespace"]
+
+log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """A scheduler that cannot start; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run the scheduler.
+
+    Attributes:
+        kubeconfig: which cluster; None for the usual places.
+        environment: variables of the process.
+        scheduler_conf: file with the configuration, or None.
+        strict: without a usable file there is no configuration.
+        pages: addresses at which the pages are served.
+        qps: requests a second.
+        burst: requests at once.
+        lease: the lease to hold while scheduling; None to schedule without.
+        terms: times of the lease.
+        live: how to schedule.
+    """
+
+    kubeconfig: Path | None
+    environment: dict[str, str]
+    scheduler_conf: str | None = None
+    strict: bool = False
+    pages: tuple[tuple[str, int], ...] = ()
+    qps: float = 2000
+    burst: int = 2000
+    lease: Key | None = None
+    terms: Terms = field(default_factory=Terms)
+    live: LiveOptions = field(default_factory=LiveOptions)
+
+
+async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Extensions = BUILT_IN) -> None:
+    """Schedule until told to stop.
+
+    Raises:
+        StartError: it cannot start.
+        AccessError: it is not known how to come to the cluster.
+        SourceError: there is no usable configuration, and none is built in.
+        LeaseLost: another one may schedule now.
+    """
+    sys.setswitchinterval(SWITCH)
+    clock, chance = SystemClock(), Random(uuid.uuid4().int)
+    conf = ConfReload(options.scheduler_conf, extensions, strict=options.strict)
+    metrics = SchedulerMetrics()
+    component = options.live.component
+    async with AsyncExitStack() as stack:
+        transport = await stack.enter_async_context(HttpTransport(find_access(options.kubeconfig, options.environment)))
+        limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
+        client = Client(limited, f"kilauea-scheduler/{component}", chance)
+        recorder = Recorder(client, clock, RateLimit(50, 200, clock))
+        live = LiveScheduler(
+            client,
+            options.live,
+            conf,
+            clock,
+            chance,
+            recorder.record,
+            metrics,
+            extensions,
+            # The watchdog over plugins of users works best in the main thread.
+            at_once if extensions.bring_any else in_thread,
+        )
+        for host, port in options.pages:
+            try:
+                await stack.enter_async_context(serve_pages(host, port, live.not_ready, metrics.registry))
+            except OSError as error:
+                words = "choose another address with --listen-address"
+                raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error
+        leading = _leading(options, live, client, clock, chance)
+        await _until(stop, [live.watch(), recorder.run(), leading])
+
+
+async def _leading(options: Options, live: LiveScheduler, client: Client, clock: SystemClock, chance: Random) -> None:
+    """Schedule, if need be only while the lease is held."""
+    if options.lease is None:
+        await live.schedule()
+        return
+    await _make_namespace(client, options.lease.namespace)
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    await Election(client, clock, chance, options.lease, identity, options.terms).lead(live.schedule)
+
+
+async def _make_namespace(client: Client, name: str) -> None:
+    """The namespace of the lease, if it is not there and may be made; the election says what is wrong otherwise."""
+    try:
+        await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            log.warning("namespace %s of the lease: %s", name, error)
+
+
+async def _until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Work until told to stop, or until some of the work ends."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (*tasks, stopping):
+            task.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+    for task in done:
+        if task is not stopping:
+            task.result()

@@ -1,0 +1,212 @@
+"""After a cycle: what it means for the statuses of pod groups, pods and queues, and which events tell of it.
+
+Writes go out through `Writes`, beside the decisions and never before them. What somebody waits for (a group without
+pods that is admitted, a node that is promised) is written after every cycle, everything else once a period: most of
+what is true in between is overtaken by then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kilauea.api.core import Pod
+from kilauea.api.ports import Api, Clock, Key, Record
+from kilauea.api.scheduling import PodGroup
+from kilauea.api.times import SECOND, format_time
+from kilauea.engine.plan import GroupOutcome, Plan
+from kilauea.runtime.scheduler import group_status, pod_status
+from kilauea.runtime.scheduler.assumed import Phased
+from kilauea.runtime.scheduler.crew import Writes
+from kilauea.runtime.scheduler.deeds import Deed
+from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues
+from kilauea.runtime.scheduler.watched import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
+
+
+class Statuses:
+    """Says what cycles decided.
+
+    Args:
+        api: where.
+        feed: knows the objects; phases of groups are assumed in it until they are written.
+        record: takes events.
+        writes: carries out writes.
+        clock: for the times of conditions.
+    """
+
+    def __init__(self, api: Api, feed: Feed, record: Callable[[Record], None], writes: Writes, clock: Clock) -> None:
+        self._api = api
+        self._feed = feed
+        self._record = record
+        self._writes = writes
+        self._clock = clock
+        self._outcomes: dict[str, GroupOutcome] = {}
+        """Of groups, since they were last written."""
+        self._said: dict[str, pod_status.Content] = {}
+        """Of pods that wait: what their status says, or is about to."""
+        self._told: dict[str, tuple[str, str]] = {}
+        """Of groups that wait: reason and message of the last event."""
+        self._cycle = 0
+
+    def after(self, plan: Plan, *, all_: bool) -> None:
+        """Say what a cycle decided; with `all_` everything that is not as it should be, else what is urgent."""
+        self._cycle += 1
+        for key, outcome in plan.groups.items():
+            self._assume(key, outcome)
+        nominated = {promise.pod: promise.node for promise in plan.nominations}
+        if all_:
+            keys = sorted(self._outcomes.keys() | self._feed.touched)
+            self._feed.touched.clear()
+            for key in keys:
+                self._put_group(key)
+            self._outcomes.clear()
+            self._say_pods(plan, nominated)
+            self._tell_groups(plan)
+            self._put_queues()
+        else:
+            self._say_promises(plan, nominated)
+
+    # --- pod groups
+
+    def _assume(self, key: str, outcome: GroupOutcome) -> None:
+        """A group is in the phase of the plan from now on."""
+        group = self._feed.groups.get(key)
+        if group is None:
+            return
+        earlier = self._outcomes.get(key)
+        if outcome.condition is None and earlier is not None:
+            outcome = dataclasses.replace(outcome, condition=earlier.condition)
+        self._outcomes[key] = outcome
+        known = self._feed.assumed.phases.get(key)
+        phase = known.phase if known else group_status.content_of(group.status).phase
+        if phase == outcome.phase:
+            return
+        self._feed.assumed.phases[key] = Phased(group.metadata.uid or "", outcome.phase)
+        self._feed.reconsider_group(key)
+        if not self._feed.state.jobs[key].tasks:
+            self._put_group(key)  # its pods are made once it is admitted
+
+    def _put_group(self, key: str) -> None:
+        group, job = self._feed.groups.get(key), self._feed.state.jobs.get(key)
+        if group is None or job is None:
+            return
+        content = group_status.wanted(group, job.counts, self._outcomes.get(key))
+        if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
+            if self._feed.assumed.phases.pop(key, None) is not None:
+                self._feed.reconsider_group(key)
+            return
+        self._writes.put(("PodGroup", key), content, lambda: self._write_group(key, content))
+
+    async def _write_group(self, key: str, content: group_status.Content) -> None:
+        group = self._feed.groups.get(key)
+        if group is None:
+            return
+        was = group_status.content_of(group.status)
+        patch = group_status.patch_of(group, content, str(self._cycle), self._now())
+        written = await self._api.patch(GROUPS_OF_PODS, Key(*key.split("/", 1)), patch)
+        await self._feed.free()
+        phased = self._feed.assumed.phases.get(key)
+        if phased is not None and phased.phase == content.phase:
+            del self._feed.assumed.phases[key]
+        self._feed.put("PodGroup", msgspec.json.encode(written))
+        if content.phase == "Running" != was.phase:
+            self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
+
+    def _tell_groups(self, plan: Plan) -> None:
+        """Events about groups that wait, when there is something new to say."""
+        told: dict[str, tuple[str, str]] = {}
+        for key, outcome in plan.groups.items():
+            group = self._feed.groups.get(key)
+            said = _complaint(outcome)
+            if group is None or said is None:
+                continue
+            told[key] = said
+            if self._told.get(key) != said:
+                self._record(Record(self._about(group), "Warning", *said))
+        self._told = told
+
+    @staticmethod
+    def _about(group: PodGroup) -> dict[str, Any]:
+        return reference("PodGroup", group.key, group.metadata.uid or "")
+
+    # --- pods
+
+    def _say_pods(self, plan: Plan, nominated: Mapping[str, str]) -> None:
+        """Everything about all pods that wait."""
+        said: dict[str, pod_status.Content] = {}
+        tasks = self._feed.state.tasks
+        for pending in plan.pending:
+            task = tasks.get(pending.pod)
+            content = pod_status.wanted(pending, task.uid, nominated.get(pending.pod, "")) if task else None
+            if content is not None:
+                said[pending.pod] = content
+                if self._said.get(pending.pod) != content:
+                    self._put_pod(pending.pod, content)
+        self._said = said
+
+    def _say_promises(self, plan: Plan, nominated: Mapping[str, str]) -> None:
+        """Only about pods for which room is made."""
+        for pending in plan.pending if nominated else ():
+            node = nominated.get(pending.pod)
+            task = self._feed.state.tasks.get(pending.pod)
+            content = pod_status.wanted(pending, task.uid, node) if node and task else None
+            if content is not None and self._said.get(pending.pod) != content:
+                self._said[pending.pod] = content
+                self._put_pod(pending.pod, content)
+
+    def bind_failed(self, deed: Deed, message: str) -> None:
+        """A pod could not be bound, which is nothing that nodes mend."""
+        self._put_pod(deed.pod, pod_status.Content(deed.uid, "SchedulerError", message, ""))
+
+    def _put_pod(self, key: str, content: pod_status.Content) -> None:
+        self._writes.put(("Pod", key), content, lambda: self._write_pod(key, content))
+
+    async def _write_pod(self, key: str, content: pod_status.Content) -> None:
+        data = self._feed.pods.get(key)
+        if data is None:
+            return
+        pod = DECODERS["Pod"].decode(data)
+        assert isinstance(pod, Pod)
+        if pod.metadata.uid != content.uid or pod.spec.node_name or pod_status.content_of(pod) == content:
+            return
+        if key in self._feed.assumed.binds:
+            return
+        patch = pod_status.patch_of(pod, content, self._now())
+        await self._api.patch(PODS, Key(*key.split("/", 1)), patch, "strategic", "status")
+        about = reference("Pod", key, content.uid)
+        self._record(Record(about, "Warning", "FailedScheduling", content.message))
+
+    # --- queues
+
+    def _put_queues(self) -> None:
+        for name, held in held_by_queues(self._feed.state).items():
+            queue = self._feed.queues.get(name)
+            allocated = allocated_patch(queue, held) if queue is not None else None
+            if allocated is not None:
+                self._put_queue(name, allocated)
+
+    def _put_queue(self, name: str, allocated: Mapping[str, str | None]) -> None:
+        async def write() -> None:
+            written = await self._api.patch(
+                QUEUES, Key("", name), {"status": {"allocated": allocated}}, subresource="status"
+            )
+            self._feed.put("Queue", msgspec.json.encode(written))
+
+        self._writes.put(("Queue", name), allocated, write)
+
+    def _now(self) -> str:
+        return format_time(self._clock.now() // SECOND * SECOND)
+
+
+def _complaint(outcome: GroupOutcome) -> tuple[str, str] | None:
+    """Reason and message of the event about a group that waits."""
+    condition, refusal = outcome.condition, outcome.refusal
+    if condition is not None and condition.type != "Scheduled":
+        return condition.type, condition.message
+    if refusal is not None and (condition is None or condition.type != "Scheduled"):
+        return refusal.code, refusal.message
+    return None

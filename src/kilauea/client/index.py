@@ -20,6 +20,7 @@ class Index:
     def __init__(self, values: Values) -> None:
         self._values = values
         self._keys: dict[str, list[Key]] = {}
+        self._failed = False
 
     def find(self, value: str) -> Sequence[Key]:
         """Keys of the objects that say this."""
@@ -44,7 +45,9 @@ class Index:
         try:
             return self._values(obj)
         except Exception:
-            log.exception("an index cannot read %s", obj["metadata"].get("name"))
+            level = logging.DEBUG if self._failed else logging.ERROR  # told once: it may be so for every object
+            self._failed = True
+            log.log(level, "an index cannot read %s", obj["metadata"].get("name"), exc_info=True)
             return ()
 
     def _drop(self, value: str, key: Key) -> None:

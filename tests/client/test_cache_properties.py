@@ -1,0 +1,152 @@
+"""Whatever happens on the way, a cache equals the server's objects in the end, and its indexes equal its objects."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilauea.api.ports import Key, Obj, Resource, Seen, key_of
+from kilauea.apiserver.storage import Retention
+from kilauea.client.shelf import Shelf
+from kilauea.client.view import Cache
+from virtual_api import World, virtual_api
+
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+NAMES = "abcdef"
+NAMESPACES = ("default", "kube-system")
+APPS = ("web", "db")
+
+
+async def write_at_random(world: World, chance: Random, count: int) -> None:
+    """Creations, changes and deletions with pauses between them."""
+    for _ in range(count):
+        key = Key(chance.choice(NAMESPACES), chance.choice(NAMES))
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": chance.choice("xy")}
+        body = {
+            "metadata": {
+                "namespace": key.namespace,
+                "name": key.name,
+                "labels": {"app": chance.choice(APPS)} if chance.random() < 0.7 else {},
+                "ownerReferences": [owner] if chance.random() < 0.5 else [],
+            },
+            "data": {"turn": str(chance.random())},
+        }
+        there = [key_of(msgspec.json.decode(item)) for item in (await world.calm.list(MAPS)).items]
+        if key not in there:
+            await world.calm.create(MAPS, key.namespace, body)
+        elif chance.random() < 0.4:
+            await world.calm.delete(MAPS, key)
+        else:
+            await world.calm.update(MAPS, body)
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.choice((0, 0.1, 1, 30, 1000)))
+
+
+def text_of_owner(obj: Obj) -> str:
+    """An index that fails for some objects, as one may that a controller brings."""
+    return str(obj["metadata"]["ownerReferences"][0]["uid"])
+
+
+async def stored(world: World) -> list[Obj]:
+    """The server's objects in order of their keys."""
+    objects = [msgspec.json.decode(item) for item in (await world.calm.list(MAPS)).items]
+    return sorted(objects, key=key_of)
+
+
+def check_indexes(cache: Cache, objects: Sequence[Obj]) -> None:
+    """Every look-up finds what looking through all objects finds."""
+    for namespace in NAMESPACES:
+        expected = [each for each in objects if each["metadata"]["namespace"] == namespace]
+        assert list(cache.list(MAPS, namespace)) == expected
+    for app in APPS:
+        expected = [each for each in objects if each["metadata"].get("labels", {}).get("app") == app]
+        assert list(cache.labelled(MAPS, "app", app)) == expected
+    for uid in "xy":
+        owned = [
+            each for each in objects if uid in [owner["uid"] for owner in each["metadata"].get("ownerReferences", ())]
+        ]
+        assert list(cache.owned(MAPS, uid)) == owned
+        assert list(cache.indexed(MAPS, "owner", uid)) == owned
+
+
+@given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.5]), history=st.sampled_from([2, 1000]))
+def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float, history: int) -> None:
+    with virtual_api(seed, rate, Retention(seconds=20, revisions=history)) as world:
+
+        async def test() -> None:
+            cache = Cache()
+            cache.declare(MAPS, ["app"], {"owner": text_of_owner})
+            world.start(cache.run(world.client, world.clock, world.chance))
+            await write_at_random(world, Random(seed), 40)
+            world.faults.rate = 0
+            await asyncio.sleep(700)
+            objects = await stored(world)
+            assert list(cache.list(MAPS)) == objects
+            check_indexes(cache, objects)
+
+        world.run(test())
+
+
+@given(seed=st.integers(0, 2**32))
+def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
+    with virtual_api(seed, 0.3, Retention(seconds=20, revisions=2)) as world:
+
+        async def test() -> None:
+            cache, told = Cache(), dict[Key, Obj]()
+            versions: list[int] = []
+
+            def listen(old: Obj | None, new: Obj | None) -> None:
+                key = key_of(old or new or {})
+                assert told.get(key) == old
+                assert old != new
+                if new is None:
+                    del told[key]
+                else:
+                    told[key] = new
+
+            shelf = cache.declare(MAPS)
+            shelf.listeners.append(listen)
+            shelf.progress.append(lambda shelf: versions.append(shelf.version))
+            world.start(cache.run(world.client, world.clock, world.chance))
+            await write_at_random(world, Random(seed), 40)
+            world.faults.rate = 0
+            await asyncio.sleep(700)
+            assert sorted(told.values(), key=key_of) == await stored(world)
+            assert versions == sorted(versions)
+
+        world.run(test())
+
+
+class Recorder:
+    """A handler that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lists: list[str] = []
+        self.seen: list[Seen] = []
+
+    def on_relist(self, items: Sequence[bytes], version: str) -> None:
+        self.lists.append(version)
+
+    def on_events(self, batch: Sequence[Seen]) -> None:
+        self.seen += batch
+
+
+def test_an_index_that_is_asked_for_late_knows_what_is_there() -> None:
+    shelf = Shelf(MAPS)
+    labels = itertools.cycle(APPS)
+    items = [
+        msgspec.json.encode(
+            {"metadata": {"namespace": "n", "name": name, "resourceVersion": "1", "labels": {"app": next(labels)}}}
+        )
+        for name in NAMES
+    ]
+    shelf.on_relist(items, "1")
+    shelf.add_indexes(["app"], {"initial": lambda obj: str(obj["metadata"]["name"])})
+    assert [key_of(each).name for each in shelf.labelled("app", "web")] == ["a", "c", "e"]
+    assert [key_of(each).name for each in shelf.indexed("initial", "b")] == ["b"]

@@ -1,0 +1,61 @@
+"""An API server in memory under virtual time, with a client on which things may go wrong.
+
+with virtual_api(seed, rate=0.2) as world:
+    world.run(test())
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any, TypeVar
+
+from faults import FaultyTransport
+from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.bootstrap import create_first_objects
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.resources.builtin import builtin_types
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.storage import Retention, Store
+from kilauea.client.rest import Client
+from kilauea.runtime.direct import DirectTransport
+from virtual_time import LoopClock, VirtualLoop, virtual_loop
+
+T = TypeVar("T")
+
+
+class World:
+    """A server, a client that meets faults (`client`), one that does not (`calm`), and the time."""
+
+    def __init__(self, loop: VirtualLoop, seed: int, rate: float, retention: Retention) -> None:
+        self.loop = loop
+        self.clock = LoopClock(loop)
+        self.chance = Random(seed)
+        store = self.run(Store.open(None, "memory", retention=retention))
+        self.store = store
+        registry = Registry(builtin_types())
+        self.server = ApiServer(Backend(store, registry, self.clock.now, Random(seed), admission_steps()))
+        self.run(create_first_objects(self.server))
+        self.faults = FaultyTransport(DirectTransport(self.server, "tester"), Random(seed + 1), rate)
+        self.client = Client(self.faults, "tester", Random(seed + 2), page=2)
+        self.calm = Client(DirectTransport(self.server, "calm"), "calm", Random(seed + 3), page=0)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine."""
+        return self.loop.run_until_complete(work)
+
+    def start(self, *works: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+        """Tasks that go on until the end of the world."""
+        return [self.loop.create_task(work) for work in works]
+
+
+@contextmanager
+def virtual_api(seed: int, rate: float = 0.0, retention: Retention | None = None) -> Iterator[World]:
+    """A world for the length of a block."""
+    with virtual_loop() as loop:
+        world = World(loop, seed, rate, retention or Retention())
+        yield world
+        world.run(world.store.close())

@@ -18,7 +18,8 @@ from kilauea.nodes.node_conditions import conditions_to_write, turn_of
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 LEASE_NAMESPACE = "kube-node-lease"
-LEASE_SECONDS = 40
+LEASE_PERIODS = 4
+"""Periods without renewal after which a Lease has run out."""
 RENEW_SECONDS = 10
 """Between two renewals of a Lease."""
 
@@ -68,7 +69,7 @@ class Heartbeats:
         name = node["metadata"]["name"]
         lease = view.get(LEASES, Key(LEASE_NAMESPACE, name))
         if lease is None:
-            return Create(LEASES, _new_lease(node, now))
+            return Create(LEASES, _new_lease(node, self._renew // SECOND * LEASE_PERIODS, now))
         renewed = moment_of((lease.get("spec") or {}).get("renewTime"))
         if renewed is not None and turn_of(name, renewed, self._renew) == turn_of(name, now, self._renew):
             return None
@@ -83,11 +84,11 @@ def _owner(node: Obj) -> list[dict[str, str]]:
     return [{"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}]
 
 
-def _new_lease(node: Obj, now: int) -> dict[str, Any]:
+def _new_lease(node: Obj, seconds: int, now: int) -> dict[str, Any]:
     name = node["metadata"]["name"]
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
         "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": _owner(node)},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_text(now)},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": micro_text(now)},
     }

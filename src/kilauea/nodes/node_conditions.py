@@ -27,7 +27,7 @@ _PRESSURES = (
 
 
 def turn_of(name: str, moment: int, period: int) -> int:
-    """Which of a node's periods a moment is in; those of different nodes begin at different times."""
+    """Which of a node's periods a moment (in the same unit) is in; each node has them at times of its own."""
     return (moment - crc32(name.encode()) % period) // period
 
 
@@ -60,8 +60,8 @@ def conditions_to_write(node: Obj, now: int) -> list[dict[str, Any]] | None:
 
 def _is_old(name: str, ready: Obj, now: int) -> bool:
     beat = moment_of(ready.get("lastHeartbeatTime"))
-    period = STATUS_SECONDS * SECOND
-    return beat is None or turn_of(name, beat, period) < turn_of(name, now, period)
+    # In whole seconds, as heartbeats are written: a moment within the second of the turn is none before it.
+    return beat is None or turn_of(name, beat // SECOND, STATUS_SECONDS) < turn_of(name, now // SECOND, STATUS_SECONDS)
 
 
 def _verdict(node: Obj) -> tuple[str, str, str] | None:

@@ -1,0 +1,376 @@
+"""Pods on simulated nodes, from being bound to their end."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kilauea.api.ports import Key, Patch
+from kilauea.api.times import SECOND
+from kilauea.nodes.machine import NODES
+from kilauea.nodes.pods import PODS, Pods
+from simulated import START, World, node, notes, pod
+
+
+def world(*pods, start_delay=0.0, **annotations):
+    made = World(Pods(start_delay))
+    made.put(NODES, node(**annotations))
+    for each in pods:
+        made.put(PODS, each)
+    return made
+
+
+def conditions(obj):
+    return {each["type"]: each["status"] for each in obj["status"]["conditions"]}
+
+
+def state(obj, number=0, part="containerStatuses"):
+    return obj["status"][part][number]["state"]
+
+
+def ended(obj, number=0, part="containerStatuses"):
+    return state(obj, number, part)["terminated"]
+
+
+def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says():
+    w = world(pod())
+    w.run()
+    status = w.pod()["status"]
+    assert status["phase"] == "Running"
+    assert len(w.written) == 1
+    assert conditions(w.pod()) == dict.fromkeys(("Initialized", "Ready", "ContainersReady", "PodScheduled"), "True")
+    assert status["startTime"] == "2026-01-01T00:00:00Z"
+    assert status["hostIP"] == "172.16.0.1"
+    assert status["podIP"].startswith("10.")
+    assert status["podIPs"] == [{"ip": status["podIP"]}]
+    assert status["qosClass"] == "BestEffort"
+    assert status["containerStatuses"] == [
+        {
+            "name": "c",
+            "image": "busybox:1.36",
+            "imageID": "",
+            "ready": True,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            "lastState": {},
+        }
+    ]
+
+
+def test_containers_are_created_as_long_as_the_delay_says():
+    w = world(pod(), start_delay=3)
+    w.run()
+    assert state(w.pod()) == {"waiting": {"reason": "ContainerCreating"}}
+    assert w.pod()["status"]["phase"] == "Pending"
+    assert conditions(w.pod())["ContainersReady"] == "False"
+    w.run(2.9)
+    assert w.phases["p"] == ["Pending"]
+    w.run(0.1)
+    assert w.phases["p"] == ["Pending", "Running"]
+    assert w.pod()["status"]["conditions"][1]["lastTransitionTime"] == "2026-01-01T00:00:03Z"
+
+
+def test_a_pod_may_say_its_own_delay():
+    w = world(pod(notes_={"start_delay": "1m"}))
+    w.run(59)
+    assert w.pod()["status"]["phase"] == "Pending"
+    w.run(1)
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("given", "phase", "code", "seconds"),
+    [
+        ({"command": "sleep 5"}, "Succeeded", 0, 5),
+        ({"command": "sleep 5; exit 3"}, "Failed", 3, 5),
+        ({"notes_": {"run_time": "7s"}}, "Succeeded", 0, 7),
+        ({"notes_": {"run_time": "7s", "exit_code": "2"}}, "Failed", 2, 7),
+        ({"command": "sleep 100", "notes_": {"run_time.c": "2s", "run_time": "50s"}}, "Succeeded", 0, 2),
+        ({"command": "sleep 4", "notes_": {"exit_code": "9"}}, "Failed", 9, 4),
+        ({"notes_": {"exit_code": "9"}}, "Failed", 9, 5),
+    ],
+)
+def test_a_pod_runs_for_the_time_that_is_said_and_ends_as_is_said(given, phase, code, seconds):
+    w = world(pod(restart="Never", **given))
+    w.run(seconds - 0.1)
+    assert w.pod()["status"]["phase"] == "Running"
+    w.run(0.1)
+    assert w.phases["p"] == ["Pending", "Running", phase]
+    assert ended(w.pod())["exitCode"] == code
+    assert ended(w.pod())["reason"] == ("Error" if code else "Completed")
+    assert conditions(w.pod())["Ready"] == "False"
+    assert len(w.written) == 2
+
+
+def test_what_nobody_gives_a_time_runs_for_ever_but_for_batch_jobs():
+    def owned(group):
+        return {"ownerReferences": [{"kind": "Job", "apiVersion": group, "name": "j", "uid": "u"}]}
+
+    w = world(
+        pod("alone", restart="Never"),
+        pod("batch", restart="Never", metadata=owned("batch/v1")),
+        pod("gang", restart="OnFailure", metadata=owned("batch.volcano.sh/v1alpha1")),
+    )
+    w.run(86400)
+    assert {name: phases[-1] for name, phases in w.phases.items() if name != "node-0"} == {
+        "alone": "Running",
+        "batch": "Succeeded",
+        "gang": "Running",
+    }
+
+
+def test_the_reason_of_an_end_can_be_said():
+    w = world(pod(restart="Never", notes_={"run_time": "1s", "exit_code": "137", "exit_reason": "OOMKilled"}))
+    w.run(1)
+    assert (ended(w.pod())["reason"], ended(w.pod())["exitCode"]) == ("OOMKilled", 137)
+
+
+def test_containers_that_fail_are_restarted_at_once_and_then_with_growing_pauses():
+    w = world(pod(restart="OnFailure", command="sleep 2; exit 1"))
+    starts = set()
+    for _ in range(700):
+        w.run(1)
+        starts.add((state(w.pod()).get("running") or {}).get("startedAt", ""))
+    seconds = sorted(int(text[14:16]) * 60 + int(text[17:19]) for text in starts - {""})
+    assert [later - earlier - 2 for earlier, later in itertools.pairwise(seconds)] == [
+        0,
+        10,
+        20,
+        40,
+        80,
+        160,
+        300,
+    ]
+    assert w.phases["p"] == ["Pending", "Running"]
+    status = w.pod()["status"]["containerStatuses"][0]
+    assert status["restartCount"] == 7
+    assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert status["lastState"]["terminated"]["exitCode"] == 1
+
+
+def test_a_container_that_waits_for_its_restart_makes_the_pod_unready():
+    w = world(pod(command="exit 1"))
+    w.run(1)
+    assert conditions(w.pod())["Ready"] == "False"
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+def test_a_restart_policy_of_always_restarts_what_succeeds():
+    w = world(pod(command="sleep 1"))
+    w.run(5)
+    assert w.pod()["status"]["phase"] == "Running"
+    assert w.pod()["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+def test_one_of_several_containers_ends_and_the_pod_runs_until_the_last():
+    containers = [
+        {"name": "short", "image": "i", "command": ["sleep", "1"]},
+        {"name": "long", "image": "i", "command": ["sleep", "3"]},
+    ]
+    w = world(pod(restart="Never", containers=containers))
+    w.run(1)
+    assert ended(w.pod())["exitCode"] == 0
+    assert "running" in state(w.pod(), 1)
+    assert w.pod()["status"]["phase"] == "Running"
+    w.run(2)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+
+
+def test_init_containers_run_one_after_another_before_the_others():
+    inits = [
+        {"name": "one", "image": "i", "command": ["sleep", "2"]},
+        {"name": "two", "image": "i", "command": ["sleep", "3"]},
+    ]
+    w = world(pod(initContainers=inits, notes_={"run_time": "1h"}))
+    w.run()
+    assert "running" in state(w.pod(), 0, "initContainerStatuses")
+    assert state(w.pod(), 1, "initContainerStatuses") == {"waiting": {"reason": "PodInitializing"}}
+    assert conditions(w.pod())["Initialized"] == "False"
+    w.run(2)
+    assert ended(w.pod(), 0, "initContainerStatuses")["exitCode"] == 0
+    assert "running" in state(w.pod(), 1, "initContainerStatuses")
+    w.run(2.9)
+    assert w.pod()["status"]["phase"] == "Pending"
+    w.run(0.1)
+    assert w.pod()["status"]["phase"] == "Running"
+    assert conditions(w.pod())["Initialized"] == "True"
+    assert [each["ready"] for each in w.pod()["status"]["initContainerStatuses"]] == [True, True]
+
+
+def test_a_failing_init_container_fails_a_pod_that_is_never_restarted():
+    w = world(pod(restart="Never", initContainers=[{"name": "one", "image": "i", "command": ["false"]}]))
+    w.run(1)
+    assert w.phases["p"] == ["Pending", "Failed"]
+
+
+def test_a_failing_init_container_holds_up_a_pod_that_may_be_restarted():
+    w = world(pod(initContainers=[{"name": "one", "image": "i", "command": ["false"]}]))
+    w.run(100)
+    assert w.phases["p"] == ["Pending"]
+    assert state(w.pod(), 0, "initContainerStatuses")["waiting"]["reason"] == "CrashLoopBackOff"
+
+
+def test_a_sidecar_runs_beside_the_others_and_ends_with_them():
+    sidecar = {"name": "proxy", "image": "i", "restartPolicy": "Always"}
+    w = world(pod(restart="Never", command="sleep 2", initContainers=[sidecar]))
+    w.run()
+    assert "running" in state(w.pod(), 0, "initContainerStatuses")
+    w.run(2)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert ended(w.pod(), 0, "initContainerStatuses")["exitCode"] == 0
+
+
+def test_a_pod_fails_at_its_deadline():
+    w = world(pod(restart="Never", activeDeadlineSeconds=4))
+    w.run(4)
+    status = w.pod()["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert ended(w.pod())["exitCode"] == 137
+
+
+# --- deletion
+
+
+def test_a_deleted_pod_goes_at_once():
+    w = world(pod())
+    w.run()
+    w.begin_delete("p")
+    w.run()
+    assert w.list(PODS) == []
+    assert w.written[-1].grace == 0
+
+
+@pytest.mark.parametrize(("needs", "grace", "goes_after"), [("5s", 30, 5), ("2m", 30, 30)])
+def test_a_deleted_pod_takes_its_time_within_its_grace_period(needs, grace, goes_after):
+    w = world(pod(notes_={"stop_time": needs}))
+    w.run()
+    w.begin_delete("p", grace)
+    w.run(goes_after - 0.1)
+    assert w.pod()["status"]["phase"] == "Running"
+    w.run(0.1)
+    assert w.list(PODS) == []
+
+
+def test_who_holds_a_deleted_pod_up_can_read_how_it_ended():
+    w = world(pod(metadata={"finalizers": ["batch.kubernetes.io/job-tracking"]}))
+    w.run()
+    w.begin_delete("p")
+    w.run(60)
+    assert w.pod()["status"]["phase"] == "Failed"
+    assert ended(w.pod())["exitCode"] == 143
+    assert w.pod()["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert len(w.written) == 3
+
+
+# --- whose pods, and whose status
+
+
+def test_pods_elsewhere_are_not_touched():
+    machine = node("real")
+    machine["status"]["nodeInfo"]["bootID"] = "6f0d"
+    w = world(pod("on-machine", node="real"), pod("nowhere", node="unknown"))
+    w.put(NODES, machine)
+    w.run(60)
+    assert w.written == []
+
+
+def test_a_node_may_say_that_it_is_simulated_or_not():
+    machine = node("real", simulated="true")
+    machine["status"]["nodeInfo"]["bootID"] = "6f0d"
+    w = world(pod("mine", node="real"), pod("not-mine"), simulated="false")
+    w.put(NODES, machine)
+    w.run(60)
+    assert [each.key.name for each in w.written] == ["mine"]
+
+
+def test_a_pod_starts_once_its_node_is_there_and_ready():
+    w = world(pod(node="later"))
+    w.run(15)
+    w.put(NODES, node("later", ready=False))
+    w.run(10)
+    assert w.written == []
+    w.put(NODES, node("later"))
+    w.run(10)
+    assert w.pod()["status"]["phase"] == "Running"
+
+
+def test_on_a_silent_node_nothing_happens_until_it_speaks_again():
+    w = world(pod(restart="Never", command="sleep 5"))
+    w.run()
+    w.change(NODES, "node-0", {"metadata": {"annotations": notes({"node_state": "silent"})}})
+    w.begin_delete("p")
+    w.run(60)
+    assert w.pod()["status"]["phase"] == "Running"
+    w.change(NODES, "node-0", {"metadata": {"annotations": None}})
+    w.run(10)
+    assert w.list(PODS) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Failed", "reason": "Evicted"},
+        {"phase": "Succeeded"},
+        {"phase": "Running"},
+        {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 0}}}]},
+        {
+            "phase": "Pending",
+            "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}],
+        },
+        {"phase": "Unknown"},
+    ],
+)
+def test_a_status_that_somebody_else_has_set_stays(status):
+    given = pod(restart="Never", command="sleep 1")
+    given["status"] = status
+    w = world(given)
+    w.run(600)
+    assert w.pod()["status"] == status
+    assert w.written == []
+
+
+def test_conditions_of_others_stay():
+    w = world(pod())
+    w.run()
+    theirs = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    w.change(PODS, "p", {"status": {"conditions": [*w.pod()["status"]["conditions"], theirs]}}, "default")
+    w.change(PODS, "p", {"spec": {"activeDeadlineSeconds": 1}}, "default")
+    w.run(2)
+    assert w.pod()["status"]["phase"] == "Failed"
+    assert theirs in w.pod()["status"]["conditions"]
+
+
+def test_a_status_is_only_written_over_the_one_that_was_read():
+    w = world(pod())
+    (wanted,) = Pods().reconcile(Key("default", "p"), w, w.now).operations
+    assert isinstance(wanted, Patch)
+    assert wanted.version == w.pod()["metadata"]["resourceVersion"]
+
+
+def test_annotations_that_make_no_sense_are_ignored_and_told():
+    w = world(pod(restart="Never", command="sleep 1", notes_={"run_time": "5 minutes", "exit_code.c": "256"}))
+    w.run(1)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert w.records == [
+        'Warning InvalidAnnotation: ignored: kilauea.dev/exit-code.c: "256" is no exit code: use 0 to 255',
+        'Warning InvalidAnnotation: ignored: kilauea.dev/run-time: "5 minutes" is no duration: use e.g. 30s or 1h30m',
+    ]
+
+
+def test_the_same_pod_always_gets_the_same_address():
+    addresses = set()
+    for _ in range(2):
+        w = world(pod(metadata={"uid": "7d1e0c5a"}))
+        w.run()
+        addresses.add(w.pod()["status"]["podIP"])
+    assert len(addresses) == 1
+
+
+def test_times_are_whole_seconds():
+    w = world(pod(restart="Never", command="sleep 1"))
+    w.now = START + SECOND * 9 // 10
+    w.run(2)
+    assert ended(w.pod())["startedAt"] == "2026-01-01T00:00:00Z"
+    assert ended(w.pod())["finishedAt"] == "2026-01-01T00:00:01Z"

@@ -262,8 +262,15 @@ class Interest:
 class Controller(Protocol):
     """Keeps objects as they should be, one key at a time; equal views give equal outcomes."""
 
-    name: str
-    interests: Sequence[Interest]
+    @property
+    def name(self) -> str:
+        """In logs and events."""
+        ...
+
+    @property
+    def interests(self) -> Sequence[Interest]:
+        """What it wants to see."""
+        ...
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """What is to be done about a key; `now` in microseconds since 1970.

@@ -10,6 +10,7 @@ from kilauea.cli.config import config
 from kilauea.cli.plan import plan
 from kilauea.cli.queues import queues
 from kilauea.cli.scheduler import scheduler
+from kilauea.cli.up import up
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,3 +24,4 @@ main.add_command(config)
 main.add_command(plan)
 main.add_command(queues)
 main.add_command(scheduler)
+main.add_command(up)

@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -53,13 +53,23 @@ def _now() -> int:
     return int(time.time() * SECOND)
 
 
-async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+Beside = Callable[[ApiServer], AbstractAsyncContextManager[None]]
+"""Components that live in the same process, from before the server listens until it listens no more."""
+
+
+async def serve(
+    options: Options,
+    ready: Callable[[str], None],
+    stop: asyncio.Event,
+    beside: Beside = lambda api: nullcontext(),
+) -> None:
     """Serve until told to stop.
 
     Args:
         options: where and how.
         ready: is told the address once requests are answered and the kubeconfig is written.
         stop: ends the server when it is set.
+        beside: what else runs in this process.
 
     Raises:
         StartError: it cannot start.
@@ -71,7 +81,7 @@ async def serve(options: Options, ready: Callable[[str], None], stop: asyncio.Ev
         api = ApiServer(backend)
         await create_first_objects(api)
         await install_bundled(api)
-        async with _controllers(api):
+        async with _controllers(api), beside(api):
             await _listen(options, api, ready, stop, store)
     finally:
         await store.close()

@@ -35,11 +35,21 @@ def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
     Raises:
         SourceError: a path cannot be read.
     """
+    for source, data in read_bytes(paths, note):
+        yield source, decode(data, source)
+
+
+def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, bytes]]:
+    """All sources in order, as `read_sources` names them, as they are written, unpacked.
+
+    Raises:
+        SourceError: a path cannot be read.
+    """
     for path in paths:
         for file in _files_of(path):
             source = "standard input" if file == "-" else file
             note(source)
-            yield source, decode(_bytes_of(file), source)
+            yield source, _bytes_of(file)
 
 
 def _files_of(path: str) -> list[str]:

@@ -1,0 +1,138 @@
+"""`kilauea up`: a whole batch cluster on this machine, in one process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kilauea.cli.apiserver import parse_listen
+
+if TYPE_CHECKING:
+    from kilauea.apiserver.storage import Durability
+    from kilauea.runtime.up import Up
+
+EXAMPLES = """\b
+Examples:
+  kilauea up
+  kilauea up --nodes 100 --node-cpu 32 --node-gpu 8
+  kilauea up --nodes 4 -f examples/queues-at-work --data-dir ./cluster --kubeconfig ./cluster/kubeconfig
+"""
+
+TRY = """\b
+  kubectl get nodes
+  kubectl get queues,podgroups -A
+  kubectl create job hello --image=demo -- sleep 5
+"""
+
+
+def default_folder() -> Path:
+    """Where the cluster of a user is kept."""
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "kilauea" / "cluster"
+
+
+@click.command(short_help="Run a batch cluster on this machine.", epilog=EXAMPLES)
+@click.option("--nodes", type=click.IntRange(0, 5000), default=10, show_default=True, help="Simulated nodes.")
+@click.option("--node-cpu", default="32", show_default=True, metavar="QUANTITY", help="cpu of each node.")
+@click.option("--node-memory", default="128Gi", show_default=True, metavar="QUANTITY", help="memory of each node.")
+@click.option("--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each.")
+@click.option(
+    "-f",
+    "--filename",
+    "manifests",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="Manifests to apply at the start: a file, or a folder of them; may be given several times.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder that the cluster lives in. [default: kilauea/cluster in the user's data folder]",
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:6443",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen at; port 0 picks a free one.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write for clients, once the cluster is ready. [default: kubeconfig in the data folder]",
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["full", "normal", "memory"]),
+    default="full",
+    show_default=True,
+    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
+)
+@click.option(
+    "--scheduler-conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Scheduler configuration, as Volcano's; read again when it changes.",
+)
+@click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is left to chance.")
+def up(
+    nodes: int,
+    node_cpu: str,
+    node_memory: str,
+    node_gpu: int,
+    manifests: tuple[Path, ...],
+    data_dir: Path | None,
+    listen: str,
+    kubeconfig: Path | None,
+    durability: Durability,
+    scheduler_conf: Path | None,
+    no_scheduler: bool,
+    seed: int,
+) -> None:
+    """Run a whole batch cluster in this process: API server, scheduler, controllers and simulated nodes.
+
+    Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; started
+    again on it, the cluster goes on where it was. Ctrl-C or SIGTERM ends it.
+    """
+    from kilauea.nodes.machine import Machine
+    from kilauea.runtime.apiserver import Options
+    from kilauea.runtime.up import Up
+
+    host, port = parse_listen(listen)
+    folder = data_dir or default_folder()
+    server = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
+    machine = Machine(node_cpu, node_memory, node_gpu)
+    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, seed))
+
+
+def run(options: Up) -> None:
+    """Run until told to stop."""
+    import asyncio
+    import signal
+
+    from kilauea.runtime.apiserver import StartError
+    from kilauea.runtime.up import run_up
+
+    def ready(address: str) -> None:
+        click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")
+        click.echo(f"export KUBECONFIG={options.server.kubeconfig}\n\nThen try:")
+        click.echo(TRY.removeprefix("\b\n"), nl=False)
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await run_up(options, ready, stop)
+
+    try:
+        asyncio.run(main())
+    except StartError as error:
+        click.echo(f"kilauea up: {error}", err=True)
+        raise SystemExit(1) from None

@@ -1,0 +1,163 @@
+"""A whole cluster in one process: API server, scheduler, controllers and simulated nodes, joined.
+
+The components speak to the server by calls, not over HTTP (`kilauea.runtime.direct`), and are otherwise those of any
+cluster. All that they know is in the objects, so a process that ends is followed by one that goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kilauea.api.ports import Controller, Resource
+from kilauea.apiserver.core import ApiServer
+from kilauea.client.recording import Recorder
+from kilauea.client.rest import Client
+from kilauea.client.view import Cache
+from kilauea.controllers.deployments.controller import DeploymentController
+from kilauea.controllers.podgroups import PodGroupController
+from kilauea.controllers.queues import QueueController
+from kilauea.controllers.replicasets import ReplicaSetController
+from kilauea.nodes.heartbeats import Heartbeats
+from kilauea.nodes.logs import PodLogs
+from kilauea.nodes.machine import NODES, Machine
+from kilauea.nodes.pods import Pods
+from kilauea.nodes.registration import Registration
+from kilauea.runtime.apiserver import Options, StartError, serve
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.files import SourceError
+from kilauea.runtime.manifests import Manifest, ManifestError, apply_manifests, read_manifests
+from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
+from kilauea.telemetry.metrics import SchedulerMetrics
+
+SWITCH = 0.0005
+"""Seconds after which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
+START_DELAY = 0.5
+"""Seconds that the containers of a pod are being created."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Up:
+    """What to run.
+
+    Attributes:
+        server: where the API is served and kept.
+        nodes: how many nodes to register; those that are there already stay.
+        machine: the size of each.
+        manifests: files and folders of objects to apply at the start.
+        scheduler_conf: file with the scheduler's configuration; None for the built-in one.
+        scheduler: whether pods are scheduled here.
+        seed: of what is left to chance.
+    """
+
+    server: Options
+    nodes: int
+    machine: Machine
+    manifests: tuple[Path, ...] = ()
+    scheduler_conf: Path | None = None
+    scheduler: bool = True
+    seed: int = 0
+
+
+async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Run until told to stop.
+
+    Args:
+        up: what to run.
+        ready: is told the address once a pod could be scheduled.
+        stop: ends everything when it is set.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    sys.setswitchinterval(SWITCH)
+    try:
+        manifests = read_manifests([str(path) for path in up.manifests])
+    except (SourceError, ManifestError) as error:
+        raise StartError(str(error)) from error
+    await serve(up.server, ready, stop, partial(_components, up, manifests))
+
+
+@asynccontextmanager
+async def _components(up: Up, manifests: Sequence[Manifest], api: ApiServer) -> AsyncIterator[None]:
+    """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
+    clock, chance, cache = SystemClock(), Random(up.seed), Cache()
+
+    def client(component: str) -> Client:
+        return Client(DirectTransport(api, component), component, Random(chance.random()), page=0)
+
+    controllers = client("kilauea-controllers")
+    recorder = Recorder(controllers, clock)
+    driver = Driver(controllers, cache, clock, chance, recorder.record, [*cluster_controllers(), *_nodes(up)])
+    api.backend.logs = PodLogs(cache)
+    work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
+    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None
+    if scheduler is not None:
+        work += [scheduler.watch(), scheduler.schedule()]
+    async with _running(work):
+        await cache.complete()
+        while (scheduler is not None and scheduler.not_ready()) or (up.nodes and not cache.list(NODES)):
+            await clock.sleep(0.01)
+        try:
+            await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
+        except ManifestError as error:
+            raise StartError(str(error)) from error
+        yield
+
+
+@asynccontextmanager
+async def _running(work: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Work that goes on until this ends; if some of it fails, all ends with that fault."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    me = asyncio.current_task()
+
+    def ended(task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and task.exception() is not None and me is not None:
+            log.error("a component has failed", exc_info=task.exception())
+            me.cancel()
+
+    for task in tasks:
+        task.add_done_callback(ended)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def cluster_controllers() -> list[Controller]:
+    """What the controller managers of Kubernetes and of Volcano do."""
+    return [PodGroupController(), QueueController(), ReplicaSetController(), DeploymentController()]
+
+
+def _nodes(up: Up) -> list[Controller]:
+    return [Registration(up.nodes, up.machine), Heartbeats(up.machine), Pods(START_DELAY)]
+
+
+def _scheduler(up: Up, client: Client, clock: SystemClock, chance: Random, recorder: Recorder) -> LiveScheduler:
+    conf = ConfReload(str(up.scheduler_conf) if up.scheduler_conf else None)
+    if conf.fault:
+        raise StartError(conf.fault)
+    options = LiveOptions(names=("volcano", "kilauea", "default-scheduler"), seed=None)
+    return LiveScheduler(client, options, conf, clock, chance, recorder.record, SchedulerMetrics())
+
+
+def _resource_of(api: ApiServer, api_version: str, kind: str) -> Resource | None:
+    found = api.backend.registry.of_kind(api_version, kind)
+    if found is None:
+        return None
+    return Resource(found.group, found.version, found.plural, found.kind, found.namespaced)

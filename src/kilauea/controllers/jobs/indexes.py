@@ -1,0 +1,43 @@
+"""Indexes of pods, and the text that stands for many of them: `0-2,5`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kilauea.api.ports import Obj
+from kilauea.controllers.objects import annotations_of
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def index_of(pod: Obj) -> int | None:
+    """The index of a pod; None if it has none that can be read."""
+    text = annotations_of(pod).get(INDEX, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def parse_indexes(text: str, completions: int) -> set[int]:
+    """The indexes below `completions` that a text stands for; what cannot be read is left out."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isascii() and first.isdigit() and (not last or last.isdigit()):
+            found.update(range(int(first), min(int(last or first), completions - 1) + 1))
+    return found
+
+
+def format_indexes(indexes: Collection[int]) -> str:
+    """The text: runs of three and more with a hyphen, others with commas."""
+    parts: list[list[int]] = []
+    for index in sorted(indexes):
+        if parts and index == parts[-1][-1] + 1:
+            parts[-1][1:] = [index]
+        else:
+            parts.append([index])
+    return ",".join(_run(part[0], part[-1]) for part in parts)
+
+
+def _run(first: int, last: int) -> str:
+    if last == first:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"

@@ -1,0 +1,150 @@
+"""New pods of a job: how many, when, and of which index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kilauea.api.ports import Delete, Key, Obj, Operation, Record, View, key_of
+from kilauea.api.times import SECOND, parse_time
+from kilauea.controllers.hashes import LONGEST_BASE, suffixes
+from kilauea.controllers.jobs.counting import TRACKING, Count, is_indexed, is_tracked, untracked
+from kilauea.controllers.jobs.indexes import INDEX, index_of
+from kilauea.controllers.kinds import JOBS, PODS
+from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
+from kilauea.controllers.pods import (
+    creation,
+    crowds,
+    departure_rank,
+    free_names,
+    from_template,
+    generate_name,
+    phase_of,
+)
+
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
+"""Seconds that a job waits after a failure, twice as long after each further one, and at most."""
+_INDEX_FIELD = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+
+
+def wanted_active(job: Obj, found: Count, active: int) -> int:
+    """How many pods shall run."""
+    spec = spec_of(job)
+    parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
+    if completions is None:
+        return min(active, parallelism) if found.all_succeeded else parallelism
+    return max(0, min(parallelism, int(completions) - found.all_succeeded))
+
+
+def pause_left(pods: Sequence[Obj], now: int) -> float:
+    """Seconds until pods may be made again after failures; successes make them forgotten."""
+    success = max((ended_at(pod, now) for pod in pods if phase_of(pod) == "Succeeded"), default=-1)
+    failures = [when for when in (ended_at(pod, now) for pod in pods if phase_of(pod) == "Failed") if when > success]
+    if not failures:
+        return 0.0
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(len(failures) - 1, 10))
+    return max(0.0, (max(failures) - now) / SECOND + pause)
+
+
+def ended_at(pod: Obj, now: int) -> int:
+    """When the last container ended, in microseconds since 1970; now, if that is not said."""
+    found = []
+    for each in status_of(pod).get("containerStatuses") or ():
+        when = ((each.get("state") or {}).get("terminated") or {}).get("finishedAt")
+        if when:
+            found.append(parse_time(when))
+    if found:
+        return max(found)
+    conditions = status_of(pod).get("conditions") or ()
+    said = [parse_time(each["lastTransitionTime"]) for each in conditions if each.get("lastTransitionTime")]
+    return max(said, default=now)
+
+
+def new_pods(view: View, job: Obj, number: int, taken: set[int]) -> list[Operation]:
+    """Creates pods, of the lowest free indexes if they have indexes.
+
+    Args:
+        view: to see which names are free.
+        job: their owner.
+        number: how many.
+        taken: indexes that have a pod or need none any more.
+    """
+    operations: list[Operation] = []
+    if is_indexed(job):
+        for index in _free(taken, int(spec_of(job).get("completions") or 0), number):
+            operations += creation(JOBS, job, _pod(job, _indexed_name(view, job, index), index))
+        return operations
+    for _, name in zip(range(number), free_names(view, job), strict=False):
+        operations += creation(JOBS, job, _pod(job, name, None))
+    return operations
+
+
+def _free(taken: set[int], completions: int, number: int) -> Iterator[int]:
+    for index in range(completions):
+        if number <= 0:
+            return
+        if index not in taken:
+            number -= 1
+            yield index
+
+
+def _indexed_name(view: View, job: Obj, index: int) -> str:
+    base = f"{name_of(job)}-{index}-"[:LONGEST_BASE]
+    names = (base + suffix for suffix in suffixes(f"{uid_of(job)}/{index}"))
+    return next(name for name in names if view.get(PODS, Key(job["metadata"]["namespace"], name)) is None)
+
+
+def _pod(job: Obj, name: str, index: int | None) -> dict[str, Any]:
+    pod = from_template(spec_of(job)["template"], JOBS, job, name)
+    metadata = pod["metadata"]
+    metadata["finalizers"] = [*metadata.get("finalizers", ()), TRACKING]
+    metadata["generateName"] = generate_name(name_of(job) if index is None else f"{name_of(job)}-{index}")
+    if index is not None:
+        metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index)}
+        metadata["labels"] = {**metadata.get("labels", {}), INDEX: str(index)}
+        pod["spec"] = _with_index(pod["spec"], f"{name_of(job)}-{index}")
+    return pod
+
+
+def _with_index(spec: dict[str, Any], hostname: str) -> dict[str, Any]:
+    """A pod's specification whose containers are told the index."""
+    told = {"name": "JOB_COMPLETION_INDEX", "valueFrom": _INDEX_FIELD}
+    spec = {**spec, "hostname": spec.get("hostname") or hostname}
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            spec[kind] = [{**each, "env": _env(each.get("env") or [], told)} for each in spec[kind]]
+    return spec
+
+
+def _env(env: list[Any], told: dict[str, Any]) -> list[Any]:
+    return env if any(each.get("name") == told["name"] for each in env) else [*env, told]
+
+
+def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
+    """Deletes pods; those that need not be counted are let go first."""
+    operations: list[Operation] = []
+    for pod in pods:
+        if is_going(pod):
+            continue
+        if not counted and is_tracked(pod):
+            operations.append(untracked(pod))
+        told = Record(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+        operations += (Delete(PODS, key_of(pod), uid_of(pod)), told)
+    return operations
+
+
+def surplus(job: Obj, active: Sequence[Obj], number: int, completed: set[int]) -> list[Obj]:
+    """The pods that go when there are too many: those with an index that is done or doubled, then the least missed."""
+    beside = crowds(list(active))
+    ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
+    if not is_indexed(job):
+        return ranked[:number]
+    doubled, seen = [], set(completed)
+    for pod in reversed(ranked):
+        index = index_of(pod)
+        if index is None or index in seen:
+            doubled.append(pod)
+        else:
+            seen.add(index)
+    rest = [pod for pod in ranked if pod not in doubled]
+    return doubled + rest[: max(0, number - len(doubled))]

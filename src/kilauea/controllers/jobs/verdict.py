@@ -1,0 +1,104 @@
+"""When a job is over, and the conditions that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.controllers.jobs.counting import Count
+from kilauea.controllers.objects import condition_of, is_going, spec_of, status_of
+
+DEFAULT_BACKOFF_LIMIT = 6
+
+
+class Verdict(NamedTuple):
+    """How a job ends; the target is said as soon as that is clear, the end once all pods are counted."""
+
+    target: str
+    end: str
+    reason: str
+    message: str
+
+
+DONE = Verdict("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+TOO_MANY = Verdict("FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+TOO_LONG = Verdict("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+
+
+def is_true(obj: Obj, type: str) -> bool:
+    """Whether a condition holds."""
+    condition = condition_of(obj, type)
+    return condition is not None and condition.get("status") == "True"
+
+
+def ended(job: Obj) -> int | None:
+    """When a job was over, in microseconds since 1970; None if it is not."""
+    for type in ("Complete", "Failed"):
+        condition = condition_of(job, type)
+        if condition is not None and condition.get("status") == "True":
+            return parse_time(condition["lastTransitionTime"])
+    return None
+
+
+def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Verdict | None:
+    """How a job ends, if that is clear."""
+    for target, end in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
+        condition = condition_of(job, target)
+        if condition is not None and condition.get("status") == "True":
+            return Verdict(target, end, condition.get("reason", ""), condition.get("message", ""))
+    spec = spec_of(job)
+    limit = int(spec.get("backoffLimit", DEFAULT_BACKOFF_LIMIT))
+    if found.all_failed > limit or _restarted_too_often(job, active, limit):
+        return TOO_MANY
+    if deadline_in(job, now) == 0:
+        return TOO_LONG
+    completions = spec.get("completions")
+    enough = found.all_succeeded >= (1 if completions is None else int(completions))
+    return DONE if enough and (completions is not None or not active) else None
+
+
+def _restarted_too_often(job: Obj, active: Sequence[Obj], limit: int) -> bool:
+    """Containers that are restarted in their pods fail, too."""
+    if (spec_of(job)["template"].get("spec") or {}).get("restartPolicy") != "OnFailure":
+        return False
+    total = 0
+    for pod in active:
+        status = status_of(pod)
+        for kind in ("initContainerStatuses", "containerStatuses"):
+            total += sum(each.get("restartCount") or 0 for each in status.get(kind) or ())
+    return total >= limit if limit else total > 0
+
+
+def deadline_in(job: Obj, now: int) -> float | None:
+    """Seconds until a job is too long active; None if it may go on for ever."""
+    seconds, since = spec_of(job).get("activeDeadlineSeconds"), status_of(job).get("startTime")
+    if seconds is None or not since or spec_of(job).get("suspend"):
+        return None
+    return max(0.0, (parse_time(since) - now) / SECOND + int(seconds))
+
+
+def expiry_in(job: Obj, now: int) -> float | None:
+    """Seconds until a job that is over shall be deleted; None if it stays."""
+    seconds, when = spec_of(job).get("ttlSecondsAfterFinished"), ended(job)
+    if seconds is None or when is None or is_going(job):
+        return None
+    return max(0.0, (when - now) / SECOND + int(seconds))
+
+
+def condition(type: str, status: str, reason: str, message: str, now: int) -> dict[str, Any]:
+    """A condition that has just become so."""
+    stamp = format_time(now - now % SECOND)
+    said = {"type": type, "status": status, "reason": reason, "message": message}
+    return {**said, "lastProbeTime": stamp, "lastTransitionTime": stamp}
+
+
+def with_condition(conditions: Sequence[Any], new: dict[str, Any]) -> list[Any]:
+    """Conditions with a new one in the place of that of its type; one that says the same stays as it is."""
+    old = next((each for each in conditions if each["type"] == new["type"]), None)
+    if old is None:
+        return [*conditions, new]
+    if (old["status"], old.get("reason")) == (new["status"], new["reason"]):
+        return list(conditions)
+    return [new if each is old else each for each in conditions]

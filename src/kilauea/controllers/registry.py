@@ -1,0 +1,54 @@
+"""All controllers by name, and those that a user has asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kilauea.api.ports import Controller
+from kilauea.controllers.deployments.controller import DeploymentController
+from kilauea.controllers.jobs.controller import JobController
+from kilauea.controllers.kinds import REPLICA_SETS, STATEFUL_SETS
+from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
+from kilauea.controllers.queues import QueueController
+from kilauea.controllers.replicasets import ReplicaSetController
+
+
+def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True) -> list[Controller]:
+    """What Volcano's controller manager runs.
+
+    Args:
+        schedulers: names of the schedulers whose plain pods are given pod groups.
+        inherit: whether pod groups take over annotations of the pods' owners.
+    """
+    return [
+        PodGroupController(schedulers, inherit=inherit),
+        IdleGroupController(REPLICA_SETS),
+        IdleGroupController(STATEFUL_SETS),
+        QueueController(),
+    ]
+
+
+def kubernetes_controllers() -> list[Controller]:
+    """What a cluster's own controller manager runs, as far as this one has it."""
+    return [ReplicaSetController(), DeploymentController(), JobController()]
+
+
+def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:
+    """The controllers that a list such as `*,-queue-controller` asks for, in their order.
+
+    The first entry that names a controller decides; for one that no entry names, `*` does.
+
+    Raises:
+        ValueError: an entry names no controller, or one stands there with both signs.
+    """
+    known = list(controllers)
+    names = [each.name for each in known]
+    signs: dict[str, bool] = {}
+    for entry in wanted:
+        name = entry.lstrip("+-")
+        if name != "*" and name not in names:
+            raise ValueError(f'"{name}" is no controller: use * or {", ".join(names)}')
+        sign = not entry.startswith("-")
+        if signs.setdefault(name, sign) != sign:
+            raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")
+    return [each for each in known if signs.get(each.name, signs.get("*", False))]

@@ -21,7 +21,7 @@ Examples:
 """
 
 
-class Flag(click.ParamType):
+class Flag(click.ParamType[Any]):
     """A switch that takes a word, as Go's flags do: `--leader-elect=false`; alone it is on."""
 
     name = "bool"
@@ -36,7 +36,7 @@ class Flag(click.ParamType):
         return parsed
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[Any]):
     """A duration in Go's syntax, in microseconds."""
 
     name = "duration"

@@ -30,8 +30,8 @@ RESOURCES = {kind: resource_of(kind) for kind in KINDS}
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
-OPTIONAL = frozenset({"HyperNode"})
-"""Kinds that a cluster may lack: older releases of Volcano have no definition of them."""
+OPTIONAL = frozenset("HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split())
+"""Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano know no HyperNodes."""
 
 
 class Identity(msgspec.Struct):

@@ -43,8 +43,6 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 
 SWITCH = 0.0005
 """Seconds after which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
-START_DELAY = 0.5
-"""Seconds that the containers of a pod are being created."""
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +143,7 @@ def cluster_controllers() -> list[Controller]:
 
 
 def _nodes(up: Up) -> list[Controller]:
-    return [Registration(up.nodes, up.machine), Heartbeats(up.machine), Pods(START_DELAY)]
+    return [Registration(up.nodes, up.machine), Heartbeats(up.machine), Pods()]
 
 
 def _scheduler(up: Up, client: Client, clock: SystemClock, chance: Random, recorder: Recorder) -> LiveScheduler:

@@ -11,6 +11,7 @@ import binascii
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from functools import lru_cache
 from typing import Any
 
 QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -101,17 +102,25 @@ _MICROS = (*_PIECES, (".000000", r"[.,]\d{6}(?!\d)"), ("Z07:00", r"Z|[+-]\d\d:\d
 
 def time(value: Any) -> str:
     """A time in UTC, to the second."""
+    if not isinstance(value, str):
+        raise TypeError("string")
+    return _time_in_seconds(value)
+
+
+@lru_cache(maxsize=4096)
+def _time_in_seconds(value: str) -> str:
+    """The same moment stands in many objects, and several times in each."""
     return _time(value, "2006-01-02T15:04:05Z07:00", _SECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(value: Any) -> str:
     """A time in UTC, to the microsecond; six digits of a second must be there."""
+    if not isinstance(value, str):
+        raise TypeError("string")
     return _time(value, "2006-01-02T15:04:05.000000Z07:00", _MICROS).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _time(value: Any, layout: str, pieces: tuple[tuple[str, str], ...]) -> datetime:
-    if not isinstance(value, str):
-        raise TypeError("string")
+def _time(value: str, layout: str, pieces: tuple[tuple[str, str], ...]) -> datetime:
     rest = value
     for name, pattern in pieces:
         found = re.match(pattern, rest)

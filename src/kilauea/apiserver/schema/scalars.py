@@ -11,7 +11,6 @@ import binascii
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from functools import lru_cache
 from typing import Any
 
 QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

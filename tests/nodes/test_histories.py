@@ -115,7 +115,10 @@ def check_statuses(w):
         if status.get("reason") == "Said" or "containerStatuses" not in status:
             continue
         ready = {cond["type"]: cond["status"] for cond in status["conditions"]}["Ready"] == "True"
-        assert ready == all(entry["ready"] for entry in status["containerStatuses"]) or status["phase"] != "Running"
+        sidecars = {init["name"] for init in each["spec"].get("initContainers", ()) if "restartPolicy" in init}
+        beside = [entry for entry in status.get("initContainerStatuses", ()) if entry["name"] in sidecars]
+        run = status["phase"] == "Running"
+        assert ready == (run and all(entry["ready"] for entry in (*status["containerStatuses"], *beside)))
         if status["phase"] == "Succeeded":
             assert {entry["state"]["terminated"]["exitCode"] for entry in status["containerStatuses"]} == {0}
         if status["phase"] in ("Succeeded", "Failed"):

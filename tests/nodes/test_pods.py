@@ -72,6 +72,15 @@ def test_containers_are_created_as_long_as_the_delay_says():
     assert w.pod()["status"]["conditions"][1]["lastTransitionTime"] == "2026-01-01T00:00:03Z"
 
 
+def test_a_delay_of_less_than_a_second_costs_no_write():
+    w = world(pod(), start_delay=0.5)
+    w.run(0.4)
+    assert w.written == []
+    w.run(0.1)
+    assert w.phases["p"] == ["Pending", "Running"]
+    assert len(w.written) == 1
+
+
 def test_a_pod_may_say_its_own_delay():
     w = world(pod(notes_={"start_delay": "1m"}))
     w.run(59)

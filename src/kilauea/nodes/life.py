@@ -61,15 +61,24 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int) -> Step:
     if life is None:
         return NOTHING
     delay = read_duration(annotations_of(pod).get(START_DELAY))
-    begin = (life.start_time or now) + (start_delay if delay is None else delay)
+    delay = start_delay if delay is None else delay
+    begin = min(life.start_time or _bound(pod) or now, now) + delay
     deadline = life.deadline(now)
     if deadline is not None and deadline <= now:
         life.fail(now)
         return Step(life.status(now, node), None)
     if begin > now:
-        return Step({} if started(pod) else life.status(now, node), _earliest(begin, deadline))
+        silent = started(pod) or delay < SECOND  # a moment is not worth a write
+        return Step({} if silent else life.status(now, node), _earliest(begin, deadline))
     life.run_until(now)
     return Step(life.status(now, node), _earliest(deadline, *life.dues()))
+
+
+def _bound(pod: Obj) -> int | None:
+    """When the pod was bound to its node."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    found = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
+    return moment_of(found.get("lastTransitionTime")) if found and found.get("status") == "True" else None
 
 
 def killed(pod: Obj, node: Obj, now: int, code: int) -> Mapping[str, Any]:

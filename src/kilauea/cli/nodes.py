@@ -1,0 +1,114 @@
+"""`kilauea nodes`: simulated nodes for any Kubernetes API, on which pods start, run, end and fail as told."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilauea.cli.inputs import Usage
+from kilauea.cli.scheduler import Duration
+
+if TYPE_CHECKING:
+    from kilauea.runtime.nodes import Options
+
+EXAMPLES = """\b
+Examples:
+  kilauea nodes --kubeconfig ./cluster/kubeconfig --count 100 --node-gpu 8
+  kilauea nodes --kubeconfig ./cluster/kubeconfig --start-delay 2s
+  kubectl annotate node node-3 kilauea.dev/node-state=not-ready
+"""
+
+
+class Quantity(click.ParamType[Any]):
+    """An amount of a resource as Kubernetes writes it, above 0.
+
+    Args:
+        resource: its name, e.g. `memory`.
+    """
+
+    name = "quantity"
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself, once it has been read."""
+        from kilauea.api.quantity import QuantityError, amount
+
+        try:
+            if amount(self._resource, value) <= 0:
+                self.fail(f'"{value}" is nothing: use more than 0', param, ctx)
+        except QuantityError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+@click.command(short_help="Simulate nodes and what runs on them.", epilog=EXAMPLES)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(0, 5000),
+    default=0,
+    show_default=True,
+    help="Register node-0, node-1 and so on, where they are missing; at 0 only nodes that are there are simulated.",
+)
+@click.option("--node-cpu", type=Quantity("cpu"), default="16", show_default=True, help="cpu of each node.")
+@click.option("--node-memory", type=Quantity("memory"), default="64Gi", show_default=True, help="memory of each node.")
+@click.option("--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each.")
+@click.option("--node-pods", type=click.IntRange(1), default=110, show_default=True, help="Pods that a node takes.")
+@click.option(
+    "--start-delay", type=Duration(), default="0s", show_default=True, help="How long containers are being created."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the pauses between repeated tries.")
+def nodes(
+    kubeconfig: Path | None,
+    count: int,
+    node_cpu: str,
+    node_memory: str,
+    node_gpu: int,
+    node_pods: int,
+    start_delay: int,
+    seed: int,
+) -> None:
+    """Keep nodes ready and run the pods that are bound to them, without any machine.
+
+    Every Node is simulated on which no kubelet has reported a boot, unless the annotation kilauea.dev/simulated says
+    otherwise. What a Node says about itself stays. A pod runs as long as its annotation kilauea.dev/run-time or a sleep
+    in its command says, and ends with the code of kilauea.dev/exit-code or of an exit. Ctrl-C or SIGTERM ends it.
+    """
+    import asyncio
+
+    from kilauea.api.times import SECOND
+    from kilauea.client.access import AccessError
+    from kilauea.nodes.machine import Machine
+    from kilauea.runtime.nodes import Options
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    if start_delay < 0:
+        raise Usage("--start-delay: is less than nothing: use e.g. 2s")
+    machine = Machine(node_cpu, node_memory, node_gpu, node_pods)
+    try:
+        asyncio.run(_run(Options(kubeconfig, dict(os.environ), count, machine, start_delay / SECOND, seed)))
+    except AccessError as error:
+        raise Usage(f"kilauea nodes: {error}") from error
+
+
+async def _run(options: Options) -> None:
+    import asyncio
+    import signal
+
+    from kilauea.runtime.nodes import run_nodes
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await run_nodes(options, lambda number: click.echo(f"simulating {number} nodes"), stop)

@@ -1,0 +1,23 @@
+"""Work that goes on side by side until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+
+async def until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Work until told to stop, or until some of the work fails, with its error then."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    stopping = asyncio.ensure_future(stop.wait())
+    waiting = {*tasks, stopping}
+    try:
+        while not stopping.done() and waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

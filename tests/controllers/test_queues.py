@@ -1,0 +1,151 @@
+"""Queues open, close and count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controlled import Cluster
+from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
+from kilauea.controllers.queues import QueueController
+
+
+@pytest.fixture
+def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
+    made = cluster_of(QueueController(), volcano=True)
+    made.settle()
+    return made
+
+
+def queue(cluster: Cluster, name: str, parent: str = "root") -> None:
+    cluster.create(QUEUES, {"metadata": {"name": name}, "spec": {"parent": parent}})
+
+
+def group(cluster: Cluster, name: str, queue: str, phase: str = "Pending") -> None:
+    manifest = {"metadata": {"name": name}, "spec": {"queue": queue, "minMember": 1}, "status": {"phase": phase}}
+    cluster.create(POD_GROUPS, manifest)
+
+
+def order(cluster: Cluster, action: str, name: str) -> None:
+    target = {
+        "apiVersion": QUEUES.api_version,
+        "kind": "Queue",
+        "name": name,
+        "uid": cluster.get(QUEUES, name)["metadata"]["uid"],
+    }
+    cluster.create(COMMANDS, {"metadata": {"generateName": f"{name}-"}, "action": action, "target": target})
+    cluster.settle()
+    assert cluster.all(COMMANDS) == []
+
+
+def states(cluster: Cluster, *names: str) -> list[str]:
+    return [cluster.get(QUEUES, name)["status"]["state"] for name in names]
+
+
+def test_root_and_default_are_there_from_the_start_and_open(cluster: Cluster) -> None:
+    assert cluster.names(QUEUES) == ["default", "root"]
+    assert states(cluster, "root", "default") == ["Open", "Open"]
+    assert cluster.get(QUEUES, "root")["spec"]["reclaimable"] is False
+    assert cluster.get(QUEUES, "default")["spec"]["parent"] == "root"
+
+
+def test_a_default_queue_that_is_deleted_comes_back(cluster: Cluster) -> None:
+    cluster.delete(QUEUES, "default")
+    cluster.settle()
+    assert cluster.names(QUEUES) == ["default", "root"]
+
+
+def test_groups_are_counted_by_phase(cluster: Cluster) -> None:
+    queue(cluster, "q")
+    phases = ["Pending", "Running", "Running", "Inqueue", "Completed", "Unknown"]
+    for number, phase in enumerate(phases):
+        group(cluster, f"g{number}", "q", phase)
+    cluster.settle()
+    found: dict[str, Any] = cluster.get(QUEUES, "q")["status"]
+    assert found == {"state": "Open", "pending": 1, "running": 2, "inqueue": 1, "completed": 1, "unknown": 1}
+    cluster.delete(POD_GROUPS, "g1")
+    cluster.settle()
+    assert cluster.get(QUEUES, "q")["status"]["running"] == 1
+
+
+def test_a_closed_queue_with_groups_is_closing_until_they_are_gone(cluster: Cluster) -> None:
+    queue(cluster, "q")
+    group(cluster, "g", "q", "Completed")
+    cluster.settle()
+    order(cluster, "CloseQueue", "q")
+    assert states(cluster, "q") == ["Closing"]
+    cluster.delete(POD_GROUPS, "g")
+    cluster.settle()
+    assert states(cluster, "q") == ["Closed"]
+    order(cluster, "OpenQueue", "q")
+    assert states(cluster, "q") == ["Open"]
+
+
+def test_closing_closes_what_is_below_first_and_opening_opens_what_was_closed_with_it(cluster: Cluster) -> None:
+    for name, parent in (("dept", "root"), ("team", "dept"), ("other", "dept"), ("sub", "team")):
+        queue(cluster, name, parent)
+    cluster.settle()
+    order(cluster, "CloseQueue", "other")
+    cluster.told.clear()
+    order(cluster, "CloseQueue", "dept")
+    assert states(cluster, "dept", "team", "other", "sub") == ["Closed"] * 4
+    assert [name for name, reason, _ in cluster.told if reason == "CloseQueue"] == ["sub", "team", "dept"]
+    order(cluster, "OpenQueue", "dept")
+    assert states(cluster, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Open"]
+
+
+def test_a_queue_does_not_open_below_a_closed_one(cluster: Cluster) -> None:
+    queue(cluster, "dept")
+    queue(cluster, "team", "dept")
+    cluster.settle()
+    order(cluster, "CloseQueue", "dept")
+    order(cluster, "OpenQueue", "team")
+    assert states(cluster, "team") == ["Closed"]
+    assert cluster.told[-1] == (
+        "team",
+        "OpenQueue",
+        "Failed to open queue team because its parent queue dept is closing or closed. Open the parent queue first.",
+    )
+
+
+def test_a_new_queue_below_a_closed_one_is_closed_and_opens_with_it(cluster: Cluster) -> None:
+    queue(cluster, "dept")
+    cluster.settle()
+    order(cluster, "CloseQueue", "dept")
+    queue(cluster, "team", "dept")
+    cluster.settle()
+    assert states(cluster, "team") == ["Closed"]
+    order(cluster, "OpenQueue", "dept")
+    assert states(cluster, "team") == ["Open"]
+
+
+def test_root_stays_open(cluster: Cluster) -> None:
+    order(cluster, "CloseQueue", "root")
+    assert states(cluster, "root") == ["Open"]
+
+
+def test_queues_that_are_each_others_parents_are_closed_without_end(cluster: Cluster) -> None:
+    queue(cluster, "a", "b")
+    queue(cluster, "b", "a")
+    cluster.settle()
+    order(cluster, "CloseQueue", "a")
+    assert states(cluster, "a", "b") == ["Closed", "Closed"]
+
+
+def test_a_queue_whose_parent_is_missing_says_so_and_is_looked_at_again(cluster: Cluster) -> None:
+    queue(cluster, "team", "dept")
+    cluster.settle()
+    assert cluster.told[-1][:2] == ("team", "SyncQueue")
+    assert cluster.next_due() == 5.0
+    queue(cluster, "dept")
+    cluster.wait(6)
+    assert cluster.next_due() is None
+
+
+def test_commands_to_a_queue_that_is_not_there_are_removed(cluster: Cluster) -> None:
+    target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": "none", "uid": "x"}
+    cluster.create(COMMANDS, {"metadata": {"name": "c"}, "action": "CloseQueue", "target": target})
+    cluster.settle()
+    assert cluster.all(COMMANDS) == []

@@ -11,6 +11,7 @@ from kilauea.controllers.kinds import REPLICA_SETS, STATEFUL_SETS
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
+from kilauea.controllers.statefulsets.controller import StatefulSetController
 
 
 def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True) -> list[Controller]:
@@ -30,7 +31,7 @@ def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bo
 
 def kubernetes_controllers() -> list[Controller]:
     """What a cluster's own controller manager runs, as far as this one has it."""
-    return [ReplicaSetController(), DeploymentController(), JobController()]
+    return [ReplicaSetController(), DeploymentController(), StatefulSetController(), JobController()]
 
 
 def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:

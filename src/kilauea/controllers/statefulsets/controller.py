@@ -1,0 +1,149 @@
+"""The controller of stateful sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.controllers.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
+from kilauea.controllers.objects import (
+    NOTHING,
+    dependents,
+    is_going,
+    itself,
+    labels_of,
+    name_of,
+    nobody,
+    spec_of,
+    status_of,
+    status_patch,
+    uid_of,
+)
+from kilauea.controllers.pods import claim, is_finished, seconds_until_available
+from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, history, template_of
+from kilauea.controllers.statefulsets.identity import creation, numbers, ordinal_of
+
+
+class StatefulSetController:
+    """Keeps stateful sets at their numbers."""
+
+    name = "statefulset-controller"
+    interests = (
+        Interest(STATEFUL_SETS, itself),
+        dependents(PODS, STATEFUL_SETS, delay=0.0),
+        dependents(REVISIONS, STATEFUL_SETS, delay=0.0),
+        Interest(CLAIMS, nobody),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Make, replace or end pods, and count them."""
+        stateful_set = view.get(STATEFUL_SETS, key)
+        if stateful_set is None:
+            return NOTHING
+        pods, operations = claim(view, STATEFUL_SETS, stateful_set)
+        look = Look(view, stateful_set, pods, now)
+        if not is_going(stateful_set):
+            operations += look.history.operations
+            operations += look.step()
+            operations += forgotten(stateful_set, look.history, pods, [look.current])
+        return Outcome([*operations, *look.tell()], look.again)
+
+
+class Look:
+    """One look at a stateful set.
+
+    Attributes:
+        history: its templates.
+        current: name of the revision that pods have which are not updated yet.
+        again: in how many seconds a pod that serves will count as available.
+    """
+
+    def __init__(self, view: View, stateful_set: Obj, pods: Sequence[Obj], now: int) -> None:
+        self._view, self._set = view, stateful_set
+        self._pods = {number: pod for pod in pods if (number := ordinal_of(stateful_set, pod)) is not None}
+        self._numbers = numbers(stateful_set)
+        self.history: History = history(view, STATEFUL_SETS, stateful_set)
+        self.current: str = status_of(stateful_set).get("currentRevision") or self.history.newest
+        patience = int(spec_of(stateful_set).get("minReadySeconds") or 0)
+        waits = {number: seconds_until_available(pod, patience, now) for number, pod in self._pods.items()}
+        self._ready = {number for number, wait in waits.items() if wait is not None}
+        self._available = {number for number, wait in waits.items() if wait == 0}
+        self.again = min((wait for wait in waits.values() if wait), default=None)
+        spec = spec_of(stateful_set)
+        self._one_by_one = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+        strategy = spec.get("updateStrategy") or {}
+        self._rolls = strategy.get("type", "RollingUpdate") == "RollingUpdate"
+        self._partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
+
+    def step(self) -> list[Operation]:
+        """What comes next; one pod at a time, if that is asked for."""
+        operations: list[Operation] = []
+        for number in self._numbers:
+            pod = self._pods.get(number)
+            if pod is None:
+                operations += self._make(number)
+            elif is_finished(pod) and not is_going(pod):
+                operations += self._end(pod)
+            elif number in self._available and not is_going(pod):
+                continue
+            if self._one_by_one:
+                return operations
+        surplus = sorted((number for number in self._pods if number not in self._numbers), reverse=True)
+        for number in surplus:
+            pod = self._pods[number]
+            operations += [] if is_going(pod) else self._end(pod)
+            if self._one_by_one:
+                return operations
+        return operations or self._update()
+
+    def _revision_for(self, number: int) -> str:
+        """The revision that a new pod of a number has: below the partition, pods come back as they were."""
+        below = self._rolls and number < self._numbers.start + self._partition
+        return self.current if below else self.history.newest
+
+    def _revision(self, pod: Obj) -> str:
+        return labels_of(pod).get(REVISION_LABEL, "")
+
+    def _make(self, number: int) -> list[Operation]:
+        revision = self._revision_for(number)
+        template = template_of(self.history, revision, self._set)
+        return list(creation(self._view, self._set, number, template, revision))
+
+    def _end(self, pod: Obj) -> list[Operation]:
+        words = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"
+        return [Delete(PODS, key_of(pod), uid_of(pod)), Record(self._set, "Normal", "SuccessfulDelete", words)]
+
+    def _update(self) -> list[Operation]:
+        """Replace the last pod that has an old template, once all after it serve."""
+        if not self._rolls:
+            return []
+        for number in reversed(self._numbers[self._partition :]):
+            pod = self._pods[number]
+            if self._revision(pod) != self.history.newest:
+                return [] if is_going(pod) else self._end(pod)
+            if number not in self._available:
+                return []
+        return []
+
+    def tell(self) -> list[Operation]:
+        """The status, if it has changed."""
+        pods = [pod for pod in self._pods.values() if not is_finished(pod)]
+        newest, current = self.history.newest, self.current
+        updated = [pod for pod in pods if self._revision(pod) == newest and not is_going(pod)]
+        complete = len(updated) == len(self._numbers) == len(self._pods) == len(self._ready)
+        if self._rolls and current != newest and complete and not self._partition:
+            current = newest
+        olds = [pod for pod in pods if self._revision(pod) == current and not is_going(pod)]
+        status: dict[str, Any] = {
+            "observedGeneration": self._set["metadata"].get("generation", 0),
+            "replicas": len(pods),
+            "readyReplicas": len(self._ready) or None,
+            "availableReplicas": len(self._available),
+            "currentReplicas": len(olds) or None,
+            "updatedReplicas": len(updated) or None,
+            "currentRevision": current,
+            "updateRevision": newest,
+            "collisionCount": self.history.collisions,
+        }
+        return [*status_patch(STATEFUL_SETS, self._set, status)]

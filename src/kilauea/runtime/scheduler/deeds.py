@@ -175,14 +175,12 @@ class Deeds:
         if deed.what == "bind":
             self._metrics.failed()
         log.warning("%s of pod %s (%s): %s", deed.what, deed.pod, deed.node, error)
-        if deed.what == "bind" and error.code != 404:
-            self._told(deed, f"failed to bind to node {deed.node}: {error}")
         seconds = max(pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE), error.retry_after)
-        task = asyncio.get_running_loop().create_task(self._mend(deed, seconds))
+        task = asyncio.get_running_loop().create_task(self._mend(deed, error, seconds))
         self._mending.add(task)
         task.add_done_callback(self._mending.discard)
 
-    async def _mend(self, deed: Deed, seconds: float) -> None:
+    async def _mend(self, deed: Deed, error: ApiError, seconds: float) -> None:
         """Find out what became of the pod, take the assumption back, and hold the pod back for a while."""
         attempts = 0
         while not await self._look(deed):
@@ -195,6 +193,8 @@ class Deeds:
             return
         assumed.held[deed.pod] = deed.uid
         feed.reconsider(deed.pod)
+        if deed.what == "bind":
+            self._told(deed, f"failed to bind to node {deed.node}: {error}")
         await self._clock.sleep(seconds)
         await feed.free()
         if assumed.held.get(deed.pod) == deed.uid:

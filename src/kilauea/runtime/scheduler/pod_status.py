@@ -1,20 +1,35 @@
 """What a waiting pod's status says: the condition `PodScheduled`, and the node where room is made for it.
 
 The reason `Unschedulable` makes cluster autoscalers add nodes. So it is given only where more nodes would help; for all
-else (a closed queue, a quota, a gang with too few pods) the reason is the engine's own.
+else (a closed queue, a capability, a gang with too few pods) the reason is the engine's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kilauea.api.core import Pod
 from kilauea.engine.plan import Pending
 
 UNSCHEDULABLE = "Unschedulable"
-MENDED_BY_NODES = frozenset({"Unschedulable", "GangWaiting", "ClusterOvercommitted"})
-"""Codes of pods for which an autoscaler can do something; `GangWaiting` if a mate lacks nodes."""
+ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted"})
+"""Codes of what nodes lack."""
+ABOUT_SHARES = frozenset({"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused"})
+"""Codes of what may be about a share of the cluster, which grows with it, or about a fixed limit, which does not."""
+
+
+class Room(NamedTuple):
+    """What a queue may have at most, as somebody has written it, and what it holds; in the engine's units."""
+
+    capability: Mapping[str, float]
+    held: Mapping[str, float]
+
+    def has(self, resource: str, amount: float) -> bool:
+        """Whether so much more is within the limit; without a resource, whether anything is."""
+        if not resource:
+            return all(self.held.get(name, 0) < most for name, most in self.capability.items())
+        return self.held.get(resource, 0) + amount <= self.capability.get(resource, float("inf"))
 
 
 class Content(NamedTuple):
@@ -26,17 +41,26 @@ class Content(NamedTuple):
     nominated: str
 
 
-def wanted(pending: Pending, uid: str, nominated: str) -> Content | None:
-    """What a pod's status should say; None for a pod that says for itself why it waits."""
+def wanted(pending: Pending, uid: str, nominated: str, rooms: Iterable[Room]) -> Content | None:
+    """What a pod's status should say; None for a pod that says for itself why it waits.
+
+    Args:
+        pending: why it waits.
+        uid: of the pod.
+        nominated: the node where room is made for it, or empty.
+        rooms: of its queue and those above.
+    """
     if pending.code == "SchedulingGated":
         return None
-    return Content(uid, _reason(pending), pending.message, nominated)
+    reason = UNSCHEDULABLE if mended_by_nodes(pending, rooms) else pending.code
+    return Content(uid, reason, pending.message, nominated)
 
 
-def _reason(pending: Pending) -> str:
-    if pending.code == "GangWaiting" and not pending.nodes:
-        return pending.code  # what its gang lacks is not nodes
-    return UNSCHEDULABLE if pending.code in MENDED_BY_NODES else pending.code
+def mended_by_nodes(pending: Pending, rooms: Iterable[Room]) -> bool:
+    """Whether more nodes would let a pod run."""
+    if pending.code in ABOUT_NODES or (pending.code == "GangWaiting" and pending.nodes):
+        return True
+    return pending.code in ABOUT_SHARES and all(room.has(pending.resource, pending.asked) for room in rooms)
 
 
 def content_of(pod: Pod) -> Content:

@@ -11,6 +11,7 @@ from kilauea.api.quantity import QuantityError, format_resources, resource_amoun
 from kilauea.api.scheduling import Queue
 from kilauea.engine.model.resources import add
 from kilauea.engine.state import ClusterState
+from kilauea.runtime.scheduler.pod_status import Room
 
 
 def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
@@ -26,18 +27,24 @@ def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
     held: dict[str, dict[str, float]] = {name: {} for name in ordered}
     for name, column in zip(ordered, sums.T.tolist(), strict=True):
         own = {n: v for n, v in zip(names, column, strict=True) if v}
-        for above in _ancestry(state, name):
+        for above in ancestry(state, name):
             add(held[above], own)
     return held
 
 
-def _ancestry(state: ClusterState, name: str) -> list[str]:
+def ancestry(state: ClusterState, name: str) -> list[str]:
     """A queue and those above it, up to the root; a circle ends where it began."""
     out: list[str] = []
     while name in state.queues and name not in out:
         out.append(name)
         name = state.queues[name].parent or (wellknown.ROOT_QUEUE if name != wellknown.ROOT_QUEUE else "")
     return out
+
+
+def rooms(state: ClusterState, held: Mapping[str, Mapping[str, float]]) -> dict[str, list[Room]]:
+    """By queue: what it and each of those above it may have and holds."""
+    own = {name: Room(queue.capability or {}, held[name]) for name, queue in state.queues.items()}
+    return {name: [own[above] for above in ancestry(state, name)] for name in own}
 
 
 def allocated_patch(queue: Queue, held: Mapping[str, float]) -> Mapping[str, str | None] | None:

@@ -23,7 +23,8 @@ from kilauea.runtime.scheduler.assumed import Phased
 from kilauea.runtime.scheduler.crew import Writes
 from kilauea.runtime.scheduler.deeds import Deed
 from kilauea.runtime.scheduler.feed import Feed
-from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues
+from kilauea.runtime.scheduler.pod_status import Room
+from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues, rooms
 from kilauea.runtime.scheduler.watched import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
 
 
@@ -64,9 +65,10 @@ class Statuses:
             for key in keys:
                 self._put_group(key)
             self._outcomes.clear()
-            self._say_pods(plan, nominated)
+            held = held_by_queues(self._feed.state)
+            self._say_pods(plan, nominated, rooms(self._feed.state, held))
             self._tell_groups(plan)
-            self._put_queues()
+            self._put_queues(held)
         else:
             self._say_promises(plan, nominated)
 
@@ -135,13 +137,15 @@ class Statuses:
 
     # --- pods
 
-    def _say_pods(self, plan: Plan, nominated: Mapping[str, str]) -> None:
+    def _say_pods(self, plan: Plan, nominated: Mapping[str, str], rooms: Mapping[str, list[Room]]) -> None:
         """Everything about all pods that wait."""
         said: dict[str, pod_status.Content] = {}
         tasks = self._feed.state.tasks
         for pending in plan.pending:
             task = tasks.get(pending.pod)
-            content = pod_status.wanted(pending, task.uid, nominated.get(pending.pod, "")) if task else None
+            if task is None:
+                continue
+            content = pod_status.wanted(pending, task.uid, nominated.get(pending.pod, ""), rooms.get(pending.queue, ()))
             if content is not None:
                 said[pending.pod] = content
                 if self._said.get(pending.pod) != content:
@@ -153,7 +157,7 @@ class Statuses:
         for pending in plan.pending if nominated else ():
             node = nominated.get(pending.pod)
             task = self._feed.state.tasks.get(pending.pod)
-            content = pod_status.wanted(pending, task.uid, node) if node and task else None
+            content = pod_status.wanted(pending, task.uid, node, ()) if node and task else None
             if content is not None and self._said.get(pending.pod) != content:
                 self._said[pending.pod] = content
                 self._put_pod(pending.pod, content)
@@ -182,10 +186,10 @@ class Statuses:
 
     # --- queues
 
-    def _put_queues(self) -> None:
-        for name, held in held_by_queues(self._feed.state).items():
+    def _put_queues(self, held: Mapping[str, Mapping[str, float]]) -> None:
+        for name, amounts in held.items():
             queue = self._feed.queues.get(name)
-            allocated = allocated_patch(queue, held) if queue is not None else None
+            allocated = allocated_patch(queue, amounts) if queue is not None else None
             if allocated is not None:
                 self._put_queue(name, allocated)
 

@@ -1,0 +1,264 @@
+"""The live scheduler on a real API server in memory: what it does with pods and says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kilauea.api.ports import ApiError
+from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
+from live_world import NODES, Live, live_world
+
+CLASSES = RESOURCES["PriorityClass"]
+PREEMPTING = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
+
+@pytest.fixture
+def live() -> Iterator[Live]:
+    """A cluster with one node of four cores."""
+    with live_world() as made:
+        made.node("n1")
+        yield made
+
+
+@pytest.fixture
+def preempting(tmp_path: Path) -> Iterator[Live]:
+    """One node, full with a gang that can lose a pod, and a scheduler that preempts."""
+    path = tmp_path / "conf.yaml"
+    path.write_text(PREEMPTING)
+    with live_world(str(path)) as made:
+        made.node("n1", cpu="2")
+        for name, value in (("low", 1), ("high", 100)):
+            made.create(CLASSES, name, value=value)
+        made.group("batch", 1, pods=0, priorityClassName="low")
+        for number in range(2):
+            made.pod(f"batch-{number}", group="batch", priorityClassName="low")
+        made.start()
+        made.wait(2)
+        for number in range(2):
+            made.phase(f"batch-{number}", "Running")
+        made.wait(2)
+        yield made
+
+
+def test_a_pod_on_a_quiet_cluster_waits_no_second(live: Live) -> None:
+    live.start()
+    live.wait(5)
+    live.pod("web")
+    live.wait(0.05)
+    assert live.node_of("web") == "n1"
+
+
+def test_a_pod_of_the_default_scheduler_is_a_group_of_one_that_nobody_sees(live: Live) -> None:
+    live.start()
+    live.pod("web")
+    live.wait(2)
+    assert live.node_of("web") == "n1"
+    assert not live.is_there(GROUPS_OF_PODS, "pod:web")
+    assert live.world.run(live.calm.list(GROUPS_OF_PODS)).items == []
+    assert live.get(QUEUES, "default")["status"]["allocated"]["cpu"] == "1"
+
+
+def test_a_pod_of_another_scheduler_is_left_alone(live: Live) -> None:
+    live.start()
+    live.pod("other", scheduler="somebody")
+    live.wait(2)
+    assert live.node_of("other") == ""
+
+
+def test_a_gang_runs_whole_and_its_group_says_so(live: Live) -> None:
+    live.start()
+    live.group("train", 3)
+    live.wait(2)
+    assert {live.node_of(f"train-{n}") for n in range(3)} == {"n1"}
+    for number in range(3):
+        live.phase(f"train-{number}", "Running")
+    live.wait(2)
+    status = live.get(GROUPS_OF_PODS, "train")["status"]
+    assert (status["phase"], status["running"]) == ("Running", 3)
+    assert live.condition(GROUPS_OF_PODS, "train", "Scheduled")["status"] == "True"
+    assert live.reasons("PodGroup", "train") == ["Scheduled"]
+    assert live.reasons("Pod", "train-0") == ["Scheduled"]
+
+
+def test_a_group_without_pods_is_admitted_at_once_because_its_pods_wait_for_that(live: Live) -> None:
+    live.start()
+    live.wait(3)
+    live.group("job", 2, pods=0, minResources={"cpu": "2"})
+    live.wait(0.05)
+    assert live.get(GROUPS_OF_PODS, "job")["status"]["phase"] == "Inqueue"
+
+
+def test_a_gang_that_has_ended_is_completed(live: Live) -> None:
+    live.start()
+    live.group("train", 2)
+    live.wait(2)
+    live.phase("train-0", "Succeeded")
+    live.phase("train-1", "Failed")
+    live.wait(2)
+    status = live.get(GROUPS_OF_PODS, "train")["status"]
+    assert (status["phase"], status["succeeded"], status["failed"]) == ("Completed", 1, 1)
+
+
+def test_a_gang_without_room_stays_whole_outside_and_says_what_it_lacks(live: Live) -> None:
+    live.start()
+    live.group("train", 5)
+    live.wait(3)
+    assert [live.node_of(f"train-{n}") for n in range(5)] == [""] * 5
+    condition = live.condition(GROUPS_OF_PODS, "train", "Unschedulable")
+    assert condition["reason"] == "NotEnoughResources"
+    assert "1/5 tasks in gang unschedulable: pod group is not ready" in condition["message"]
+    assert live.condition(PODS, "train-4", "PodScheduled")["reason"] == "Unschedulable"
+    assert "queue default deserves no more cpu" in live.condition(PODS, "train-4", "PodScheduled")["message"]
+    assert live.reasons("PodGroup", "train") == ["Unschedulable"]
+    assert live.reasons("Pod", "train-4") == ["FailedScheduling"]
+
+
+def test_a_gang_that_gets_its_room_is_not_unschedulable_any_more(live: Live) -> None:
+    live.start()
+    live.group("train", 5)
+    live.wait(3)
+    live.node("n2")
+    live.wait(2)
+    assert all(live.node_of(f"train-{n}") for n in range(5))
+    assert live.condition(GROUPS_OF_PODS, "train", "Unschedulable")["status"] == "False"
+    assert live.condition(GROUPS_OF_PODS, "train", "Scheduled")["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("size", "pods", "reason"), [(3, 2, "NotEnoughTasks"), (5, 5, "Unschedulable")], ids=["too few pods", "no room"]
+)
+def test_only_what_more_nodes_would_mend_is_called_unschedulable(live: Live, size: int, pods: int, reason: str) -> None:
+    live.start()
+    live.group("train", size, pods=pods)
+    live.wait(3)
+    assert live.condition(PODS, "train-0", "PodScheduled")["reason"] == reason
+
+
+def test_a_closed_queue_is_no_reason_to_add_nodes(live: Live) -> None:
+    live.queue("shut")
+    live.patch(QUEUES, "shut", {"status": {"state": "Closed"}}, "status")
+    live.start()
+    live.group("late", 1, queue="shut")
+    live.wait(3)
+    assert live.condition(PODS, "late-0", "PodScheduled")["reason"] == "QueueClosed"
+
+
+def test_what_a_queue_holds_counts_for_its_parents_too(live: Live) -> None:
+    live.queue("lab", parent="root")
+    live.queue("team", parent="lab")
+    live.start()
+    live.group("train", 2, queue="team")
+    live.wait(2)
+    held = {name: live.get(QUEUES, name)["status"]["allocated"] for name in ("team", "lab", "root")}
+    assert {name: (each["cpu"], each["pods"]) for name, each in held.items()} == dict.fromkeys(held, ("2", "2"))
+    for number in range(2):
+        live.delete(PODS, f"train-{number}")
+    live.wait(2)
+    assert not live.get(QUEUES, "team")["status"].get("allocated")
+
+
+def test_nothing_is_decided_before_everything_has_been_read(live: Live) -> None:
+    async def no_queues(method: str, target: str) -> None:
+        if "/queues" in target and method == "GET":
+            raise ApiError(503, "ServiceUnavailable", "not now")
+
+    live.pod("web")
+    live.wire.before = no_queues
+    live.start()
+    live.wait(10)
+    assert live.scheduler.not_ready() == "not yet read: Queue"
+    assert live.node_of("web") == ""
+    live.wire.before = None
+    live.wait(30)
+    assert live.scheduler.not_ready() == ""
+    assert live.node_of("web") == "n1"
+
+
+def test_a_quiet_cluster_is_written_to_by_nobody(live: Live) -> None:
+    live.start()
+    live.group("train", 2)
+    live.group("large", 9)
+    live.wait(5)
+    before = len(live.wire.sent)
+    live.wait(20)
+    assert [each for each in live.wire.sent[before:] if each[0] != "GET"] == []
+
+
+def test_a_restart_writes_nothing_that_is_there_already(live: Live) -> None:
+    live.start()
+    live.group("train", 2)
+    live.group("large", 9)
+    live.wait(5)
+    live.stop()
+    live.restart()
+    before = len(live.wire.sent)
+    live.start()
+    live.wait(5)
+    assert [each for each in live.wire.sent[before:] if each[0] == "PATCH"] == []
+
+
+def test_a_victim_is_told_why_and_the_claimer_is_promised_its_room(preempting: Live) -> None:
+    live = preempting
+    live.group("urgent", 1, pods=0, priorityClassName="high")
+    live.pod("urgent-0", group="urgent", priorityClassName="high")
+    live.wait(0.5)
+    gone = [n for n in range(2) if not live.is_there(PODS, f"batch-{n}")]
+    leaving = [n for n in range(2) if n not in gone and "deletionTimestamp" in live.get(PODS, f"batch-{n}")["metadata"]]
+    assert len(gone) + len(leaving) == 1, "one victim is enough"
+    victim = (gone + leaving)[0]
+    assert live.reasons("Pod", f"batch-{victim}")[-1] == "Evict"
+    assert "Evict" in live.reasons("PodGroup", "batch")
+    if leaving:
+        assert live.get(PODS, "urgent-0")["status"]["nominatedNodeName"] == "n1"
+        assert live.condition(PODS, f"batch-{victim}", "DisruptionTarget")["reason"] == "PreemptionByScheduler"
+        live.delete(PODS, f"batch-{victim}")
+    live.wait(3)
+    assert live.node_of("urgent-0") == "n1"
+    assert live.figure("volcano_eviction_transactions_total", action="preempt") == 1
+
+
+def test_a_configuration_that_cannot_be_used_leaves_the_last_good_one(preempting: Live) -> None:
+    live = preempting
+    assert live.conf is not None
+    Path(live.conf).write_text("actions: enqueue, alocate\n")
+    live.wait(2)
+    assert live.figure("kilauea_scheduler_configuration_valid") == 0
+    refused = [message for _, _, reason, message in live.events if reason == "ConfigurationRefused"]
+    assert len(refused) == 1
+    assert "alocate" in refused[0]
+    live.node("n2")
+    live.group("more", 1)
+    live.wait(2)
+    assert live.node_of("more-0") == "n2", "the last good configuration still places"
+    Path(live.conf).write_text(PREEMPTING + "# changed\n")
+    live.wait(2)
+    assert live.figure("kilauea_scheduler_configuration_valid") == 1
+    assert live.events[-1][2] == "ConfigurationLoaded"
+
+
+def test_an_object_that_cannot_be_used_is_named_and_the_others_go_on(live: Live) -> None:
+    live.start()
+    policy = {"name": "p", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Almost"}]}}
+    live.group("odd", 1, subGroupPolicy=[policy])
+    live.pod("web")
+    live.wait(2)
+    assert live.node_of("web") == "n1"
+    assert live.reasons("PodGroup", "odd") == ["InvalidObject"]
+
+
+def test_a_heartbeat_of_a_node_is_no_reason_to_decide(live: Live) -> None:
+    live.start()
+    live.wait(2.5)
+    before = live.scheduler.scheduler.cycles
+    for _ in range(5):
+        live.patch(NODES, "n1", {"status": {"nodeInfo": {"bootID": str(before)}}}, "status")
+        live.wait(0.01)
+    assert live.scheduler.scheduler.cycles == before

@@ -22,10 +22,7 @@ from kilauea.apiserver.core import ApiServer
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
-from kilauea.controllers.deployments.controller import DeploymentController
-from kilauea.controllers.podgroups import PodGroupController
-from kilauea.controllers.queues import QueueController
-from kilauea.controllers.replicasets import ReplicaSetController
+from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import NODES, Machine
@@ -99,7 +96,14 @@ async def _components(up: Up, manifests: Sequence[Manifest], api: ApiServer) -> 
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock)
-    driver = Driver(controllers, cache, clock, chance, recorder.record, [*cluster_controllers(), *_nodes(up)])
+    driver = Driver(
+        controllers,
+        cache,
+        clock,
+        chance,
+        recorder.record,
+        [*volcano_controllers(), *kubernetes_controllers(), *_nodes(up)],
+    )
     api.backend.logs = PodLogs(cache)
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None
@@ -135,11 +139,6 @@ async def _running(work: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[N
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def cluster_controllers() -> list[Controller]:
-    """What the controller managers of Kubernetes and of Volcano do."""
-    return [PodGroupController(), QueueController(), ReplicaSetController(), DeploymentController()]
 
 
 def _nodes(up: Up) -> list[Controller]:

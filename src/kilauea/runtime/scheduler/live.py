@@ -179,7 +179,7 @@ class LiveScheduler:
     async def _follow(self, kind: str, reflector: Reflector) -> None:
         """Watch a kind; one that the cluster may lack is passed over if it does."""
         if kind in OPTIONAL and not await self._is_served(kind):
-            log.warning("the cluster has no %s; scheduling goes on without", RESOURCES[kind].plural)
+            log.info("the cluster has no %s; scheduling goes on without", RESOURCES[kind].plural)
             self.feed.relisted(kind, [])
             reflector.complete.set()
             return

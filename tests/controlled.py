@@ -86,6 +86,7 @@ class Cluster:
                 if error.reason != "Conflict":
                     raise
                 self._due[controller, key] = 0
+                return
         if outcome.again is not None:
             self._due[controller, key] = self.api.now + round(outcome.again * SECOND)
 

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from kilauea.api.ports import Controller
 from kilauea.controllers.deployments.controller import DeploymentController
+from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.kinds import REPLICA_SETS, STATEFUL_SETS
+from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
+from kilauea.controllers.volumes.claims import ClaimController
+from kilauea.controllers.volumes.volumes import VolumeController
 
 
 def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True) -> list[Controller]:
@@ -29,9 +33,22 @@ def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bo
     ]
 
 
-def kubernetes_controllers() -> list[Controller]:
-    """What a cluster's own controller manager runs, as far as this one has it."""
-    return [ReplicaSetController(), DeploymentController(), StatefulSetController(), JobController()]
+def kubernetes_controllers(since: int = 0) -> list[Controller]:
+    """What a cluster's own controller manager runs, as far as this one has it.
+
+    Args:
+        since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
+    """
+    return [
+        ReplicaSetController(),
+        DeploymentController(),
+        StatefulSetController(),
+        JobController(),
+        DisruptionController(),
+        NodeLifecycleController(since),
+        ClaimController(),
+        VolumeController(),
+    ]
 
 
 def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:

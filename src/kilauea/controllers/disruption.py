@@ -1,0 +1,152 @@
+"""Disruption budgets: how many pods of a set may be evicted now.
+
+Evictions count themselves against a budget when they are granted; here the budget is brought in line with the pods. One
+look is at all budgets of a namespace, whose name is the key, as a pod does not say which budgets select it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, View
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.controllers.deployments.scaling import scaled, wanted_replicas
+from kilauea.controllers.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
+from kilauea.controllers.objects import (
+    NOTHING,
+    condition_of,
+    controller_of,
+    is_going,
+    labels_of,
+    name_of,
+    nobody,
+    selects,
+    spec_of,
+    status_of,
+    status_patch,
+)
+from kilauea.controllers.pods import is_ready
+
+FORGET_SECONDS = 120
+"""How long a budget counts a pod as evicted that is not being deleted."""
+SETTLING_SECONDS = 0.2
+SCALED = {each.kind: each for each in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
+
+
+def _namespace(obj: Obj) -> Iterable[Key]:
+    return (Key(obj["metadata"]["namespace"], ""),)
+
+
+class DisruptionController:
+    """Keeps the status of disruption budgets."""
+
+    name = "disruption-controller"
+    interests = (
+        Interest(BUDGETS, _namespace),
+        Interest(PODS, _namespace, delay=SETTLING_SECONDS),
+        *(Interest(each, nobody) for each in SCALED.values()),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Bring all budgets of a namespace in line with its pods."""
+        budgets = view.list(BUDGETS, key.namespace)
+        if not budgets:
+            return NOTHING
+        pods = view.list(PODS, key.namespace)
+        operations: list[Operation] = []
+        again: float | None = None
+        for budget in budgets:
+            selector = spec_of(budget).get("selector")
+            chosen = [pod for pod in pods if selects(selector, labels_of(pod))]
+            disrupted, wait = _disrupted(budget, chosen, now)
+            if wait is not None:
+                again = wait if again is None else min(again, wait)
+            operations += _brought_in_line(view, budget, chosen, disrupted, now)
+        return Outcome(operations, again)
+
+
+def _disrupted(budget: Obj, pods: Sequence[Obj], now: int) -> tuple[dict[str, str], float | None]:
+    """Pods that count as evicted although they are still there, and in how many seconds the first is forgotten."""
+    there = {name_of(pod) for pod in pods if not is_going(pod)}
+    found, waits = {}, []
+    for name, when in (status_of(budget).get("disruptedPods") or {}).items():
+        left = (parse_time(when) - now) / SECOND + FORGET_SECONDS if when else 0
+        if name in there and left > 0:
+            found[name] = when
+            waits.append(left)
+    return found, min(waits, default=None)
+
+
+def _brought_in_line(
+    view: View, budget: Obj, pods: Sequence[Obj], disrupted: Mapping[str, str], now: int
+) -> Sequence[Operation]:
+    expected, desired = _expectation(view, budget, pods)
+    healthy = sum(is_ready(pod) and not is_going(pod) and name_of(pod) not in disrupted for pod in pods)
+    allowed = max(0, healthy - desired) if expected else 0
+    before = status_of(budget).get("disruptedPods") or {}
+    wanted: dict[str, Any] = {
+        "expectedPods": expected,
+        "desiredHealthy": desired,
+        "currentHealthy": healthy,
+        "disruptionsAllowed": allowed,
+        "observedGeneration": budget["metadata"].get("generation", 0),
+        "conditions": _conditions(budget, allowed, now),
+    }
+    if before != disrupted:
+        wanted["disruptedPods"] = {name: disrupted.get(name) for name in before}
+    return status_patch(BUDGETS, budget, wanted, safe=True)
+
+
+def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:
+    """How many pods there should be, and how many of them must be healthy."""
+    spec = spec_of(budget)
+    most_missing, least = spec.get("maxUnavailable"), spec.get("minAvailable")
+    if most_missing is not None:
+        expected = _scale(view, pods)
+        return expected, max(0, expected - scaled(most_missing, expected, up=True))
+    if isinstance(least, str):
+        expected = _scale(view, pods)
+        return expected, scaled(least, expected, up=True)
+    return len(pods), int(least if least is not None else 1)
+
+
+def _scale(view: View, pods: Sequence[Obj]) -> int:
+    """How many pods the owners of some pods want; pods of owners without such a number count themselves."""
+    wanted: dict[str, int] = {}
+    for pod in pods:
+        owner = controller_of(pod)
+        if owner is None:
+            continue
+        found = _scaled_owner(view, pod["metadata"]["namespace"], owner)
+        if found is None:
+            wanted[owner["uid"]] = wanted.get(owner["uid"], 0) + 1
+        else:
+            wanted[found["metadata"]["uid"]] = wanted_replicas(found)
+    return sum(wanted.values())
+
+
+def _scaled_owner(view: View, namespace: str, owner: Mapping[str, Any]) -> Obj | None:
+    """The topmost owner that has a number of replicas."""
+    resource = SCALED.get(owner["kind"])
+    found = view.get(resource, Key(namespace, owner["name"])) if resource else None
+    if found is None or found["metadata"]["uid"] != owner["uid"]:
+        return None
+    above = controller_of(found)
+    return (_scaled_owner(view, namespace, above) if above else None) or found
+
+
+def _conditions(budget: Obj, allowed: int, now: int) -> list[Any]:
+    before = condition_of(budget, "DisruptionAllowed")
+    status, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
+    since = before["lastTransitionTime"] if before and before["status"] == status else format_time(now - now % SECOND)
+    new = {
+        "type": "DisruptionAllowed",
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": since,
+        "observedGeneration": budget["metadata"].get("generation", 0),
+    }
+    others = [each for each in status_of(budget).get("conditions") or () if each["type"] != "DisruptionAllowed"]
+    return [*others, new]

@@ -1,0 +1,111 @@
+"""The controller of nodes' lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View
+from kilauea.api.times import SECOND
+from kilauea.controllers.kinds import LEASES, NODES, PODS
+from kilauea.controllers.nodes.eviction import driven_away, lost, stay_left, unready
+from kilauea.controllers.nodes.health import GRACE_SECONDS, heard, readiness, taints, unknown
+from kilauea.controllers.objects import condition_of, is_going, itself, nobody, spec_of, uid_of
+from kilauea.controllers.pods import is_finished, phase_of
+
+LEASE_NAMESPACE = "kube-node-lease"
+NODE_NAME = "spec.nodeName"
+ARRIVAL_SECONDS = 1.0
+"""How long pods that are new on a node may wait for more, before the node is looked at."""
+
+
+def node_of(pod: Obj) -> str:
+    """An index: the node of a pod."""
+    return str(spec_of(pod).get("nodeName") or "")
+
+
+def _keys_of_pod(pod: Obj) -> Iterable[Key]:
+    """A pod that is new on a node concerns it: it may not be welcome, or the node not be there."""
+    name = node_of(pod)
+    return (Key("", name),) if name and phase_of(pod) in ("", "Pending") else ()
+
+
+class NodeLifecycleController:
+    """Watches over nodes.
+
+    Args:
+        since: when it began to listen, in microseconds since 1970; nodes are not blamed for silence before.
+    """
+
+    name = "node-lifecycle-controller"
+    interests = (
+        Interest(NODES, itself),
+        Interest(PODS, _keys_of_pod, indexes={NODE_NAME: node_of}, delay=ARRIVAL_SECONDS),
+        Interest(LEASES, nobody),
+    )
+
+    def __init__(self, since: int = 0) -> None:
+        self._since = since
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Judge a node, and let pods go that have to."""
+        node = view.get(NODES, key)
+        if node is None:
+            return _without_node(view, key.name, now)
+        if is_going(node):
+            return Outcome()
+        lease = view.get(LEASES, Key(LEASE_NAMESPACE, key.name))
+        silence = (heard(node, lease, self._since) - now) / SECOND + GRACE_SECONDS
+        state = readiness(node) if silence > 0 else "Unknown"
+        operations: list[Operation] = []
+        if silence <= 0:
+            operations += _silenced(node, now)
+        if state != "True":
+            for pod in view.indexed(PODS, NODE_NAME, key.name):
+                operations += unready(pod, now)
+        wanted = taints(node, state, now)
+        if wanted != (spec_of(node).get("taints") or []):
+            version = node["metadata"]["resourceVersion"] if silence > 0 else ""
+            operations.append(Patch(NODES, key, {"spec": {"taints": wanted}}, version=version))
+        driving = [each for each in wanted if each["effect"] == "NoExecute"]
+        gone, wait = _driven(view, key.name, driving, now) if driving else ([], None)
+        waits = [each for each in (wait, silence if silence > 0 else None) if each is not None]
+        return Outcome([*operations, *gone], min(waits, default=None))
+
+
+def _without_node(view: View, name: str, now: int) -> Outcome:
+    """Pods whose node is gone go, too."""
+    operations: list[Operation] = []
+    waits = []
+    for pod in view.indexed(PODS, NODE_NAME, name):
+        doing, wait = lost(pod, now)
+        operations += doing
+        if wait is not None:
+            waits.append(wait)
+    return Outcome(operations, min(waits, default=None))
+
+
+def _silenced(node: Obj, now: int) -> list[Operation]:
+    """Says that nothing is known of a node."""
+    said = unknown(node, now)
+    if not said:
+        return []
+    key = Key("", node["metadata"]["name"])
+    patch = {"metadata": {"uid": uid_of(node)}, "status": {"conditions": said}}
+    operations: list[Operation] = [Patch(NODES, key, patch, "strategic", "status")]
+    ready = condition_of(node, "Ready")
+    if ready is not None and ready.get("status") == "True":
+        operations.append(Record(node, "Normal", "NodeNotReady", f"Node {key.name} status is now: NodeNotReady"))
+    return operations
+
+
+def _driven(view: View, name: str, driving: list[dict[str, str]], now: int) -> tuple[list[Operation], float | None]:
+    """Deletes pods that do not stand the taints any longer, and says in how many seconds the next does not."""
+    operations: list[Operation] = []
+    waits = []
+    for pod in view.indexed(PODS, NODE_NAME, name):
+        left = None if is_going(pod) or is_finished(pod) else stay_left(pod, driving, now)
+        if left == 0:
+            operations += driven_away(pod, now)
+        elif left is not None:
+            waits.append(left)
+    return operations, min(waits, default=None)

@@ -1,0 +1,90 @@
+"""Pods that a node's taints drive away, and pods whose node is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kilauea.api.ports import Delete, Obj, Operation, Patch, Record, key_of
+from kilauea.api.selectors import TaintKey, TolerationKey, tolerates
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.controllers.kinds import PODS
+from kilauea.controllers.objects import condition_of, is_going, spec_of, uid_of
+from kilauea.controllers.pods import is_finished, is_ready
+
+QUARANTINE_SECONDS = 40
+"""How long a pod is left on a node that is not there: its node may be news that has not arrived."""
+
+
+def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:
+    """Seconds that a pod may stay on a node with taints that drive away; None if it may stay for ever."""
+    left: float | None = None
+    for taint in taints:
+        patience = _patience(pod, taint)
+        if patience is None:
+            continue
+        added = taint.get("timeAdded")
+        until = max(0.0, (parse_time(added) - now) / SECOND + patience) if added and patience > 0 else 0.0
+        left = until if left is None else min(left, until)
+    return left
+
+
+def _patience(pod: Obj, taint: Any) -> float | None:
+    """Seconds that a pod tolerates a taint; None for ever, 0 not at all."""
+    key = TaintKey(taint["key"], taint.get("value") or "", taint["effect"])
+    matching = [each for each in spec_of(pod).get("tolerations") or () if tolerates(_toleration(each), key)]
+    if not matching:
+        return 0.0
+    seconds = [each["tolerationSeconds"] for each in matching if each.get("tolerationSeconds") is not None]
+    return max(0.0, float(min(seconds))) if seconds else None
+
+
+def _toleration(toleration: Any) -> TolerationKey:
+    operator = toleration.get("operator") or "Equal"
+    value = "" if operator == "Exists" else toleration.get("value") or ""
+    return TolerationKey(toleration.get("key") or "", operator, value, toleration.get("effect") or "")
+
+
+def driven_away(pod: Obj, now: int) -> list[Operation]:
+    """Deletes a pod because of a taint."""
+    key = key_of(pod)
+    message = "Taint manager: deleting due to NoExecute taint"
+    return [
+        Record(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}"),
+        _condition(pod, now, type="DisruptionTarget", status="True", reason="DeletionByTaintManager", message=message),
+        Delete(PODS, key, uid_of(pod)),
+    ]
+
+
+def lost(pod: Obj, now: int) -> tuple[list[Operation], float | None]:
+    """Deletes a pod whose node is gone, once it is sure that it is; else says in how many seconds that is."""
+    scheduled = condition_of(pod, "PodScheduled")
+    since = scheduled.get("lastTransitionTime") if scheduled else None
+    since = since or pod["metadata"]["creationTimestamp"]
+    left = (parse_time(since) - now) / SECOND + QUARANTINE_SECONDS
+    if left > 0:
+        return [], left
+    said: list[Operation] = []
+    if not is_finished(pod):
+        message = "PodGC: node no longer exists"
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": message}
+        said.append(_status(pod, now, target, phase="Failed"))
+    return [*said, Delete(PODS, key_of(pod), uid_of(pod), grace=0)], None
+
+
+def unready(pod: Obj, now: int) -> list[Operation]:
+    """Says that a pod serves no more whose node is not ready."""
+    if not is_ready(pod) or is_going(pod):
+        return []
+    return [_condition(pod, now, type="Ready", status="False")]
+
+
+def _condition(pod: Obj, now: int, **said: str) -> Patch:
+    return _status(pod, now, said)
+
+
+def _status(pod: Obj, now: int, condition: dict[str, str], **more: str) -> Patch:
+    condition = {**condition, "lastTransitionTime": format_time(now - now % SECOND)}
+    status = {"conditions": [condition], **more}
+    patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
+    return Patch(PODS, key_of(pod), patch, "strategic", "status")

@@ -1,0 +1,5 @@
+"""Claims find volumes: those that are there, or such as are made for them.
+
+`claims` is the controller of claims, `volumes` that of volumes, `matching` says which volume suits, `binding` writes it
+down on both sides. Nothing is ever stored: a volume that is made stands for one that a cluster's driver would make.
+"""

@@ -1,0 +1,123 @@
+"""The controller of claims: each is bound to a volume; none goes while pods use it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of
+from kilauea.api.wellknown import BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
+from kilauea.controllers.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, nobody, spec_of
+from kilauea.controllers.pods import is_finished
+from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned
+from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to
+
+PROTECTION = "kubernetes.io/pvc-protection"
+OF_CLASS = "storageClassName"
+RETRY_SECONDS = 15.0
+"""How soon a claim looks again for what is missing."""
+
+
+def claims_of(pod: Obj) -> Iterator[Key]:
+    """The claims that a pod uses."""
+    namespace = pod["metadata"]["namespace"]
+    for volume in spec_of(pod).get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            yield Key(namespace, volume["persistentVolumeClaim"]["claimName"])
+        elif "ephemeral" in volume:
+            yield Key(namespace, f"{pod['metadata']['name']}-{volume['name']}")
+
+
+def _claim_of(volume: Obj) -> Iterable[Key]:
+    reference = spec_of(volume).get("claimRef")
+    return (Key(reference["namespace"], reference["name"]),) if reference else ()
+
+
+def class_index(obj: Obj) -> str:
+    """An index: the class of a volume or a claim; a space stands for none, which is one, too."""
+    return class_of(obj) or " "
+
+
+class ClaimController:
+    """Binds claims.
+
+    Args:
+        provisioners: whose volumes are made here; None for all.
+    """
+
+    name = "persistentvolume-binder-controller"
+    interests = (
+        Interest(CLAIMS, itself),
+        Interest(VOLUMES, _claim_of, indexes={OF_CLASS: class_index}),
+        Interest(PODS, claims_of, delay=0.1),
+        Interest(STORAGE_CLASSES, nobody),
+        Interest(NODES, nobody),
+    )
+
+    def __init__(self, provisioners: Collection[str] | None = None) -> None:
+        self._provisioners = provisioners
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Bind a claim, or say what it waits for."""
+        claim = view.get(CLAIMS, key)
+        if claim is None:
+            return NOTHING
+        if is_going(claim):
+            return _let_go(view, claim)
+        if is_bound(claim):
+            volume = view.get(VOLUMES, Key("", spec_of(claim)["volumeName"]))
+            if volume is not None and (refers_to(volume, claim) or not spec_of(volume).get("claimRef")):
+                return Outcome(bound(claim, volume))
+            return Outcome(lost(claim)) if BIND_COMPLETED in annotations_of(claim) else Outcome((), RETRY_SECONDS)
+        return self._find(view, claim)
+
+    def _find(self, view: View, claim: Obj) -> Outcome:
+        """Bind a claim to a volume that is there, or have one made."""
+        name = class_of(claim)
+        storage_class = view.get(STORAGE_CLASSES, Key("", name)) if name else None
+        node = view.get(NODES, Key("", annotations_of(claim).get(SELECTED_NODE, "")))
+        waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
+        candidates = view.indexed(VOLUMES, OF_CLASS, class_index(claim))
+        if waits and node is None:
+            candidates = [each for each in candidates if spec_of(each).get("claimRef")]
+        volume = best(candidates, claim, node)
+        if volume is not None:
+            return Outcome(bound(claim, volume))
+        if waits and node is None:
+            return _told(
+                claim, "Normal", "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+            )
+        return self._make(claim, storage_class)
+
+    def _make(self, claim: Obj, storage_class: Any) -> Outcome:
+        if not class_of(claim):
+            words = "no persistent volumes available for this claim and no storage class is set"
+            return _told(claim, "Normal", "FailedBinding", words)
+        if storage_class is None:
+            words = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
+            return _told(claim, "Warning", "ProvisioningFailed", words, RETRY_SECONDS)
+        provisioner = str(storage_class.get("provisioner", ""))
+        if provisioner == NO_PROVISIONER:
+            return _told(claim, "Normal", "FailedBinding", "no persistent volumes available for this claim")
+        if self._provisioners is None or provisioner in self._provisioners:
+            return Outcome(provisioned(claim, storage_class))
+        words = f"Waiting for a volume to be created by the external provisioner '{provisioner}'"
+        return Outcome([*announced(claim, provisioner), Record(claim, "Normal", "ExternalProvisioning", words)])
+
+
+def _told(claim: Obj, type: Any, reason: str, words: str, again: float | None = None) -> Outcome:
+    return Outcome([Record(claim, type, reason, words)], again)
+
+
+def _let_go(view: View, claim: Obj) -> Outcome:
+    """A claim that is being deleted is gone once no pod uses it any more."""
+    finalizers = claim["metadata"].get("finalizers") or []
+    if PROTECTION not in finalizers:
+        return NOTHING
+    key = key_of(claim)
+    for pod in view.list(PODS, key.namespace):
+        if not is_finished(pod) and key in claims_of(pod):
+            return NOTHING
+    kept = [each for each in finalizers if each != PROTECTION]
+    return Outcome([Patch(CLAIMS, key, {"metadata": {"finalizers": kept or None}})])

@@ -1,0 +1,85 @@
+"""The controller of volumes: what becomes of one whose claim is gone, and who gets one that is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.wellknown import SELECTED_NODE
+from kilauea.controllers.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, nobody, spec_of, status_patch, uid_of
+from kilauea.controllers.volumes.binding import PROVISIONED_BY, bound
+from kilauea.controllers.volumes.claims import OF_CLASS, class_index
+from kilauea.controllers.volumes.matching import class_of, is_bound, suits
+
+PROTECTION = "kubernetes.io/pv-protection"
+WAITING = "waiting in class"
+
+
+def waiting_index(claim: Obj) -> str:
+    """An index: the class of a claim that has no volume."""
+    return "" if is_bound(claim) or is_going(claim) else class_index(claim)
+
+
+def _volume_of(claim: Obj) -> Iterable[Key]:
+    name = spec_of(claim).get("volumeName")
+    return (Key("", name),) if name else ()
+
+
+class VolumeController:
+    """Keeps the phase of volumes, and deletes those that were made for claims that are gone."""
+
+    name = "persistentvolume-controller"
+    interests = (
+        Interest(VOLUMES, itself, indexes={OF_CLASS: class_index}),
+        Interest(CLAIMS, _volume_of, indexes={WAITING: waiting_index}),
+        Interest(STORAGE_CLASSES, nobody),
+        Interest(NODES, nobody),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Do what a volume needs."""
+        volume = view.get(VOLUMES, key)
+        if volume is None:
+            return NOTHING
+        reference = spec_of(volume).get("claimRef") or {}
+        claim = view.get(CLAIMS, Key(reference["namespace"], reference["name"])) if reference else None
+        held = claim is not None and uid_of(claim) == reference.get("uid")
+        if is_going(volume):
+            return NOTHING if held else Outcome(_let_go(volume))
+        if held:
+            return NOTHING
+        if reference.get("uid"):
+            return Outcome(_released(volume))
+        taker = None if reference else _taker(view, volume)
+        if taker is not None:
+            return Outcome(bound(taker, volume))
+        return Outcome(status_patch(VOLUMES, volume, {"phase": "Available"}))
+
+
+def _taker(view: View, volume: Obj) -> Obj | None:
+    """The claim that has waited longest for such a volume."""
+    storage_class = view.get(STORAGE_CLASSES, Key("", class_of(volume)))
+    waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
+    found = []
+    for claim in view.indexed(CLAIMS, WAITING, class_index(volume)):
+        node = view.get(NODES, Key("", annotations_of(claim).get(SELECTED_NODE, "")))
+        if (node is not None or not waits) and suits(volume, claim, node):
+            found.append(claim)
+    return min(found, key=lambda claim: (claim["metadata"]["creationTimestamp"], key_of(claim)), default=None)
+
+
+def _released(volume: Obj) -> list[Operation]:
+    """The claim is gone: a volume that was made for it goes, too, others are kept for their owner to look at."""
+    operations: list[Operation] = [*status_patch(VOLUMES, volume, {"phase": "Released"})]
+    if spec_of(volume).get("persistentVolumeReclaimPolicy") == "Delete" and PROVISIONED_BY in annotations_of(volume):
+        operations.append(Delete(VOLUMES, key_of(volume), uid_of(volume)))
+    return operations
+
+
+def _let_go(volume: Obj) -> list[Operation]:
+    finalizers = volume["metadata"].get("finalizers") or []
+    if PROTECTION not in finalizers:
+        return []
+    kept = [each for each in finalizers if each != PROTECTION]
+    return [Patch(VOLUMES, key_of(volume), {"metadata": {"finalizers": kept or None}})]

@@ -1,0 +1,135 @@
+"""Nodes that fall silent, and their pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controlled import Cluster
+from kilauea.api.times import format_time
+from kilauea.controllers.kinds import LEASES, NODES, PODS
+from kilauea.controllers.nodes.controller import NodeLifecycleController
+
+
+@pytest.fixture
+def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
+    made = cluster_of(NodeLifecycleController())
+    node(made)
+    made.settle()
+    return made
+
+
+def node(cluster: Cluster, name: str = "n") -> None:
+    cluster.create(NODES, {"metadata": {"name": name}})
+    report(cluster, name)
+
+
+def report(cluster: Cluster, name: str = "n", status: str = "True") -> None:
+    stamp = format_time(cluster.api.now)
+    condition = {"type": "Ready", "status": status, "lastHeartbeatTime": stamp, "lastTransitionTime": stamp}
+    cluster.patch(NODES, name, {"status": {"conditions": [condition]}}, "status")
+
+
+def pod(cluster: Cluster, name: str = "p", on: str = "n", **spec: Any) -> dict[str, Any]:
+    made = {"nodeName": on, "containers": [{"name": "c", "image": "i"}], **spec}
+    return cluster.create(PODS, {"metadata": {"name": name}, "spec": made})
+
+
+def taints(cluster: Cluster) -> list[tuple[str, str]]:
+    return [
+        (each["key"].removeprefix("node.kubernetes.io/"), each["effect"])
+        for each in cluster.get(NODES, "n")["spec"].get("taints", ())
+    ]
+
+
+def test_a_ready_node_has_no_taints_and_keeps_those_of_others(cluster: Cluster) -> None:
+    assert taints(cluster) == []
+    mine = [{"key": "mine", "effect": "NoSchedule"}]
+    cluster.patch(NODES, "n", {"spec": {"taints": mine, "unschedulable": True}})
+    cluster.settle()
+    assert taints(cluster) == [("mine", "NoSchedule"), ("unschedulable", "NoSchedule")]
+    cluster.patch(NODES, "n", {"spec": {"unschedulable": False}})
+    cluster.settle()
+    assert taints(cluster) == [("mine", "NoSchedule")]
+
+
+def test_a_node_that_is_not_ready_says_so_by_taints_and_its_pods_serve_no_more(cluster: Cluster) -> None:
+    cluster.say(pod(cluster), "Running")
+    report(cluster, status="False")
+    cluster.settle()
+    assert taints(cluster) == [("not-ready", "NoSchedule"), ("not-ready", "NoExecute")]
+    (ready,) = [each for each in cluster.get(PODS, "p")["status"]["conditions"] if each["type"] == "Ready"]
+    assert ready["status"] == "False"
+    report(cluster)
+    cluster.settle()
+    assert taints(cluster) == []
+
+
+def test_a_silent_node_is_unreachable_and_its_pods_go_when_their_patience_is_over(cluster: Cluster) -> None:
+    for name, seconds in (("short", 20), ("long", None)):
+        toleration = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+        cluster.say(
+            pod(cluster, name, tolerations=[{**toleration, **({"tolerationSeconds": seconds} if seconds else {})}]),
+            "Running",
+        )
+    cluster.say(pod(cluster, "usual"), "Running")
+    cluster.wait(49)
+    assert taints(cluster) == []
+    cluster.wait(2)
+    assert taints(cluster) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
+    (ready,) = [each for each in cluster.get(NODES, "n")["status"]["conditions"] if each["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusUnknown")
+    assert ("n", "NodeNotReady", "Node n status is now: NodeNotReady") in cluster.told
+    going = []
+    for _ in range(2):
+        cluster.wait(21)
+        going.append(
+            [each["metadata"]["name"] for each in cluster.all(PODS) if each["metadata"].get("deletionTimestamp")]
+        )
+    assert going == [["short"], ["short"]]
+    assert ("short", "TaintManagerEviction", "Marking for deletion Pod default/short") in cluster.told
+    cluster.wait(300)
+    going_now = {each["metadata"]["name"] for each in cluster.all(PODS) if each["metadata"].get("deletionTimestamp")}
+    assert going_now == {"short", "usual"}
+
+
+def test_a_lease_that_is_renewed_keeps_a_node(cluster: Cluster) -> None:
+    spec = {"holderIdentity": "n", "leaseDurationSeconds": 40, "renewTime": "2020-01-01T00:00:00.000000Z"}
+    cluster.create(LEASES, {"metadata": {"name": "n"}, "spec": spec}, "kube-node-lease")
+    for _ in range(8):
+        cluster.wait(20)
+        stamp = format_time(cluster.api.now // 1_000_000 * 1_000_000 + 1)
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n"
+        cluster.api.good("PATCH", path, {"spec": {"renewTime": stamp}}, content_type="application/merge-patch+json")
+    assert taints(cluster) == []
+
+
+def test_nodes_are_not_blamed_for_silence_before_anybody_listened(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of()
+    node(cluster)
+    cluster.api.now += 3_600_000_000
+    late = NodeLifecycleController(since=cluster.api.now)
+    early = NodeLifecycleController()
+    for interest in late.interests:
+        cluster.cache.declare(interest.resource, interest.labels, interest.indexes)
+    cluster.refresh()
+    key = next(iter(late.interests[0].keys(cluster.get(NODES, "n"))))
+    assert not late.reconcile(key, cluster.cache, cluster.api.now).operations
+    assert early.reconcile(key, cluster.cache, cluster.api.now).operations
+
+
+def test_pods_of_a_node_that_is_gone_go_too(cluster: Cluster) -> None:
+    cluster.say(pod(cluster), "Running")
+    cluster.delete(NODES, "n")
+    cluster.wait(30)
+    assert cluster.names(PODS) == ["p"]
+    cluster.wait(20)
+    assert cluster.names(PODS) == []
+
+
+def test_a_look_at_a_node_that_is_well_asks_for_nothing(cluster: Cluster) -> None:
+    key = next(iter(NodeLifecycleController.interests[0].keys(cluster.get(NODES, "n"))))
+    outcome = NodeLifecycleController().reconcile(key, cluster.cache, cluster.api.now)
+    assert (list(outcome.operations), outcome.again) == ([], 50.0)

@@ -1,8 +1,9 @@
 """Carries out what a plan wants of pods: binds and evictions, with bounded concurrency, undone where they fail.
 
 A deed is assumed from the moment it is decided. If it fails, nobody knows what became of it (the answer may have been
-lost), so the pod is read again. If nothing has happened the assumption is taken back, and the pod is held back from
-placing (or evicting) for a while that grows with each failure; all others go on.
+lost), so the pod is read again. If nothing has happened and the server was at fault it is tried again, the room being
+kept. If it was refused, the assumption is taken back, and the pod is held back from placing (or evicting) for a while
+that grows with each failure; all others go on.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 
 CONCURRENCY = 32
 """Deeds under way at a time."""
+TRIES = 6
+"""How often a deed is tried again at once, if the server or the way to it is at fault."""
+RETRY = (0.05, 10.0)
+"""Seconds before the second try, and at most."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds for which a pod is held back after the first failure, and at most."""
 
@@ -175,27 +180,40 @@ class Deeds:
         if deed.what == "bind":
             self._metrics.failed()
         log.warning("%s of pod %s (%s): %s", deed.what, deed.pod, deed.node, error)
-        seconds = max(pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE), error.retry_after)
-        task = asyncio.get_running_loop().create_task(self._mend(deed, error, seconds))
+        again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
+        task = asyncio.get_running_loop().create_task(self._mend(deed, error, failures, again=again))
         self._mending.add(task)
         task.add_done_callback(self._mending.discard)
 
-    async def _mend(self, deed: Deed, error: ApiError, seconds: float) -> None:
-        """Find out what became of the pod, take the assumption back, and hold the pod back for a while."""
+    async def _mend(self, deed: Deed, error: ApiError, failures: int, *, again: bool) -> None:
+        """Find out what became of the pod; then try again, or take the assumption back and hold the pod back.
+
+        While it is tried again the room is kept: a gang whose other pods are placed would stay below its minimum if
+        somebody else took it.
+        """
+        if again:
+            await self._clock.sleep(max(pause(failures, self._chance, *RETRY), error.retry_after))
         attempts = 0
         while not await self._look(deed):
             attempts += 1
-            await self._clock.sleep(pause(attempts, self._chance, 0.05, LONGEST_PAUSE))
+            await self._clock.sleep(pause(attempts, self._chance, *RETRY))
         await self._feed.free()
-        feed, assumed = self._feed, self._feed.assumed
-        if not self._undo(deed):
+        if not self._stands(deed):
             self._failures.pop((deed.pod, deed.uid), None)
-            return
+        elif again:
+            self._crew.add(lambda: self._carry_out(deed))
+        else:
+            await self._hold_back(deed, error, pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE))
+
+    async def _hold_back(self, deed: Deed, error: ApiError, seconds: float) -> None:
+        """Take back what was assumed, and leave the pod alone for a while."""
+        feed, assumed = self._feed, self._feed.assumed
+        del (assumed.binds if deed.what == "bind" else assumed.evictions)[deed.pod]
         assumed.held[deed.pod] = deed.uid
         feed.reconsider(deed.pod)
         if deed.what == "bind":
             self._told(deed, f"failed to bind to node {deed.node}: {error}")
-        await self._clock.sleep(seconds)
+        await self._clock.sleep(max(seconds, error.retry_after))
         await feed.free()
         if assumed.held.get(deed.pod) == deed.uid:
             del assumed.held[deed.pod]
@@ -213,15 +231,9 @@ class Deeds:
         self._feed.put("Pod", msgspec.json.encode(pod))
         return True
 
-    def _undo(self, deed: Deed) -> bool:
-        """Take back what was assumed; False if it has come true, or is about a pod that is there no more."""
+    def _stands(self, deed: Deed) -> bool:
+        """Whether a deed is still assumed: it has not come true, and its pod is still there."""
         assumed = self._feed.assumed
         if deed.what == "bind":
-            if assumed.binds.get(deed.pod) != Placed(deed.uid, deed.node):
-                return False
-            del assumed.binds[deed.pod]
-        else:
-            if assumed.evictions.get(deed.pod) != deed.uid:
-                return False
-            del assumed.evictions[deed.pod]
-        return True
+            return assumed.binds.get(deed.pod) == Placed(deed.uid, deed.node)
+        return assumed.evictions.get(deed.pod) == deed.uid

@@ -32,12 +32,13 @@ def content_of(found: PodGroupStatus | None) -> Content:
     return Content(found.phase or "", found.running or 0, found.succeeded or 0, found.failed or 0, conditions)
 
 
-def wanted(group: PodGroup, counts: Sequence[int], outcome: GroupOutcome | None) -> Content:
+def wanted(group: PodGroup, counts: Sequence[int], phase: str, outcome: GroupOutcome | None) -> Content:
     """The content that a pod group's status should have.
 
     Args:
         group: as the API has it.
         counts: its pods by number of their status.
+        phase: the one it is taken to be in.
         outcome: what the last cycle says about it, if anything.
     """
     known = content_of(group.status)
@@ -45,8 +46,7 @@ def wanted(group: PodGroup, counts: Sequence[int], outcome: GroupOutcome | None)
     if outcome is not None and outcome.condition is not None:
         conditions = _with(conditions, outcome.condition)
     running, succeeded, failed = (counts[state] for state in (status.RUNNING, status.SUCCEEDED, status.FAILED))
-    phase = outcome.phase if outcome is not None else known.phase
-    return Content(phase, running, succeeded, failed, conditions)
+    return Content(outcome.phase if outcome is not None else phase, running, succeeded, failed, conditions)
 
 
 def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> tuple[tuple[str, str, str, str], ...]:

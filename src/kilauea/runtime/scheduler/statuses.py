@@ -46,7 +46,7 @@ class Statuses:
         self._writes = writes
         self._clock = clock
         self._outcomes: dict[str, GroupOutcome] = {}
-        """Of groups, since they were last written."""
+        """Of groups, until they are written."""
         self._said: dict[str, pod_status.Content] = {}
         """Of pods that wait: what their status says, or is about to."""
         self._told: dict[str, tuple[str, str]] = {}
@@ -64,7 +64,6 @@ class Statuses:
             self._feed.touched.clear()
             for key in keys:
                 self._put_group(key)
-            self._outcomes.clear()
             held = held_by_queues(self._feed.state)
             self._say_pods(plan, nominated, rooms(self._feed.state, held))
             self._tell_groups(plan)
@@ -95,9 +94,11 @@ class Statuses:
     def _put_group(self, key: str) -> None:
         group, job = self._feed.groups.get(key), self._feed.state.jobs.get(key)
         if group is None or job is None:
+            self._outcomes.pop(key, None)
             return
-        content = group_status.wanted(group, job.counts, self._outcomes.get(key))
+        content = group_status.wanted(group, job.counts, job.phase, self._outcomes.get(key))
         if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
+            self._outcomes.pop(key, None)
             if self._feed.assumed.phases.pop(key, None) is not None:
                 self._feed.reconsider_group(key)
             return
@@ -107,10 +108,12 @@ class Statuses:
         group = self._feed.groups.get(key)
         if group is None:
             return
-        was = group_status.content_of(group.status)
+        was, outcome = group_status.content_of(group.status), self._outcomes.get(key)
         patch = group_status.patch_of(group, content, str(self._cycle), self._now())
         written = await self._api.patch(GROUPS_OF_PODS, Key(*key.split("/", 1)), patch)
         await self._feed.free()
+        if self._outcomes.get(key) is outcome:
+            self._outcomes.pop(key, None)
         phased = self._feed.assumed.phases.get(key)
         if phased is not None and phased.phase == content.phase:
             del self._feed.assumed.phases[key]

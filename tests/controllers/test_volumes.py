@@ -10,12 +10,14 @@ import pytest
 from controlled import Cluster
 from kilauea.controllers.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
+from kilauea.controllers.volumes.classes import DefaultClassController
+from kilauea.controllers.volumes.consumers import ConsumerController
 from kilauea.controllers.volumes.volumes import VolumeController
 
 
 @pytest.fixture
 def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
-    return cluster_of(ClaimController(), VolumeController())
+    return cluster_of(ClaimController(), VolumeController(), ConsumerController())
 
 
 def claim(cluster: Cluster, name: str = "c", size: str = "1Gi", **spec: Any) -> None:
@@ -166,3 +168,28 @@ def test_two_claims_do_not_get_one_volume(cluster: Cluster) -> None:
         cluster.create(CLAIMS, {"metadata": {"name": name}, "spec": asked})
     volume(cluster, "v")
     assert sorted([bound_to(cluster, "a"), bound_to(cluster, "b")]) == ["", "v"]
+
+
+def test_a_cluster_without_a_class_gets_one_that_serves_claims_without_a_class(
+    cluster_of: Callable[..., Cluster],
+) -> None:
+    cluster = cluster_of(DefaultClassController(), ClaimController(), VolumeController(), ConsumerController())
+    cluster.settle()
+    assert cluster.names(STORAGE_CLASSES) == ["standard"]
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    cluster.create(CLAIMS, {"metadata": {"name": "c"}, "spec": asked})
+    cluster.settle()
+    assert bound_to(cluster) == ""
+    cluster.create(NODES, {"metadata": {"name": "n"}})
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, "nodeName": "n"}
+    cluster.create(PODS, {"metadata": {"name": "p"}, "spec": spec})
+    cluster.settle()
+    assert bound_to(cluster).startswith("pvc-")
+
+
+def test_a_cluster_with_a_class_keeps_its_own(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of(DefaultClassController())
+    storage_class(cluster, "fast")
+    cluster.settle()
+    assert cluster.names(STORAGE_CLASSES) == ["fast"]

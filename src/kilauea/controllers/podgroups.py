@@ -193,8 +193,9 @@ class IdleGroupController:
         resource: the kind of the workloads.
     """
 
+    name = "pg-controller"
+
     def __init__(self, resource: Resource) -> None:
-        self.name = f"pg-controller-{resource.plural}"
         self._resource = resource
         self.interests = (Interest(resource, itself), Interest(POD_GROUPS, nobody))
 

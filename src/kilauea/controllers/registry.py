@@ -15,6 +15,8 @@ from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.volumes.claims import ClaimController
+from kilauea.controllers.volumes.classes import DefaultClassController
+from kilauea.controllers.volumes.consumers import ConsumerController
 from kilauea.controllers.volumes.volumes import VolumeController
 
 
@@ -48,6 +50,8 @@ def kubernetes_controllers(since: int = 0) -> list[Controller]:
         NodeLifecycleController(since),
         ClaimController(),
         VolumeController(),
+        ConsumerController(),
+        DefaultClassController(),
     ]
 
 
@@ -60,7 +64,7 @@ def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Con
         ValueError: an entry names no controller, or one stands there with both signs.
     """
     known = list(controllers)
-    names = [each.name for each in known]
+    names = list(dict.fromkeys(each.name for each in known))
     signs: dict[str, bool] = {}
     for entry in wanted:
         name = entry.lstrip("+-")

@@ -1,0 +1,29 @@
+"""The storage class of a cluster that has none: claims without a class are served, too."""
+
+from __future__ import annotations
+
+from kilauea.api.ports import Create, Interest, Key, Outcome, View
+from kilauea.api.wellknown import DEFAULT_STORAGE_CLASS
+from kilauea.controllers.kinds import STORAGE_CLASSES
+from kilauea.controllers.objects import NOTHING, nobody
+
+STANDARD = {
+    "apiVersion": STORAGE_CLASSES.api_version,
+    "kind": STORAGE_CLASSES.kind,
+    "metadata": {"name": "standard", "annotations": {DEFAULT_STORAGE_CLASS: "true"}},
+    "provisioner": "kilauea.dev/simulated",
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""The class that is made; its volumes are made by `ClaimController`."""
+
+
+class DefaultClassController:
+    """Makes a default class at the start, if there is no class at all."""
+
+    name = "default-storage-class-controller"
+    interests = (Interest(STORAGE_CLASSES, nobody, always=(Key("", "standard"),)),)
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Create the class if there is none."""
+        return NOTHING if view.list(STORAGE_CLASSES) else Outcome([Create(STORAGE_CLASSES, STANDARD)])

@@ -1,0 +1,40 @@
+"""Which controllers are run."""
+
+from __future__ import annotations
+
+import pytest
+
+from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
+
+VOLCANO = ["pg-controller", "pg-controller", "pg-controller", "queue-controller"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (["*"], VOLCANO),
+        ([], []),
+        (["queue-controller"], ["queue-controller"]),
+        (["+queue-controller"], ["queue-controller"]),
+        (["*", "-pg-controller"], ["queue-controller"]),
+        (["-pg-controller", "*"], ["queue-controller"]),
+    ],
+)
+def test_a_list_chooses_controllers(wanted: list[str], names: list[str]) -> None:
+    assert [each.name for each in chosen(volcano_controllers(), wanted)] == names
+
+
+def test_a_name_with_both_signs_is_refused() -> None:
+    with pytest.raises(ValueError, match="controllers option queue-controller cannot have both '-' and '\\+' prefixes"):
+        chosen(volcano_controllers(), ["queue-controller", "-queue-controller"])
+
+
+def test_a_name_that_is_none_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ValueError, match='"queue" is no controller: use \\* or pg-controller, queue-controller'):
+        chosen(volcano_controllers(), ["queue"])
+
+
+def test_every_controller_has_a_name_and_sees_something() -> None:
+    for each in [*volcano_controllers(), *kubernetes_controllers()]:
+        assert each.name.endswith("-controller")
+        assert each.interests

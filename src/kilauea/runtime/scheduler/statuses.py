@@ -25,6 +25,7 @@ from kilauea.runtime.scheduler.deeds import Deed
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.pod_status import Room
 from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues, rooms
+from kilauea.runtime.scheduler.settling import Settling
 from kilauea.runtime.scheduler.watched import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
 
 
@@ -50,7 +51,9 @@ class Statuses:
         self._said: dict[str, pod_status.Content] = {}
         """Of pods that wait: what their status says, or is about to."""
         self._told: dict[str, tuple[str, str]] = {}
-        """Of groups that wait: reason and message of the last event."""
+        """Of groups that wait for a reason that lasts: reason and message."""
+        self._waiting_groups: Settling[tuple[str, str]] = Settling()
+        self._waiting_pods: Settling[pod_status.Content] = Settling()
         self._cycle = 0
 
     def after(self, plan: Plan, *, all_: bool) -> None:
@@ -59,17 +62,16 @@ class Statuses:
         for key, outcome in plan.groups.items():
             self._assume(key, outcome)
         nominated = {promise.pod: promise.node for promise in plan.nominations}
-        if all_:
-            keys = sorted(self._outcomes.keys() | self._feed.touched)
-            self._feed.touched.clear()
-            for key in keys:
-                self._put_group(key)
-            held = held_by_queues(self._feed.state)
-            self._say_pods(plan, nominated, rooms(self._feed.state, held))
-            self._tell_groups(plan)
-            self._put_queues(held)
-        else:
+        if not all_:
             self._say_promises(plan, nominated)
+            return
+        self._complain(plan)
+        for key in sorted(self._outcomes.keys() | self._feed.touched):
+            self._put_group(key)
+        self._feed.touched.clear()
+        held = held_by_queues(self._feed.state)
+        self._say_pods(plan, nominated, rooms(self._feed.state, held))
+        self._put_queues(held)
 
     # --- pod groups
 
@@ -96,7 +98,10 @@ class Statuses:
         if group is None or job is None:
             self._outcomes.pop(key, None)
             return
-        content = group_status.wanted(group, job.counts, job.phase, self._outcomes.get(key))
+        outcome = self._outcomes.get(key)
+        if outcome is not None and _complaint(outcome) and key not in self._told:
+            outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
+        content = group_status.wanted(group, job.counts, job.phase, outcome)
         if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
             self._outcomes.pop(key, None)
             if self._feed.assumed.phases.pop(key, None) is not None:
@@ -121,18 +126,15 @@ class Statuses:
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
-    def _tell_groups(self, plan: Plan) -> None:
-        """Events about groups that wait, when there is something new to say."""
-        told: dict[str, tuple[str, str]] = {}
-        for key, outcome in plan.groups.items():
+    def _complain(self, plan: Plan) -> None:
+        """Find out which groups wait for a reason that lasts, and tell of it when it is a new one."""
+        complaints = {key: said for key, outcome in plan.groups.items() if (said := _complaint(outcome))}
+        told = self._told
+        self._told = self._waiting_groups.settled(complaints)
+        for key, said in self._told.items():
             group = self._feed.groups.get(key)
-            said = _complaint(outcome)
-            if group is None or said is None:
-                continue
-            told[key] = said
-            if self._told.get(key) != said:
+            if group is not None and told.get(key) != said:
                 self._record(Record(self._about(group), "Warning", *said))
-        self._told = told
 
     @staticmethod
     def _about(group: PodGroup) -> dict[str, Any]:
@@ -142,17 +144,18 @@ class Statuses:
 
     def _say_pods(self, plan: Plan, nominated: Mapping[str, str], rooms: Mapping[str, list[Room]]) -> None:
         """Everything about all pods that wait."""
-        said: dict[str, pod_status.Content] = {}
+        wanted: dict[str, pod_status.Content] = {}
         tasks = self._feed.state.tasks
         for pending in plan.pending:
-            task = tasks.get(pending.pod)
-            if task is None:
-                continue
-            content = pod_status.wanted(pending, task.uid, nominated.get(pending.pod, ""), rooms.get(pending.queue, ()))
+            task, node = tasks.get(pending.pod), nominated.get(pending.pod, "")
+            content = pod_status.wanted(pending, task.uid, node, rooms.get(pending.queue, ())) if task else None
             if content is not None:
-                said[pending.pod] = content
-                if self._said.get(pending.pod) != content:
-                    self._put_pod(pending.pod, content)
+                wanted[pending.pod] = content
+        said = {pod: content for pod, content in self._said.items() if pod in wanted}
+        for pod, content in self._waiting_pods.settled(wanted).items():
+            if said.get(pod) != content:
+                said[pod] = content
+                self._put_pod(pod, content)
         self._said = said
 
     def _say_promises(self, plan: Plan, nominated: Mapping[str, str]) -> None:

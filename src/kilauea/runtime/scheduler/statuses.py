@@ -98,7 +98,7 @@ class Statuses:
         if group is None or job is None:
             self._outcomes.pop(key, None)
             return
-        outcome = self._outcomes.get(key)
+        outcome = latest = self._outcomes.get(key)
         if outcome is not None and _complaint(outcome) and key not in self._told:
             outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
         content = group_status.wanted(group, job.counts, job.phase, outcome)
@@ -107,13 +107,13 @@ class Statuses:
             if self._feed.assumed.phases.pop(key, None) is not None:
                 self._feed.reconsider_group(key)
             return
-        self._writes.put(("PodGroup", key), content, lambda: self._write_group(key, content))
+        self._writes.put(("PodGroup", key), content, lambda: self._write_group(key, content, latest))
 
-    async def _write_group(self, key: str, content: group_status.Content) -> None:
+    async def _write_group(self, key: str, content: group_status.Content, outcome: GroupOutcome | None) -> None:
         group = self._feed.groups.get(key)
         if group is None:
             return
-        was, outcome = group_status.content_of(group.status), self._outcomes.get(key)
+        was = group_status.content_of(group.status)
         patch = group_status.patch_of(group, content, str(self._cycle), self._now())
         written = await self._api.patch(GROUPS_OF_PODS, Key(*key.split("/", 1)), patch)
         await self._feed.free()

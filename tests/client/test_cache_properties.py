@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.api.ports import Key, Obj, Resource, Seen, key_of
+from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.apiserver.storage import Retention
 from kilauea.client.shelf import Shelf
 from kilauea.client.view import Cache
@@ -75,9 +75,11 @@ def check_indexes(cache: Cache, objects: Sequence[Obj]) -> None:
         assert list(cache.indexed(MAPS, "owner", uid)) == owned
 
 
-@given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.5]), history=st.sampled_from([2, 1000]))
+@given(
+    seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.1, 0.5]), history=st.sampled_from([1000, 4000, 1 << 20])
+)
 def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float, history: int) -> None:
-    with virtual_api(seed, rate, Retention(seconds=20, revisions=history)) as world:
+    with virtual_api(seed, rate, Retention(seconds=-1, revisions=2, size=history)) as world:
 
         async def test() -> None:
             cache = Cache()
@@ -95,7 +97,7 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
 
 @given(seed=st.integers(0, 2**32))
 def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
-    with virtual_api(seed, 0.3, Retention(seconds=20, revisions=2)) as world:
+    with virtual_api(seed, 0.3, Retention(seconds=-1, revisions=2, size=4000)) as world:
 
         async def test() -> None:
             cache, told = Cache(), dict[Key, Obj]()
@@ -121,20 +123,6 @@ def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
             assert versions == sorted(versions)
 
         world.run(test())
-
-
-class Recorder:
-    """A handler that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lists: list[str] = []
-        self.seen: list[Seen] = []
-
-    def on_relist(self, items: Sequence[bytes], version: str) -> None:
-        self.lists.append(version)
-
-    def on_events(self, batch: Sequence[Seen]) -> None:
-        self.seen += batch
 
 
 def test_an_index_that_is_asked_for_late_knows_what_is_there() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster, template
+from kilauea.api.ports import Create
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from kilauea.controllers.replicasets import ReplicaSetController
@@ -239,6 +240,43 @@ def test_a_pod_that_matches_and_belongs_to_nobody_is_adopted_and_one_that_does_n
     cluster.settle()
     assert "ownerReferences" not in cluster.get(PODS, "stray")["metadata"]
     assert len(cluster.all(PODS)) == 3
+
+
+def test_the_name_of_a_pod_that_is_gone_does_not_come_back(cluster: Cluster) -> None:
+    cluster.create(DEPLOYMENTS, deployment())
+    cluster.settle()
+    cluster.say_all("Running")
+    cluster.settle()
+    before = cluster.names(PODS)
+    cluster.delete(PODS, before[0], grace=0)
+    cluster.settle()
+    after = cluster.names(PODS)
+    assert len(after) == 3
+    assert before[0] not in after
+
+
+def test_what_failed_half_way_is_tried_again_with_the_same_names(cluster: Cluster) -> None:
+    labels = {"app": "web"}
+    spec = {"replicas": 5, "selector": {"matchLabels": labels}, "template": template(labels)}
+    made = cluster.create(REPLICA_SETS, {"metadata": {"name": "web"}, "spec": spec})
+    cluster.refresh()
+    controller = ReplicaSetController()
+    key = next(iter(controller.interests[0].keys(made)))
+    wanted = [
+        each
+        for each in controller.reconcile(key, cluster.cache, cluster.api.now).operations
+        if isinstance(each, Create)
+    ]
+    for each in wanted[:2]:
+        cluster.create(PODS, each.body)
+    again = [
+        each
+        for each in controller.reconcile(key, cluster.cache, cluster.api.now).operations
+        if isinstance(each, Create)
+    ]
+    assert again == wanted
+    cluster.settle()
+    assert cluster.names(PODS) == sorted(each.body["metadata"]["name"] for each in wanted)
 
 
 def test_an_unchanged_object_is_left_alone(cluster: Cluster) -> None:

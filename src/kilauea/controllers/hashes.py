@@ -1,8 +1,9 @@
 """Texts that name what is made from a template: suffixes of pods, hashes of templates.
 
 They have the form that Kubernetes gives them (letters and digits that spell no words). A controller does not draw
-suffixes: it walks a sequence that the owner's uid begins and takes those that are free. So one that looks at a stale
-view asks for the same names again, which does nothing, instead of making pods too many.
+suffixes: it walks a sequence that the owner's uid and version begin and takes those that are free. So equal views give
+equal names: one that tries again what has failed half-way does not make pods too many; and as the version moves on, a
+name does not come back when its pod is gone.
 """
 
 from __future__ import annotations

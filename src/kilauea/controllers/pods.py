@@ -149,10 +149,10 @@ def from_template(template: Mapping[str, Any], resource: Resource, owner: Obj, n
 
 
 def free_names(view: View, owner: Obj, base: str = "") -> Iterator[str]:
-    """Names for pods of an owner that no pod has, always in the same order."""
+    """Names for pods of an owner that no pod has, in the same order as long as the owner has the same version."""
     namespace, taken = owner["metadata"]["namespace"], set()
     base = generate_name(base or name_of(owner))
-    for suffix in suffixes(uid_of(owner)):
+    for suffix in suffixes(f"{uid_of(owner)}/{owner['metadata']['resourceVersion']}"):
         name = base + suffix
         if name not in taken and view.get(PODS, Key(namespace, name)) is None:
             taken.add(name)

@@ -90,7 +90,8 @@ def _free(taken: set[int], completions: int, number: int) -> Iterator[int]:
 
 def _indexed_name(view: View, job: Obj, index: int) -> str:
     base = f"{name_of(job)}-{index}-"[:LONGEST_BASE]
-    names = (base + suffix for suffix in suffixes(f"{uid_of(job)}/{index}"))
+    seed = f"{uid_of(job)}/{job['metadata']['resourceVersion']}/{index}"
+    names = (base + suffix for suffix in suffixes(seed))
     return next(name for name in names if view.get(PODS, Key(job["metadata"]["namespace"], name)) is None)
 
 

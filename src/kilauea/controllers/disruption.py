@@ -19,9 +19,9 @@ from kilauea.controllers.objects import (
     controller_of,
     is_going,
     labels_of,
+    matcher,
     name_of,
     nobody,
-    selects,
     spec_of,
     status_of,
     status_patch,
@@ -57,8 +57,8 @@ class DisruptionController:
         operations: list[Operation] = []
         again: float | None = None
         for budget in budgets:
-            selector = spec_of(budget).get("selector")
-            chosen = [pod for pod in pods if selects(selector, labels_of(pod))]
+            selected = matcher(spec_of(budget).get("selector"))
+            chosen = [pod for pod in pods if selected(labels_of(pod))]
             disrupted, wait = _disrupted(budget, chosen, now)
             if wait is not None:
                 again = wait if again is None else min(again, wait)
@@ -68,9 +68,12 @@ class DisruptionController:
 
 def _disrupted(budget: Obj, pods: Sequence[Obj], now: int) -> tuple[dict[str, str], float | None]:
     """Pods that count as evicted although they are still there, and in how many seconds the first is forgotten."""
+    counted = status_of(budget).get("disruptedPods")
+    if not counted:
+        return {}, None
     there = {name_of(pod) for pod in pods if not is_going(pod)}
     found, waits = {}, []
-    for name, when in (status_of(budget).get("disruptedPods") or {}).items():
+    for name, when in counted.items():
         left = (parse_time(when) - now) / SECOND + FORGET_SECONDS if when else 0
         if name in there and left > 0:
             found[name] = when

@@ -16,10 +16,10 @@ from kilauea.controllers.objects import (
     condition_of,
     is_going,
     labels_of,
+    matcher,
     name_of,
     owner_reference,
     release,
-    selects,
     spec_of,
     status_of,
     uid_of,
@@ -42,7 +42,7 @@ def is_finished(pod: Obj) -> bool:
 
 def is_active(pod: Obj) -> bool:
     """Whether it counts as a replica: neither finished nor being deleted."""
-    return not is_finished(pod) and not is_going(pod)
+    return not pod["metadata"].get("deletionTimestamp") and status_of(pod).get("phase") not in FINISHED
 
 
 def is_ready(pod: Obj) -> bool:
@@ -62,10 +62,10 @@ def ready_since(pod: Obj) -> int | None:
 
 def seconds_until_available(pod: Obj, min_ready_seconds: int, now: int) -> float | None:
     """How long a pod must serve on to be available; 0 if it is, None if it does not serve."""
+    if not min_ready_seconds:
+        return 0.0 if is_ready(pod) else None
     since = ready_since(pod)
-    if since is None:
-        return None
-    return max(0.0, (since + min_ready_seconds * SECOND - now) / SECOND) if min_ready_seconds else 0.0
+    return None if since is None else max(0.0, (since - now) / SECOND + min_ready_seconds)
 
 
 def restarts(pod: Obj) -> int:
@@ -81,17 +81,17 @@ def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[O
 
     Pods that nobody controls and that match are adopted, those that do not match any more are let go.
     """
-    selector = spec_of(owner).get("selector")
+    selected = matcher(spec_of(owner).get("selector"))
     mine: list[Obj] = []
     operations: list[Operation] = []
     for pod in view.owned(PODS, uid_of(owner)):
-        if selects(selector, labels_of(pod)):
+        if selected(labels_of(pod)):
             mine.append(pod)
         elif not is_going(pod):
             operations.append(release(PODS, pod, owner))
     if not is_going(owner):
         for pod in view.indexed(PODS, ORPHANS, owner["metadata"]["namespace"]):
-            if is_active(pod) and selects(selector, labels_of(pod)):
+            if is_active(pod) and selected(labels_of(pod)):
                 mine.append(pod)
                 operations.append(adoption(PODS, pod, resource, owner))
     return mine, operations

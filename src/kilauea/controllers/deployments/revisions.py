@@ -15,10 +15,10 @@ from kilauea.controllers.objects import (
     annotations_of,
     is_going,
     labels_of,
+    matcher,
     name_of,
     owner_reference,
     release,
-    selects,
     spec_of,
     status_of,
     uid_of,
@@ -58,16 +58,16 @@ def age_rank(obj: Obj) -> tuple[str, str]:
 
 def claim(view: View, deployment: Obj) -> tuple[list[Obj], list[Operation]]:
     """The replica sets of a deployment, the oldest first, and what makes them so."""
-    selector = spec_of(deployment).get("selector")
+    selected = matcher(spec_of(deployment).get("selector"))
     mine, operations = [], list[Operation]()
     for each in view.owned(REPLICA_SETS, uid_of(deployment)):
-        if selects(selector, labels_of(each)):
+        if selected(labels_of(each)):
             mine.append(each)
         elif not is_going(each):
             operations.append(release(REPLICA_SETS, each, deployment))
     if not is_going(deployment):
         for each in view.indexed(REPLICA_SETS, ORPHANS, deployment["metadata"]["namespace"]):
-            if not is_going(each) and selects(selector, labels_of(each)):
+            if not is_going(each) and selected(labels_of(each)):
                 mine.append(each)
                 operations.append(adoption(REPLICA_SETS, each, DEPLOYMENTS, deployment))
     return sorted(mine, key=age_rank), operations

@@ -16,8 +16,8 @@ from kilauea.controllers.objects import (
     annotations_of,
     is_going,
     labels_of,
+    matcher,
     name_of,
-    selects,
     spec_of,
     status_of,
     uid_of,
@@ -72,7 +72,7 @@ def suits(volume: Obj, claim: Obj, node: Obj | None) -> bool:
         return False
     if size_of(has.get("capacity")) < size_of((wants.get("resources") or {}).get("requests")):
         return False
-    if wants.get("selector") is not None and not selects(wants["selector"], labels_of(volume)):
+    if wants.get("selector") is not None and not matcher(wants["selector"])(labels_of(volume)):
         return False
     return node is None or _reaches(volume, node)
 

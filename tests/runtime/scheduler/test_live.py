@@ -262,3 +262,31 @@ def test_a_heartbeat_of_a_node_is_no_reason_to_decide(live: Live) -> None:
         live.patch(NODES, "n1", {"status": {"nodeInfo": {"bootID": str(before)}}}, "status")
         live.wait(0.01)
     assert live.scheduler.scheduler.cycles == before
+
+
+def test_an_admission_that_leads_nowhere_is_given_back_to_those_who_wait_for_it(live: Live) -> None:
+    live.start()
+    minimum = {"cpu": "3"}
+    live.group("lost", 1, pods=0, minResources=minimum)
+    live.pod("lost-0", group="lost", cpu="3", nodeSelector={"no": "such"})
+    live.wait(2)
+    live.group("next", 1, pods=0, minResources=minimum)
+    live.pod("next-0", group="next", cpu="3")
+    live.wait(40)
+    assert live.node_of("next-0") == ""
+    assert live.get(GROUPS_OF_PODS, "lost")["status"]["phase"] == "Inqueue"
+    live.wait(40)
+    assert live.node_of("next-0") == "n1"
+    assert live.get(GROUPS_OF_PODS, "lost")["status"]["phase"] == "Pending"
+    assert "AdmissionGivenBack" in live.reasons("PodGroup", "lost")
+
+
+def test_an_admission_that_nobody_waits_for_is_kept(live: Live) -> None:
+    live.start()
+    live.group("lost", 1, pods=0, minResources={"cpu": "3"})
+    live.pod("lost-0", group="lost", cpu="3", nodeSelector={"no": "such"})
+    live.wait(200)
+    assert live.get(GROUPS_OF_PODS, "lost")["status"]["phase"] == "Inqueue"
+    live.node("n2", metadata={"labels": {"no": "such"}})
+    live.wait(0.1)
+    assert live.node_of("lost-0") == "n2"

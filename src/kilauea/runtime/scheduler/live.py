@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 
@@ -21,19 +22,24 @@ from kilauea.api.ports import Api, ApiError, Clock, Obj, Record
 from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
+from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.cycle import cycle
+from kilauea.engine.guard import UNWATCHED
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.extensions import BUILT_IN, Extensions
-from kilauea.runtime.planning import built_in_queue, decide
+from kilauea.runtime.planning import built_in_queue
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.crew import Writes
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
 from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.loop import Parts, Runner, Scheduler
+from kilauea.runtime.scheduler.giving_back import GivingBack
+from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
+from kilauea.runtime.watchdog import watchdog
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -90,6 +96,17 @@ async def at_once(work: Callable[[], Plan]) -> Plan:
     return work()
 
 
+def deciding(extensions: Extensions, seed: int | None, giving_back: GivingBack) -> Decide:
+    """The engine with the plugins of the user, if there are any, under a watchdog."""
+
+    def decide(state: ClusterState, conf: SchedulerConf, now: int) -> Plan:
+        conf, plugins = giving_back.applied(conf, extensions.plugins)
+        with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
+            return cycle(state, conf, now, seed, plugins=plugins, actions=extensions.actions, watchdog=dog)
+
+    return decide
+
+
 class LiveScheduler:
     """Everything of a scheduler but the process around it.
 
@@ -130,6 +147,7 @@ class LiveScheduler:
         def tell(event: Record) -> None:
             record(component, event)
 
+        giving_back = GivingBack()
         self._writes = Writes(clock, chance, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._deeds = Deeds(api, self.feed, tell, metrics, clock, chance, component, statuses.bind_failed)
@@ -141,7 +159,8 @@ class LiveScheduler:
                 statuses,
                 Figures(self.feed, metrics),
                 tell,
-                lambda state, conf, now: decide(state, conf, now, options.seed, extensions),
+                deciding(extensions, options.seed, giving_back),
+                giving_back,
                 run,
             ),
             clock,

@@ -10,6 +10,7 @@ together are decided about together, and after a long cycle there is a rest, so 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.figures import Figures
+from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.watched import reference
 
@@ -52,6 +54,7 @@ class Parts:
         figures: takes the numbers.
         record: takes events.
         decide: the engine, with plugins and seed.
+        giving_back: finds admissions that lead nowhere.
         run: calls it, e.g. in another thread; nothing touches the state until it returns.
     """
 
@@ -62,6 +65,7 @@ class Parts:
     figures: Figures
     record: Callable[[Record], None]
     decide: Decide
+    giving_back: GivingBack
     run: Runner
 
 
@@ -114,6 +118,8 @@ class Scheduler:
             decided = self._clock.now()
             await self._carry_out(plan)
             self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
+            if whole:
+                plan = self._without_fruitless(plan, started)
             parts.statuses.after(plan, all_=whole)
         finally:
             parts.feed.catch_up()
@@ -125,6 +131,11 @@ class Scheduler:
             self._due = now + self._period
         self._earliest = now + int((now - started) * REST)
         return plan
+
+    def _without_fruitless(self, plan: Plan, now: int) -> Plan:
+        """The plan with groups at the door whose admission leads nowhere."""
+        back = self._parts.giving_back.after(plan, self._parts.feed.state, now)
+        return dataclasses.replace(plan, groups={**plan.groups, **back}) if back else plan
 
     async def _carry_out(self, plan: Plan) -> None:
         deeds = self._parts.deeds

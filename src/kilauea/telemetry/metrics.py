@@ -5,7 +5,7 @@ Durations are milliseconds where the name says so. Gauges of queues and jobs go 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -52,6 +52,9 @@ class SchedulerMetrics:
         self._job_latency = self._histogram(
             "e2e_job_scheduling_latency_milliseconds", "From a job's creation to a task placed", (100, 120000, 30)
         )
+        self._action = self._histogram(
+            "action_scheduling_latency_milliseconds", "Time of an action", (1.0, 2000.0, 20), "action"
+        )
         self._task = self._histogram(
             "task_scheduling_latency_milliseconds", "From a pod's creation to a stage", stages, "stage"
         )
@@ -89,6 +92,12 @@ class SchedulerMetrics:
             registry=registry,
         )
         self._jobs: set[str] = set()
+        labels = ("job_name", "queue", "job_namespace")
+        self._job_duration = self._gauge("e2e_job_scheduling_duration", "Milliseconds to the last task placed", *labels)
+        self._job_start = self._gauge("e2e_job_scheduling_start_time", "When a job was made, Unix seconds", *labels)
+        self._job_last = self._gauge("e2e_job_scheduling_last_time", "When its last task was placed", *labels)
+        self._placed: dict[str, tuple[str, str, str]] = {}
+        """Labels of jobs by `namespace/name`."""
 
     # --- what happens
 
@@ -111,10 +120,27 @@ class SchedulerMetrics:
         """A bind failed."""
         self._attempts.labels("error").inc()
 
-    def placed(self, created: int, now: int) -> None:
-        """A job has a task placed."""
-        if created:
-            self._job_latency.observe((now - created) / MILLISECOND)
+    def action(self, name: str, time: int) -> None:
+        """An action was executed in so many microseconds."""
+        self._action.labels(name).observe(time / MILLISECOND)
+
+    def placed(self, job: str, queue: str, created: int, now: int) -> None:
+        """A job, `namespace/name`, has a task placed."""
+        if not created:
+            return
+        self._job_latency.observe((now - created) / MILLISECOND)
+        namespace, _, name = job.partition("/")
+        labels = self._placed[job] = (name, queue, namespace)
+        self._job_duration.labels(*labels).set((now - created) / MILLISECOND)
+        self._job_start.labels(*labels).set(created / SECOND)
+        self._job_last.labels(*labels).set(now / SECOND)
+
+    def forget_jobs(self, there: Container[str]) -> None:
+        """Drop the series of jobs that are not there any more."""
+        for job in [job for job in self._placed if job not in there]:
+            labels = self._placed.pop(job)
+            for gauge in (self._job_duration, self._job_start, self._job_last):
+                gauge.remove(*labels)
 
     def evicts(self, actions: Iterable[str], victims: int) -> None:
         """A plan evicts pods, for these actions."""

@@ -65,6 +65,8 @@ class Feed:
         """Objects that are left out now."""
         self.stir: Callable[[], None] = lambda: None
         """Called when something could be placed that could not before."""
+        self.arrived: Callable[[int], None] = lambda created: None
+        """Told of each new pod that waits when it was made, in microseconds since 1970."""
         self._loners: dict[str, PodGroup] = {}
         """Groups of one by key of their pod."""
         self._nodes: dict[str, tuple[Any, ...]] = {}
@@ -212,6 +214,8 @@ class Feed:
             return
         self.touched.update(task.group for task in (before, after) if task is not None and task.group)
         waits = after is not None and after.status == status.PENDING
+        if before is None and after is not None and waits:
+            self.arrived(after.order[2])
         held_room = before is not None and bool(before.node)
         if waits or (held_room and (after is None or after.status in _LEAVING or not after.node)):
             self.stir()

@@ -24,7 +24,8 @@ class Figures:
         self._metrics.cycle((decided - started) / SECOND)
         jobs, tasks = self._feed.state.jobs, self._feed.state.tasks
         for group in {task.group for bind in plan.binds if (task := tasks.get(bind.pod))}:
-            self._metrics.placed(jobs[group].creation, decided)
+            if group in self._feed.groups:
+                self._metrics.placed(group, jobs[group].queue, jobs[group].creation, decided)
         if plan.evictions:
             transactions = {(eviction.action, eviction.by) for eviction in plan.evictions}
             self._metrics.evicts((action for action, _ in sorted(transactions)), len(plan.evictions))
@@ -56,6 +57,7 @@ class Figures:
             if outcome.condition is not None and outcome.condition.type == "Unschedulable"
         }
         self._metrics.unscheduled(waiting)
+        self._metrics.forget_jobs(self._feed.groups)
 
 
 def _overused(outcome: QueueOutcome) -> bool:

@@ -38,6 +38,7 @@ from kilauea.runtime.scheduler.figures import Figures
 from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.statuses import Statuses
+from kilauea.runtime.scheduler.timing import timed
 from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
 from kilauea.runtime.watchdog import watchdog
 from kilauea.telemetry.metrics import SchedulerMetrics
@@ -96,13 +97,16 @@ async def at_once(work: Callable[[], Plan]) -> Plan:
     return work()
 
 
-def deciding(extensions: Extensions, seed: int | None, giving_back: GivingBack) -> Decide:
+def deciding(
+    extensions: Extensions, seed: int | None, giving_back: GivingBack, clock: Clock, metrics: SchedulerMetrics
+) -> Decide:
     """The engine with the plugins of the user, if there are any, under a watchdog."""
+    actions = timed(extensions.actions, clock.now, metrics.action)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int) -> Plan:
         conf, plugins = giving_back.applied(conf, extensions.plugins)
         with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
-            return cycle(state, conf, now, seed, plugins=plugins, actions=extensions.actions, watchdog=dog)
+            return cycle(state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog)
 
     return decide
 
@@ -142,6 +146,7 @@ class LiveScheduler:
         self._reflectors = {
             kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, chance) for kind in options.kinds
         }
+        self.feed.arrived = lambda created: metrics.task_latency("Watched", created, clock.now())
         component = options.component
 
         def tell(event: Record) -> None:
@@ -159,7 +164,7 @@ class LiveScheduler:
                 statuses,
                 Figures(self.feed, metrics),
                 tell,
-                deciding(extensions, options.seed, giving_back),
+                deciding(extensions, options.seed, giving_back, clock, metrics),
                 giving_back,
                 run,
             ),

@@ -1,0 +1,233 @@
+"""The parts of the live scheduler by themselves: writes, contents of statuses, configuration, metrics, timing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kilauea.api.ports import ApiError
+from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
+from kilauea.engine.model import status
+from kilauea.engine.plan import Condition, GroupOutcome, NodeReason, Pending
+from kilauea.runtime.files import SourceError
+from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.crew import Crew, Writes
+from kilauea.runtime.scheduler.group_status import content_of, patch_of, wanted
+from kilauea.runtime.scheduler.pod_status import Room, mended_by_nodes
+from kilauea.runtime.scheduler.settling import LONGEST, Settling
+from kilauea.telemetry.metrics import SchedulerMetrics
+from virtual_time import LoopClock, virtual_loop
+
+NAMES = """
+action_scheduling_latency_milliseconds e2e_job_scheduling_duration e2e_job_scheduling_last_time
+e2e_job_scheduling_latency_milliseconds e2e_job_scheduling_start_time e2e_scheduling_latency_milliseconds
+eviction_transactions job_retry_counts pod_preemption_victims queue_allocated_memory_bytes queue_allocated_milli_cpu
+queue_allocated_scalar_resources queue_capacity_memory_bytes queue_capacity_milli_cpu queue_capacity_scalar_resources
+queue_deserved_memory_bytes queue_deserved_milli_cpu queue_deserved_scalar_resources queue_inqueue_memory_bytes
+queue_inqueue_milli_cpu queue_inqueue_scalar_resources queue_overused queue_real_capacity_memory_bytes
+queue_real_capacity_milli_cpu queue_real_capacity_scalar_resources queue_request_memory_bytes queue_request_milli_cpu
+queue_request_scalar_resources queue_share queue_weight schedule_attempts scheduling_stage_duration_milliseconds
+task_scheduling_latency_milliseconds unschedule_job_count unschedule_task_count
+""".split()
+
+
+# --- work with bounded concurrency
+
+
+def test_a_crew_does_so_much_at_a_time_and_in_order() -> None:
+    with virtual_loop() as loop:
+        crew, now, most, order = Crew(3), [0], [0], []
+
+        async def work(number: int) -> None:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+            order.append(number)
+            await asyncio.sleep(1)
+            now[0] -= 1
+
+        async def main() -> None:
+            for number in range(10):
+                crew.add(lambda number=number: work(number))  # type: ignore[misc]
+            await asyncio.sleep(100)
+
+        loop.run_until_complete(main())
+        assert (most[0], order) == (3, list(range(10)))
+
+
+def test_of_several_writes_of_an_object_the_newest_is_made_and_never_two_at_a_time() -> None:
+    with virtual_loop() as loop:
+        writes = Writes(LoopClock(loop), Random(1), 4)
+        written: list[str] = []
+
+        async def write(content: str) -> None:
+            await asyncio.sleep(1)
+            written.append(content)
+
+        async def main() -> None:
+            writes.put("a", "1", lambda: write("1"))
+            await asyncio.sleep(0.1)
+            for content in ("1", "2", "3", "3"):
+                writes.put("a", content, lambda content=content: write(content))  # type: ignore[misc]
+            await asyncio.sleep(10)
+
+        loop.run_until_complete(main())
+        assert written == ["1", "3"]
+        assert len(writes) == 0
+
+
+def test_a_write_that_fails_gives_way_to_a_newer_one_and_one_about_nothing_is_dropped() -> None:
+    with virtual_loop() as loop:
+        writes = Writes(LoopClock(loop), Random(1), 4)
+        tried: list[str] = []
+
+        async def write(content: str, code: int) -> None:
+            tried.append(content)
+            if code:
+                raise ApiError(code, "Why", "not so")
+
+        async def main() -> None:
+            writes.put("a", "old", lambda: write("old", 500))
+            writes.put("gone", "x", lambda: write("x", 404))
+            await asyncio.sleep(0.01)
+            writes.put("a", "new", lambda: write("new", 0))
+            await asyncio.sleep(60)
+
+        loop.run_until_complete(main())
+        assert tried == ["old", "x", "new"]
+
+
+def test_only_what_lasts_is_said_and_what_never_lasts_is_said_at_last() -> None:
+    settling: Settling[int] = Settling()
+    assert settling.settled({"a": 1, "b": 1}) == {}
+    assert settling.settled({"a": 1, "b": 2}) == {"a": 1}
+    said = [settling.settled({"b": number}) for number in range(3, 3 + LONGEST)]
+    assert said[-1] == {"b": 2 + LONGEST}
+    assert not any(said[:-3])
+
+
+# --- statuses
+
+
+def group(*conditions: PodGroupCondition, phase: str = "Inqueue") -> PodGroup:
+    """A pod group with a status."""
+    return PodGroup(status=PodGroupStatus(phase=phase, conditions=list(conditions) or None))
+
+
+def counts(**of: int) -> list[int]:
+    """Pods by number of their status."""
+    return [of.get(name, 0) for name in status.NAMES]
+
+
+def test_of_two_opposite_conditions_one_is_true() -> None:
+    old = PodGroupCondition("Unschedulable", "True", "7", "2026-01-01T00:00:00Z", "NotEnoughResources", "no room")
+    ready = GroupOutcome("Running", {}, Condition("Scheduled", "ready", ""))
+    known = group(old)
+    content = wanted(known, counts(Running=3), "Inqueue", ready)
+    patch = patch_of(known, content, "9", "2026-02-02T00:00:00Z")["status"]
+    assert (patch["phase"], patch["running"], patch["failed"]) == ("Running", 3, None)
+    assert [(c["type"], c["status"], c["lastTransitionTime"]) for c in patch["conditions"]] == [
+        ("Unschedulable", "False", "2026-02-02T00:00:00Z"),
+        ("Scheduled", "True", "2026-02-02T00:00:00Z"),
+    ]
+
+
+def test_a_condition_that_stays_keeps_its_time_although_its_message_changes() -> None:
+    old = PodGroupCondition("Unschedulable", "True", "7", "2026-01-01T00:00:00Z", "NotEnoughResources", "2/3")
+    known = group(old)
+    content = wanted(known, counts(Pending=3), "Inqueue", GroupOutcome("Inqueue", {}, Condition(*condition("1/3"))))
+    (new,) = patch_of(known, content, "9", "2026-02-02T00:00:00Z")["status"]["conditions"]
+    assert (new["lastTransitionTime"], new["transitionID"], new["message"]) == ("2026-01-01T00:00:00Z", "9", "1/3")
+    assert content != content_of(known.status)
+
+
+def condition(message: str) -> tuple[str, str, str]:
+    """Type, reason and message."""
+    return "Unschedulable", "NotEnoughResources", message
+
+
+@pytest.mark.parametrize(
+    ("code", "nodes", "room", "mended"),
+    [
+        ("Unschedulable", True, Room({}, {}), True),
+        ("GangWaiting", True, Room({}, {}), True),
+        ("ClusterOvercommitted", False, Room({}, {}), True),
+        ("QueueQuotaExceeded", False, Room({}, {"cpu": 5000}), True),
+        ("QueueQuotaExceeded", False, Room({"cpu": 7000}, {"cpu": 5000}), True),
+        ("QueueQuotaExceeded", False, Room({"cpu": 6000}, {"cpu": 5000}), False),
+        ("QueueClosed", False, Room({}, {}), False),
+        ("NotEnoughTasks", False, Room({}, {}), False),
+        ("Nominated", False, Room({}, {}), False),
+    ],
+)
+def test_more_nodes_mend_what_a_growing_cluster_would(code: str, nodes: bool, room: Room, mended: bool) -> None:
+    reasons = (NodeReason("Insufficient cpu", 3, "n1"),) if nodes else ()
+    pending = Pending("ns/p", "ns/g", code, "", "q", "cpu", 2000, 0, reasons)
+    assert mended_by_nodes(pending, [room]) is mended
+
+
+# --- configuration
+
+
+def test_a_file_that_cannot_be_used_at_the_start_leaves_the_built_in_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("actions: enqueu\n")
+    conf = ConfReload(str(path))
+    assert "enqueu" in conf.first.fault
+    assert conf.conf.actions == ConfReload(None).conf.actions
+    with pytest.raises(SourceError, match="enqueu"):
+        ConfReload(str(path), strict=True)
+
+
+def test_a_file_is_read_again_only_when_it_is_another(tmp_path: Path) -> None:
+    path, link = tmp_path / "one.yaml", tmp_path / "conf.yaml"
+    path.write_text("actions: enqueue, allocate\n")
+    link.symlink_to(path)
+    conf = ConfReload(str(link))
+    assert conf.look() is None
+    other = tmp_path / "two.yaml"
+    other.write_text("actions: allocate, backfill\n")
+    link.unlink()
+    link.symlink_to(other)
+    reading = conf.look()
+    assert reading is not None
+    assert (reading.fault, conf.conf.actions) == ("", ("allocate", "backfill"))
+    link.unlink()
+    reading = conf.look()
+    assert reading is not None
+    assert "No such file" in reading.fault
+    assert conf.conf.actions == ("allocate", "backfill")
+
+
+# --- metrics
+
+
+def test_metrics_are_named_as_the_original_names_them() -> None:
+    names = {family.name for family in SchedulerMetrics().registry.collect()}
+    assert {name.removeprefix("volcano_") for name in names if name.startswith("volcano_")} == set(NAMES)
+
+
+def test_figures_of_a_queue_go_with_what_they_are_about() -> None:
+    metrics = SchedulerMetrics()
+    sample = metrics.registry.get_sample_value
+    metrics.queue("q", {"allocated": {"cpu": 2000, "nvidia.com/gpu": 1000}}, 3)
+    metrics.queue_share("q", 0.5, overused=True)
+    gpu = {"queue_name": "q", "resource": "nvidia.com/gpu"}
+    assert sample("volcano_queue_allocated_milli_cpu", {"queue_name": "q"}) == 2000
+    assert sample("volcano_queue_allocated_scalar_resources", gpu) == 1000
+    metrics.queue("q", {"allocated": {"cpu": 1000}}, 3)
+    assert sample("volcano_queue_allocated_scalar_resources", gpu) == 0
+    metrics.forget_queues([])
+    assert sample("volcano_queue_allocated_milli_cpu", {"queue_name": "q"}) is None
+    assert sample("volcano_queue_share", {"queue_name": "q"}) is None
+
+
+def test_figures_of_a_job_go_with_the_job() -> None:
+    metrics = SchedulerMetrics()
+    metrics.placed("ns/j", "q", 1_000_000, 3_000_000)
+    labels = {"job_name": "j", "queue": "q", "job_namespace": "ns"}
+    assert metrics.registry.get_sample_value("volcano_e2e_job_scheduling_duration", labels) == 2000
+    metrics.forget_jobs({"ns/other"})
+    assert metrics.registry.get_sample_value("volcano_e2e_job_scheduling_duration", labels) is None

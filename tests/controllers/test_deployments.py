@@ -111,7 +111,8 @@ def test_a_rolling_update_keeps_enough_pods_serving_and_never_has_too_many(clust
         ("ScalingReplicaSet", "Scaled up replica set NEW from 2 to 3"),
         ("ScalingReplicaSet", "Scaled down replica set OLD from 1 to 0"),
     ]
-    assert revision(cluster.get(DEPLOYMENTS, "web")) == "2"
+    found = cluster.get(DEPLOYMENTS, "web")
+    assert (revision(found), found["metadata"]["generation"]) == ("2", 2)
 
 
 def test_going_back_to_an_old_template_uses_its_replica_set_under_a_new_number(cluster: Cluster) -> None:

@@ -152,10 +152,11 @@ def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list
 
 
 def numbered(deployment: Obj, revision: str) -> list[Operation]:
-    """What makes the deployment carry the number of its current revision."""
+    """What makes the deployment carry its revision number, by way of the status: that makes no new generation."""
     if annotations_of(deployment).get(REVISION) == revision:
         return []
-    return [Patch(DEPLOYMENTS, key_of(deployment), {"metadata": {"annotations": {REVISION: revision}}})]
+    patch = {"metadata": {"annotations": {REVISION: revision}}}
+    return [Patch(DEPLOYMENTS, key_of(deployment), patch, subresource="status")]
 
 
 def forgotten(deployment: Obj, old: Sequence[Obj]) -> list[Operation]:

@@ -37,9 +37,9 @@ def heard(node: Obj, lease: Obj | None, since: int) -> int:
 
 
 def readiness(node: Obj) -> str:
-    """True, False or Unknown; a node that has said nothing yet is not ready."""
+    """True, False or Unknown; a node that has said nothing yet is given its time."""
     ready = condition_of(node, "Ready")
-    return str(ready["status"]) if ready is not None else "False"
+    return str(ready["status"]) if ready is not None else "True"
 
 
 def unknown(node: Obj, now: int) -> list[dict[str, Any]]:

@@ -103,7 +103,8 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
         )
         for host, port in options.pages:
             try:
-                await stack.enter_async_context(serve_pages(host, port, live.not_ready, metrics.registry))
+                bound = await stack.enter_async_context(serve_pages(host, port, live.not_ready, metrics.registry))
+                log.info("pages at http://%s:%d: /healthz /readyz /metrics", host or "0.0.0.0", bound)
             except OSError as error:
                 words = "choose another address with --listen-address"
                 raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error

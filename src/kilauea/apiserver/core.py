@@ -112,6 +112,8 @@ class ApiServer:
             return None
         subresource = resource.subresource(info.subresource) if info.subresource else None
         if info.subresource and subresource is None:
+            if resource.is_custom:
+                raise status.not_found(resource.plural, resource.group, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
 

@@ -24,6 +24,12 @@ _ANSWERED = frozenset({("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")})
 """Kinds of subresources, which are no resources of their own."""
 
 
+_SHOWN = 64
+"""Bytes of a body that a message repeats."""
+_GO_KINDS = {list: "array", str: "string", bool: "bool"}
+_TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+
+
 def media_type(header: str) -> str:
     """A media type without its parameters."""
     return header.partition(";")[0].strip().lower()
@@ -42,8 +48,12 @@ def read_document(call: Call, expected: str) -> Object:
     if form == PROTOBUF:
         return _read_protobuf(call.request.body)
     document = parse(call.request.body, form, expected)
+    if document is None:
+        return {}
     if not isinstance(document, dict):
-        raise _unrecognised(expected, "expected an object")
+        kind = _GO_KINDS.get(type(document), "number")
+        words = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
+        raise _unrecognised(expected, call.request.body, words)
     return document
 
 
@@ -73,12 +83,23 @@ def parse(body: bytes, form: str, expected: str) -> Any:
     """JSON or YAML as plain values."""
     try:
         return msgspec.json.decode(body) if form == JSON else load_yaml(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, YamlError, yaml.YAMLError) as error:
-        raise _unrecognised(expected, str(error)) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _unrecognised(expected, body, json_complaint(body, error)) from error
+    except (YamlError, yaml.YAMLError) as error:
+        raise _unrecognised(expected, body, str(error)) from error
 
 
-def _unrecognised(expected: str, why: str) -> ApiFault:
+def json_complaint(body: bytes, error: Exception) -> str:
+    """What is wrong with JSON; the most usual fault in the words of Go."""
+    if not body.strip() or "truncated" in str(error):
+        return "unexpected end of JSON input"
+    return str(error)
+
+
+def _unrecognised(expected: str, body: bytes, why: str) -> ApiFault:
     words = f"the object provided is unrecognized (must be of type {expected})"
+    shown = body[:_SHOWN].decode(errors="replace") if body.startswith(b"{") else body[:_SHOWN].hex()
+    why = f"{why} ({shown or '<empty>'})"
     return status.bad_request(f"{words}: couldn't get version/kind; json parse error: {why}")
 
 
@@ -92,15 +113,13 @@ def read_object(call: Call) -> Object:
 
 def check_kind(obj: Object, api_version: str, kind: str) -> None:
     """Refuse an object of another kind; one that does not say is taken for this kind."""
-    if (obj.get("apiVersion") or api_version) != api_version:
+    given, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
+    if (given, given_kind) != (api_version, kind):
+        into = f"{api_version.partition('/')[0].partition('.')[0] if '/' in api_version else 'core'}.{kind}"
+        version = str(given).rpartition("/")[2]
         raise status.bad_request(
-            f"the API version in the data ({obj['apiVersion']}) does not match the expected API version ({api_version})"
-        )
-    if (obj.get("kind") or kind) != kind:
-        version = api_version.rpartition("/")[2]
-        raise status.bad_request(
-            f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: '
-            f"converting ({obj['kind']}) to ({kind}): unknown conversion"
+            f'{given_kind} in version "{version}" cannot be handled as a {kind}: '
+            f"converting ({version}.{given_kind}) to ({into}): unknown conversion"
         )
     obj["apiVersion"], obj["kind"] = api_version, kind
 

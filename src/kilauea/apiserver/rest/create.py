@@ -14,9 +14,10 @@ from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
     encode,
-    managed_fields,
+    fill_status,
     metadata_of,
     new_metadata,
+    note_manager,
     refuse,
     settle_namespace,
 )
@@ -64,7 +65,7 @@ def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     """Defaults, the managers' book, and what admission adds, which belongs to nobody."""
     complete(call, obj)
     if track:
-        obj["metadata"]["managedFields"] = managed_fields(call, None, obj)
+        note_manager(call, None, obj)
     attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
     for step in call.backend.admission:
         step.mutate(attributes)
@@ -76,6 +77,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     resource, backend = call.resource, call.backend
     new_metadata(call, obj)
     resource.strategy.prepare_create(obj)
+    fill_status(call, obj)
     metadata = obj["metadata"]
     name = metadata.get("name", "")
     causes = check_metadata(call, obj)

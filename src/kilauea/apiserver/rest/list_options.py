@@ -60,7 +60,7 @@ def read_options(call: Call) -> ListOptions:
     token, limit = first("continue"), _number(call, "limit")
     initial = first("sendInitialEvents")
     options = ListOptions(
-        revision=_revision(first("resourceVersion")),
+        revision=_revision(first("resourceVersion"), watch),
         match=first("resourceVersionMatch"),
         limit=max(limit, 0),
         timeout=max(_number(call, "timeoutSeconds"), 0),
@@ -82,13 +82,14 @@ def _number(call: Call, name: str) -> int:
         raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _revision(text: str) -> int | None:
+def _revision(text: str, watch: bool) -> int | None:
     """A resourceVersion; None if it is not there."""
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise status.bad_request(f'Invalid value: "{text}": {detail}')
+        words = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        # The real server reads it at another place for a watch, where the fault is one of the server.
+        raise status.ApiFault(500, "", words) if watch else status.bad_request(f"invalid resource version: {words}")
     return int(text)
 
 
@@ -127,7 +128,7 @@ def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
     if options.initial_events is not None and match != NOT_OLDER:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
         found.append(forbidden_field("resourceVersionMatch", detail))
-    if options.initial_events and not options.bookmarks:
+    elif options.initial_events and not options.bookmarks:
         found.append(
             forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
         )
@@ -156,14 +157,14 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         read = msgspec.json.decode(text, type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise status.bad_request(f"continue key is not valid: {error}") from error
+        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     if read.v != "meta.k8s.io/v1":
         raise status.bad_request(
-            f'continue key is not valid: server does not recognize this encoded version "{read.v}"'
+            f'invalid continue token: continue key is not valid: server does not recognize this encoded version "{read.v}"'
         )
     if read.rv == 0:
         raise status.bad_request(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
         )
     after = call.resource.prefix(call.namespace) + read.start.removesuffix("\0")
     return dataclasses.replace(options, after_key=after, at_revision=read.rv)

@@ -105,6 +105,13 @@ def complete(call: Call, obj: Object) -> None:
     call.resource.strategy.default(obj)
 
 
+def fill_status(call: Call, obj: Object) -> None:
+    """Fill in what the status of a new object of a built-in kind always has."""
+    schema = None if call.resource.is_custom else call.resource.schema.properties.get("status")
+    if schema is not None:
+        apply_defaults(schema, obj.setdefault("status", {}))
+
+
 def unowned_fields(call: Call) -> FieldSet:
     """The fields that a write through the subresource of a call, or the object itself, does not change."""
     if call.subresource is None:
@@ -114,14 +121,21 @@ def unowned_fields(call: Call) -> FieldSet:
     return _CUSTOM_BUT_STATUS if call.resource.is_custom else _ALL_BUT_STATUS
 
 
-def managed_fields(call: Call, old: Object | None, obj: Object) -> list[Object]:
-    """The managers' book of an object that is written by other means than a server-side apply."""
+def note_manager(call: Call, old: Object | None, obj: Object) -> None:
+    """Bring the managers' book up to date in an object that is written by other means than a server-side apply."""
     resource = call.resource
     subresource = call.subresource.name if call.subresource else ""
-    return track_update(
+    entries = track_update(
         old, obj, call.field_manager(), resource.schema, resource.api_version, call.backend.timestamp(),
         subresource=subresource, reset=unowned_fields(call),
     )  # fmt: skip
+    for entry in entries if subresource == "scale" else ():
+        if entry.get("subresource") == "scale":
+            entry.pop("time", None)  # as the real server notes changes of the scale
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
 
 
 def refuse(call: Call, name: str, causes: list[Cause]) -> None:

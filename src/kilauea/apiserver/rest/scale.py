@@ -10,12 +10,12 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative
 from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
-from kilauea.apiserver.request import JSON, ApiResponse
-from kilauea.apiserver.rest.body import check_kind, parse, read_document
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import check_kind, read_document
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode, metadata_of
-from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, patch_form
+from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, parse_patch, patch_form
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.schema import builtin_schema
 from kilauea.apiserver.tables.columns import selector_text
@@ -40,7 +40,7 @@ async def update_scale(call: Call) -> ApiResponse:
 async def patch_scale(call: Call) -> ApiResponse:
     """Answer a patch of `scale`."""
     form = patch_form(call)
-    document = parse(call.request.body, JSON, KIND)
+    document = parse_patch(call)
 
     def change(scale: Object) -> Object:
         if form == JSON_PATCH:

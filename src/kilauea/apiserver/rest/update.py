@@ -26,8 +26,8 @@ from kilauea.apiserver.rest.objects import (
     decode,
     encode,
     kept_metadata,
-    managed_fields,
     metadata_of,
+    note_manager,
     refuse,
     same_but_for_times,
     settle_namespace,
@@ -126,9 +126,13 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     metadata, before = obj["metadata"], old["metadata"]
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != before["uid"]:
-        words = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        key = call.key.replace("/core/", "/registry/", 1) if call.key.startswith("/core/") else f"/registry{call.key}"
+        words = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        words += f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
         raise call.conflict(words)
     if revision and revision != "0":
+        if not str(revision).isdigit():
+            raise status.ApiFault(500, "", f'strconv.ParseUint: parsing "{revision}": invalid syntax')
         if revision != str(current.revision):
             raise call.conflict()
     elif whole and not call.resource.strategy.unconditional_update:
@@ -142,7 +146,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     part = call.subresource.name if call.subresource else ""
     complete(call, obj)
     if track:
-        obj["metadata"]["managedFields"] = managed_fields(call, old, obj)
+        note_manager(call, old, obj)
     kept_metadata(obj, old)
     attributes = call.attributes("UPDATE", obj, old)
     for step in backend.admission:

@@ -40,6 +40,7 @@ class Namespaces(Strategy):
     """A namespace is active until its deletion begins, and goes when nobody finalizes it any more."""
 
     has_generation = False
+    deletes_plainly = True
     name_problems = staticmethod(label_problems)
     selectable = ("status.phase",)
 
@@ -74,6 +75,11 @@ class Nodes(Strategy):
 
     has_generation = False
     selectable = ("spec.unschedulable",)
+
+    def default(self, obj: Object) -> None:
+        spec = spec_of(obj)
+        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+            spec["podCIDRs"] = [spec["podCIDR"]]
 
     def prepare_create(self, obj: Object) -> None:
         """The status stays: kubelets send it when they register."""
@@ -229,6 +235,7 @@ class Quotas(Strategy):
     """Resource quotas: amounts of resources and counts of objects."""
 
     has_generation = False
+    answers_deleted_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
         return check_amounts("spec.hard", spec_of(obj).get("hard") or {})

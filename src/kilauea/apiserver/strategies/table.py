@@ -18,7 +18,7 @@ from kilauea.apiserver.strategies.policy import (
     WebhookConfigurations,
 )
 from kilauea.apiserver.strategies.volumes import Claims, StorageClasses, StorageObjects, Volumes
-from kilauea.apiserver.strategies.workloads import CronJobs, Jobs, ReplicaSets, StatefulSets, Workloads
+from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
 
 class Accounts(Plain):
@@ -44,7 +44,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "services"): Services(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
     ("apps", "controllerrevisions"): Plain(),
-    ("apps", "daemonsets"): Workloads(),
+    ("apps", "daemonsets"): DaemonSets(),
     ("apps", "deployments"): Workloads(),
     ("apps", "replicasets"): ReplicaSets(),
     ("apps", "statefulsets"): StatefulSets(),

@@ -23,7 +23,7 @@ class Volumes(Strategy):
     answers_deleted_object = True
 
     def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"phase": "Pending"}
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"]}
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
@@ -60,8 +60,10 @@ class Claims(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
-        finalizers = obj["metadata"].get("finalizers") or []
-        obj["metadata"]["finalizers"] = finalizers
+        spec = spec_of(obj)
+        source = spec.get("dataSource")
+        if source and not spec.get("dataSourceRef"):
+            spec["dataSourceRef"] = {"apiGroup": source.get("apiGroup"), "kind": source["kind"], "name": source["name"]}
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)

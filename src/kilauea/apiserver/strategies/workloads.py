@@ -20,6 +20,7 @@ from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.pods import check_template
 
 IMMUTABLE = "field is immutable"
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
 
@@ -66,6 +67,14 @@ class StatefulSets(Workloads):
         return []
 
 
+class DaemonSets(Workloads):
+    """Daemon sets, with the old count of changes of the template that clients still read."""
+
+    def default(self, obj: Object) -> None:
+        annotations = obj["metadata"].get("annotations") or {}
+        obj["metadata"]["annotations"] = {_TEMPLATE_GENERATION: "1", **annotations}
+
+
 class Jobs(Strategy):
     """Jobs: their selector is made for them, so that no two jobs count the same pods."""
 
@@ -84,7 +93,10 @@ class Jobs(Strategy):
         old_labels = {_OLD_UID_LABEL: labels[UID_LABEL], _OLD_NAME_LABEL: labels[NAME_LABEL]}
         template = spec.setdefault("template", {})
         metadata = template.setdefault("metadata", {})
-        metadata["labels"] = {**(metadata.get("labels") or {}), **old_labels, **labels}
+        before = metadata.get("labels") or {}
+        metadata["labels"] = {**before, **old_labels, **labels}
+        if (obj["metadata"].get("labels") or before) == before:  # a job without labels of its own has those of its pods
+            obj["metadata"]["labels"] = dict(metadata["labels"])
         spec["selector"] = {"matchLabels": {UID_LABEL: labels[UID_LABEL]}}
 
     def validate(self, obj: Object) -> list[Cause]:

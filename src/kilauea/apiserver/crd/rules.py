@@ -210,8 +210,16 @@ def as_cel(raw: Raw, value: Any) -> Any:
         items = raw.get("items") or {}
         return [as_cel(items, each) for each in value]
     if isinstance(value, str) and raw.get("format") == "date-time":
-        return datetime.fromisoformat(value)
+        return _time(value)
     return value
+
+
+def _time(text: str) -> datetime | str:
+    """A time; text that is none, which an older schema may have let in, stays text."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
 
 
 def escaped(name: str) -> str:

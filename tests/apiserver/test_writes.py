@@ -285,3 +285,33 @@ def test_many_patches_at_once_all_count(api: Api) -> None:
 
     api.run(all_at_once())
     assert len(api.good("GET", f"{MAPS}/m")["data"]) == 30
+
+
+def test_events_are_the_same_in_both_groups(api: Api) -> None:
+    old, new = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
+    event = {
+        "metadata": {"name": "e"},
+        "eventTime": "2024-01-01T00:00:00.000000Z",
+        "reportingController": "volcano",
+        "reportingInstance": "volcano-0",
+        "action": "Scheduling",
+        "reason": "Scheduled",
+        "type": "Normal",
+        "note": "it fits",
+        "regarding": {"kind": "Pod", "name": "web", "namespace": "default"},
+    }
+    made = api.good("POST", new, event)
+    assert (made["apiVersion"], made["note"]) == ("events.k8s.io/v1", "it fits")
+    read = api.good("GET", f"{old}/e")
+    assert (read["apiVersion"], read["message"], read["involvedObject"]["name"]) == ("v1", "it fits", "web")
+    assert read["reportingComponent"] == "volcano"
+    changed = api.good("PATCH", f"{new}/e", {"note": "it fits well"}, content_type=MERGE)
+    assert changed["metadata"]["uid"] == read["metadata"]["uid"]
+    assert api.good("GET", old)["items"][0]["message"] == "it fits well"
+    for selector in ("regarding.name=web", "regarding.name=db"):
+        found = api.good("GET", f"{new}?fieldSelector={selector}")["items"]
+        assert [each["note"] for each in found] == (["it fits well"] if selector.endswith("web") else [])
+    watch = api.watch(f"{new}?resourceVersion={api.backend.store.revision}")
+    api.good("PUT", f"{old}/e", api.good("GET", f"{old}/e") | {"message": "again"})
+    assert watch.next()["object"]["note"] == "again"
+    watch.close()

@@ -66,6 +66,7 @@ def view_of(call: Call) -> View:
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
     """The answer of one stored object in the form asked for."""
     view = view_of(call)
+    value = call.resource.served(value)
     if view.form == TABLE:
         value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
     elif view.form == PARTIAL:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
@@ -13,7 +11,7 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
-    encode,
+    encoder,
     fill_status,
     metadata_of,
     new_metadata,
@@ -87,9 +85,9 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
         step.validate(attributes)
     key = resource.key(metadata.get("namespace", ""), name)
     if attributes.dry_run:
-        return None if backend.store.get(key) else encode(obj, 0)
+        return None if backend.store.get(key) else encoder(call, obj)(0)
     try:
-        stored = await write_admitted(attributes, key, 0, partial(encode, obj))
+        stored = await write_admitted(attributes, key, 0, encoder(call, obj))
     except Conflict:
         return None
     return stored.value

@@ -157,14 +157,14 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         read = msgspec.json.decode(text, type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+        raise _bad_token(str(error)) from error
     if read.v != "meta.k8s.io/v1":
-        raise status.bad_request(
-            f'invalid continue token: continue key is not valid: server does not recognize this encoded version "{read.v}"'
-        )
+        raise _bad_token(f'server does not recognize this encoded version "{read.v}"')
     if read.rv == 0:
-        raise status.bad_request(
-            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
-        )
+        raise _bad_token("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
     after = call.resource.prefix(call.namespace) + read.start.removesuffix("\0")
     return dataclasses.replace(options, after_key=after, at_revision=read.rv)
+
+
+def _bad_token(why: str) -> status.ApiFault:
+    return status.bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -52,6 +54,12 @@ def encode(obj: Object, revision: int) -> bytes:
     else:
         metadata.pop("resourceVersion", None)
     return _encode({"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata, **obj})
+
+
+def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
+    """What makes the bytes to store of an object, once its revision is known."""
+    renaming = call.resource.renaming
+    return partial(encode, obj if renaming is None else renaming.stored(obj))
 
 
 def metadata_of(obj: Object) -> Object:

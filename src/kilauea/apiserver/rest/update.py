@@ -7,7 +7,6 @@ again on the new one, unless the caller named the revision that the change is fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
@@ -24,7 +23,7 @@ from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
     decode,
-    encode,
+    encoder,
     kept_metadata,
     metadata_of,
     note_manager,
@@ -79,8 +78,8 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         current = store.get(call.key)
         if current is None:
             raise call.not_found()
-        old = decode(current.value)
-        obj = change(decode(current.value))
+        served = call.resource.served(current.value)
+        old, obj = decode(served), change(decode(served))
         _settle(call, obj, old, current, whole)
         _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
@@ -98,14 +97,14 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
         The bytes; None if the object has changed meanwhile.
     """
     if call.dry_run():
-        return encode(obj, current.revision)
+        return encoder(call, obj)(current.revision)
     goes = is_free_to_go(call, obj)
     try:
         attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
-        stored = await write_admitted(attributes, current.key, current.revision, None if goes else partial(encode, obj))
+        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encoder(call, obj))
     except (Conflict, Missing):
         return None
-    return encode(obj, stored.revision) if goes else stored.value
+    return encoder(call, obj)(stored.revision) if goes else stored.value
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:

@@ -110,7 +110,7 @@ def qos_class(spec: Object) -> str:
 
 
 def _fixed_part(spec: Object, before: Object) -> bytes:
-    """What of a specification may not change, as bytes to compare; a pod behind a gate may still be told where to go."""
+    """What may not change, as bytes to compare; a pod behind a gate may still be told where to go."""
     free = (*_FREE, "nodeSelector", "affinity") if before.get("schedulingGates") else _FREE
     fixed = {key: value for key, value in spec.items() if key not in free}
     for part in ("containers", "initContainers"):
@@ -137,9 +137,10 @@ def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
     added = [str(each.get("name")) for each in now if each.get("name") not in known]
     if not added:
         return []
-    return [
-        forbidden_field("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{added[0]}'")
-    ]
+    return [forbidden_field("spec.schedulingGates", _NO_NEW_GATES.format(added[0]))]
+
+
+_NO_NEW_GATES = "only deletion is allowed, but found new scheduling gate '{}'"
 
 
 def check_template(path: str, template: Object | None, *, restart: tuple[str, ...] = ("Always",)) -> list[Cause]:

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 
 from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
 from kilauea.apiserver.strategies.base import Strategy
-from kilauea.apiserver.strategies.core import ConfigMaps, Events, LimitRanges, Namespaces, Nodes, Plain, Quotas, Secrets
+from kilauea.apiserver.strategies.core import (
+    ConfigMaps,
+    Events,
+    LimitRanges,
+    Namespaces,
+    NewEvents,
+    Nodes,
+    Plain,
+    Quotas,
+    Secrets,
+)
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
 from kilauea.apiserver.strategies.policy import (
@@ -51,6 +61,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("batch", "cronjobs"): CronJobs(),
     ("batch", "jobs"): Jobs(),
     ("coordination.k8s.io", "leases"): Leases(),
+    ("events.k8s.io", "events"): NewEvents(),
     ("networking.k8s.io", "networkpolicies"): NetworkPolicies(),
     ("policy", "poddisruptionbudgets"): Budgets(),
     (_RBAC, "clusterrolebindings"): RoleBindings(),

@@ -171,7 +171,9 @@ def check_metadata(call: Call, obj: Object) -> list[Cause]:
     for owners in (metadata.get("ownerReferences"),):
         found += _check_owners(owners or [])
     for number, finalizer in enumerate(metadata.get("finalizers") or []):
-        found += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
+        found += check_name("metadata.finalizers", finalizer, qualified_name_problems(finalizer))
+        if not call.resource.is_custom:
+            found += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
     return found
 
 
@@ -202,13 +204,10 @@ _OWNER_WORDS = {
 
 
 def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
-    """A finalizer is a qualified name, with a domain unless Kubernetes itself uses it."""
-    found = [invalid_value(path, finalizer, each) for each in qualified_name_problems(finalizer)]
-    if not found and "/" not in finalizer and finalizer not in FINALIZERS_OF_OWN and finalizer != "kubernetes":
-        found.append(
-            invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")
-        )
-    return found
+    """The name of a finalizer has a domain unless Kubernetes itself uses it."""
+    if "/" in finalizer or finalizer in FINALIZERS_OF_OWN or finalizer == "kubernetes":
+        return []
+    return [invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:

@@ -81,6 +81,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     causes = check_metadata(call, obj)
     causes += resource.strategy.validate(obj)
     refuse(call, name, causes)
+    call.warnings += resource.strategy.warnings(obj)
     for step in backend.admission:
         step.validate(attributes)
     key = resource.key(metadata.get("namespace", ""), name)

@@ -12,6 +12,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, not_supported
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.complaints import json_complaint
 from kilauea.apiserver.status import Cause
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
@@ -154,14 +155,19 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
     if options.revision:
         raise status.bad_request("specifying resource version is not allowed when using continue")
     try:
-        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _bad_token("illegal base64 data at input byte 0") from error
+    try:
         read = msgspec.json.decode(text, type=_Token)
-    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise _bad_token(str(error)) from error
+    except msgspec.DecodeError as error:
+        raise _bad_token(json_complaint(text, str(error))) from error
     if read.v != "meta.k8s.io/v1":
-        raise _bad_token(f'server does not recognize this encoded version "{read.v}"')
+        raise _bad_token(f"server does not recognize this encoded version {read.v}")
     if read.rv == 0:
         raise _bad_token("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    if not read.start:
+        raise _bad_token("encoded start key empty (version meta.k8s.io/v1)")
     after = call.resource.prefix(call.namespace) + read.start.removesuffix("\0")
     return dataclasses.replace(options, after_key=after, at_revision=read.rv)
 

@@ -11,8 +11,9 @@ from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, strategic_merge
 from kilauea.apiserver.request import YAML, ApiResponse
-from kilauea.apiserver.rest.body import check_kind, json_complaint, media_type, parse, strip
+from kilauea.apiserver.rest.body import check_kind, media_type, parse, strip
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.complaints import json_complaint
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
 from kilauea.apiserver.rest.update import change_object, check_body_name
@@ -60,7 +61,7 @@ def parse_patch(call: Call) -> Any:
     try:
         return msgspec.json.decode(call.request.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise status.bad_request(f"error decoding patch: {json_complaint(call.request.body, error)}") from error
+        raise status.bad_request(f"error decoding patch: {json_complaint(call.request.body, str(error))}") from error
 
 
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:

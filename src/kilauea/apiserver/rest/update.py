@@ -163,5 +163,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
         causes += strategy.validate_change(obj, old)
         causes += strategy.validate_update(obj, old) if part in ("", "scale") else []
     refuse(call, call.info.name, causes)
+    if obj.get("spec") != old.get("spec"):
+        call.warnings += strategy.warnings(obj)
     for step in backend.admission:
         step.validate(attributes)

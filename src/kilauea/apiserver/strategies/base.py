@@ -96,6 +96,10 @@ class Strategy:
         """What is wrong with a change of the status."""
         return []
 
+    def warnings(self, obj: Object) -> list[str]:
+        """What the caller is told of a specification that is accepted."""
+        return []
+
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """How long a deletion waits for the object to end; only pods take time."""
         return 0

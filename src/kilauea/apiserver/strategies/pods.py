@@ -10,6 +10,7 @@ from kilauea.apiserver.fields import check_labels, forbidden_field
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
 from kilauea.apiserver.strategies.pod_spec import check_pod_spec
+from kilauea.apiserver.strategies.pod_warnings import pod_warnings
 
 DEFAULT_GRACE = 30
 _ENDED = ("Succeeded", "Failed")
@@ -70,6 +71,9 @@ class Pods(Strategy):
         if _fixed_part(spec, before) != _fixed_part(before, before):
             found.append(forbidden_field("spec", _IMMUTABLE))
         return found
+
+    def warnings(self, obj: Object) -> list[str]:
+        return pod_warnings(obj)
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         spec = spec_of(obj)

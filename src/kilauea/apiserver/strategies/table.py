@@ -27,7 +27,7 @@ from kilauea.apiserver.strategies.policy import (
     Roles,
     WebhookConfigurations,
 )
-from kilauea.apiserver.strategies.volumes import Claims, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
 from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
 
@@ -69,7 +69,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_RBAC, "rolebindings"): RoleBindings(),
     (_RBAC, "roles"): Roles(),
     ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
-    (_STORAGE, "csidrivers"): StorageObjects(),
+    (_STORAGE, "csidrivers"): Drivers(),
     (_STORAGE, "csinodes"): StorageObjects(),
     (_STORAGE, "csistoragecapacities"): Plain(),
     (_STORAGE, "storageclasses"): StorageClasses(),

@@ -7,6 +7,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.placement import check_node_selector
+from kilauea.apiserver.strategies.pod_warnings import volume_source_warnings
 from kilauea.apiserver.strategies.quantities import amount, check_amounts
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -46,6 +47,9 @@ class Volumes(Strategy):
                 )
             ]
         return []
+
+    def warnings(self, obj: Object) -> list[str]:
+        return volume_source_warnings("spec", spec_of(obj))
 
 
 def _source(obj: Object) -> Object:
@@ -119,3 +123,18 @@ class StorageObjects(Plain):
     """Nodes and drivers of container storage."""
 
     answers_deleted_object = True
+
+
+class Drivers(StorageObjects):
+    """Drivers of container storage."""
+
+    def warnings(self, obj: Object) -> list[str]:
+        if spec_of(obj).get("tokenRequests") and spec_of(obj).get("serviceAccountTokenInSecrets") is None:
+            return [_TOKENS_IN_ATTRIBUTES]
+        return []
+
+
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)

@@ -17,6 +17,7 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.pod_warnings import template_warnings
 from kilauea.apiserver.strategies.pods import check_template
 
 IMMUTABLE = "field is immutable"
@@ -39,6 +40,9 @@ class Workloads(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return check_fixed(obj, old, self.fixed)
+
+    def warnings(self, obj: Object) -> list[str]:
+        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 class ReplicaSets(Workloads):
@@ -110,6 +114,9 @@ class Jobs(Strategy):
             found.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
         return found
 
+    def warnings(self, obj: Object) -> list[str]:
+        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
+
 
 def _may_change_template(job: Object) -> bool:
     """The template of a job that has not started may be changed by who queues jobs."""
@@ -132,6 +139,10 @@ class CronJobs(Strategy):
             found.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
         template = spec.get("jobTemplate") or {}
         return found + check_job("spec.jobTemplate.spec", spec_of(template))
+
+    def warnings(self, obj: Object) -> list[str]:
+        job = spec_of(spec_of(obj).get("jobTemplate") or {})
+        return template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
 
 
 def check_job(path: str, spec: Object) -> list[Cause]:

@@ -57,7 +57,9 @@ def test_preconditions_must_hold(api: Api) -> None:
     made = api.create_map("a")["metadata"]
     answer = api.ask("DELETE", f"{MAPS}/a", {"preconditions": {"uid": "other"}})
     assert (answer.code, answer.body["reason"]) == (409, "Conflict")
-    assert "UID in precondition: other, UID in object meta: " + made["uid"] in answer.body["message"]
+    assert (
+        "the UID in the precondition (other) does not match the UID in record (" + made["uid"] in answer.body["message"]
+    )
     assert api.ask("DELETE", f"{MAPS}/a", {"preconditions": {"resourceVersion": "1"}}).code == 409
     api.good("DELETE", f"{MAPS}/a", {"preconditions": {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}})
 

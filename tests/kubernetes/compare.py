@@ -24,7 +24,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from playing import Answer, Client, play, read_requests
+from playing import Answer, Client, install_definitions, play, read_requests
 from real_binaries import HERE, build, missing
 from real_server import real_server
 
@@ -113,6 +113,8 @@ def print_answers(path: Path, client: Client) -> None:
 def compare_all(paths: list[Path], real: Path, ours: Path) -> int:
     """Compare file by file; returns the number of differences."""
     left, right = Client.from_kubeconfig(real), Client.from_kubeconfig(ours)
+    install_definitions(left)
+    install_definitions(right)
     total = 0
     for path in paths:
         count, found = compare(path, left, right)

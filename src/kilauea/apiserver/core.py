@@ -12,9 +12,10 @@ from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.documents import Documents
-from kilauea.apiserver.negotiation import view_of
-from kilauea.apiserver.request import ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
+from kilauea.apiserver.negotiation import as_media, view_of
+from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
 from kilauea.apiserver.rest.binding import bind
+from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
@@ -80,7 +81,7 @@ class ApiServer:
                 raise status.unauthorized()
             return await self._route(request)
         except ApiFault as fault:
-            return fault_response(fault)
+            return _in_form(request, fault_response(fault))
         except StorageError as error:
             return fault_response(status.internal(str(error)))
         except Exception as error:
@@ -94,7 +95,9 @@ class ApiServer:
             return self.documents.answer(request) or no_such_path()
         call = self._call(request, info)
         if call is None:
-            return no_such_path()
+            if not self.backend.registry.of_version(info.group, info.version):
+                return no_such_path()
+            raise status.no_such_resource()
         verb = _verb_of(call)
         if verb is None:
             raise status.wrong_method()
@@ -112,6 +115,8 @@ class ApiServer:
             return None
         subresource = resource.subresource(info.subresource) if info.subresource else None
         if info.subresource and subresource is None:
+            if resource.is_custom:
+                raise status.not_found(resource.plural, resource.group, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
 
@@ -134,6 +139,13 @@ def fault_response(fault: ApiFault) -> ApiResponse:
     """The answer that tells of a refusal."""
     headers = [("Retry-After", str(fault.retry_after))] if fault.retry_after else []
     return ApiResponse(fault.code, fault.encode(), headers=headers)
+
+
+def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
+    """A refusal in YAML, if that is what was asked for."""
+    if media_type(request.headers.get("accept", "")) == YAML and isinstance(response.body, bytes):
+        response.body, response.content_type = as_media(response.body, YAML), YAML
+    return response
 
 
 def no_such_path() -> ApiResponse:

@@ -11,6 +11,7 @@ import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.crd.describe import described
+from kilauea.apiserver.protobuf.openapi import encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType
@@ -37,19 +38,26 @@ class OpenApi:
         if self._generation != self._registry.generation:
             self._kept.clear()
             self._generation = self._registry.generation
-        if "json" not in (accept := request.headers.get("accept", "") or _JSON) and "*/*" not in accept:
+        name, accept = path.removeprefix("/openapi/"), request.headers.get("accept", "") or _JSON
+        if name == "v2" and accept.startswith(_V2_PROTO):
+            name, media = _V2_PROTO, _V2_PROTO.replace("@", ".")
+        elif "json" in accept or "*/*" in accept:
+            media = _JSON
+        else:
             raise status.not_acceptable([_JSON])
-        body = self._document(path.removeprefix("/openapi/"))
+        body = self._document(name)
         if body is None:
             return None
         tag = f'"{_hash(body)}"'
         headers = [("Etag", tag), ("Vary", "Accept")]
         if request.headers.get("if-none-match") == tag:
             return ApiResponse(304, b"", headers=headers)
-        return ApiResponse(200, body, headers=headers)
+        return ApiResponse(200, body, media, headers)
 
     def _document(self, name: str) -> bytes | None:
         if name not in self._kept:
+            if name == _V2_PROTO:
+                return self._kept.setdefault(name, encode_document(self._v2()))
             document = self._make(name)
             if document is None:
                 return None

@@ -138,8 +138,15 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
     terms = parse_fields(fields)
     for term in terms:
         if term.path not in (_NAME, _NAMESPACE, *resource.strategy.selectable):
-            raise status.bad_request(f"field label not supported: {term.path}")
+            raise status.bad_request(_not_selectable(resource, term.path))
     return Selection(resource, parse_labels(labels), terms)
+
+
+def _not_selectable(resource: ResourceType, path: str) -> str:
+    """Why a field cannot be selected; kinds with selectable fields of their own say it in other words."""
+    if resource.strategy.selectable or not resource.namespaced:
+        return f"field label not supported: {path}"
+    return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
 
 
 @lru_cache(maxsize=8192)

@@ -30,6 +30,7 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
+from kilauea.apiserver.upkeep.volumes import release_volumes
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
     """What runs beside the server as long as it serves."""
     definitions = DefinitionController(api)
     await definitions.start()
-    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage)]
+    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The steps of admission in their order, which is that of the real server.
+"""The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
 change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
@@ -11,6 +11,7 @@ from kilauea.apiserver.admission import AdmissionStep
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.priority import Priority
+from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.service_accounts import ServiceAccounts
 from kilauea.apiserver.admission.service_addresses import ServiceAddresses
 from kilauea.apiserver.admission.storage_defaults import (
@@ -33,4 +34,5 @@ def admission_steps() -> list[AdmissionStep]:
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(),
         ServiceAddresses(),
+        ResourceQuotas(),
     ]

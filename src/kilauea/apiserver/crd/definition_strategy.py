@@ -13,6 +13,8 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 class DefinitionStrategy(Strategy):
     """The rules of CustomResourceDefinition."""
 
+    deletes_plainly = True
+
     def default(self, obj: Object) -> None:
         """The names that follow from the kind."""
         names = obj.get("spec", {}).get("names")

@@ -16,13 +16,20 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions
 from kilauea.apiserver.rest.deleting import delete_object
 from kilauea.apiserver.rest.objects import decode, encode, metadata_of
-from kilauea.apiserver.rest.pods import pod_call
+from kilauea.apiserver.rest.pods import change_pod, pod_call
 from kilauea.apiserver.rest.update import TRIES
 from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.storage import Conflict, Stored
 
 MOST_DISRUPTED = 2000
 """Pods that a budget remembers as evicted and not yet gone."""
+_TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+    "lastProbeTime": None,
+}
 _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -40,8 +47,18 @@ async def evict(call: Call) -> ApiResponse:
     pod = decode(stored.value)
     if not _needs_no_budget(pod):
         await _take_from_budget(pods, pod, options.dry_run)
+    if not options.dry_run:
+        await change_pod(pods, partial(_marked, call.backend.timestamp()))
     await delete_object(pods, name, options)
     return ApiResponse(201, status.encode(status.status("Success", 201)))
+
+
+def _marked(now: str, pod: Object) -> Object:
+    """The pod with the condition that says why it goes."""
+    state = pod.setdefault("status", {})
+    others = [each for each in state.get("conditions") or [] if each.get("type") != "DisruptionTarget"]
+    state["conditions"] = [*others, {**_TARGET, "lastTransitionTime": now}]
+    return pod
 
 
 def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:

@@ -152,6 +152,7 @@ class _Frames:
         return _encoded(b"ERROR", fault.encode())
 
     def _frame(self, kind: bytes, value: bytes) -> bytes:
+        value = self._call.resource.served(value)
         if self._view.form == TABLE:
             metadata = {"resourceVersion": header_of(value).metadata.resource_version}
             value = encode_table(self._call, [value], metadata, columns=not self._columns_sent)

@@ -191,9 +191,7 @@ def write_all(writer: Writer, script: list[tuple[str, str, str]]) -> None:
         writer.do(action, phase if action == "phase" else label)
 
 
-@settings(
-    max_examples=max(8, settings.default.max_examples // 4), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=settings.default.max_examples // 2, phases=WITHOUT_SHRINKING)
 @given(scripts=SCRIPTS, places=st.lists(st.floats(0, 1), min_size=2, max_size=2), data=st.data())
 def test_every_watch_is_the_history_of_its_selection(
     server: Server, client: Client, scripts: tuple[Any, ...], places: list[float], data: st.DataObject

@@ -20,6 +20,7 @@ EXAMPLES = 20 if THOROUGH else 4
 DOCUMENTS = {
     "api/v1": "/api/v1/namespaces/{namespace}/(pods|configmaps)",
     "apis/apps/v1": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "apis/rbac.authorization.k8s.io/v1": "roles",
     "apis/batch.volcano.sh/v1alpha1": "/jobs",
 }
 """Which paths are tried of which document; all of them when thorough."""

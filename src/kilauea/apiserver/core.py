@@ -31,6 +31,7 @@ from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import StorageError
+from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +103,11 @@ class ApiServer:
         if verb is None:
             raise status.wrong_method()
         view_of(call)  # refuse an answer that cannot be given before anything is done
-        answer = await verb(call)
-        answer.headers += [("Warning", _warning(text)) for text in dict.fromkeys(call.warnings)]
+        try:
+            answer = await verb(call)
+        except ApiFault as fault:
+            answer = _in_form(request, fault_response(fault))
+        answer.headers += warning_headers(call.warnings)
         return answer
 
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
@@ -151,9 +155,3 @@ def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
 def no_such_path() -> ApiResponse:
     """The answer to a path that nothing is served at; plain text, as the real server gives it."""
     return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
-
-
-def _warning(text: str) -> str:
-    """A text as a Warning header."""
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-    return f'299 - "{quoted}"'

@@ -18,6 +18,8 @@ TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
 _MEDIA = (JSON, YAML)
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+"""A form that the real server offers, and so names; here bodies may come in it, and answers are given in others."""
 
 
 class View(NamedTuple):
@@ -41,7 +43,7 @@ def negotiate(accept: str) -> View:
         view = _view(clause)
         if view is not None:
             return view
-    raise status.not_acceptable(_MEDIA)
+    raise status.not_acceptable((*_MEDIA, _PROTOBUF))
 
 
 def _view(clause: str) -> View | None:

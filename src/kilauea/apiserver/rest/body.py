@@ -34,7 +34,7 @@ _ANSWERED = frozenset({("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")})
 
 _SHOWN = 30
 """Bytes of a body that a message repeats."""
-_GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
+GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
 _TWICE = "is given twice: keep one of them"
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
@@ -60,13 +60,13 @@ def read_document(call: Call, expected: str) -> Object:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        kind = _GO_KINDS.get(type(document), "number")
+        kind = GO_KINDS.get(type(document), "number")
         words = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
         raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {words}")
     for field in ("apiVersion", "kind"):
         given = document.get(field)
         if given is not None and not isinstance(given, str):
-            kind = _GO_KINDS.get(type(given), "number")
+            kind = GO_KINDS.get(type(given), "number")
             words = f"{_NO_KIND}: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
             raise _unrecognised(expected, call.request.body, words)
     return document
@@ -97,7 +97,7 @@ def message_name(api_version: str, kind: str) -> str:
 def parse(body: bytes, form: str, expected: str) -> Any:
     """JSON or YAML as plain values; of keys given twice the last counts."""
     try:
-        return msgspec.json.decode(body) if form == JSON else _read_yaml(body)
+        return msgspec.json.decode(body) if form == JSON else read_yaml(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         words = f"{_NO_KIND}: {json_complaint(body, str(error))}"
         raise _unrecognised(expected, body, words) from error
@@ -105,7 +105,7 @@ def parse(body: bytes, form: str, expected: str) -> Any:
         raise _unrecognised(expected, body, yaml_complaint(body, str(error))) from error
 
 
-def _read_yaml(body: bytes) -> Any:
+def read_yaml(body: bytes) -> Any:
     """The first document of a YAML text that is not empty."""
     for part in read_documents(body.removeprefix(b"\xef\xbb\xbf")):
         if isinstance(part, TextError):

@@ -167,10 +167,16 @@ def yaml_complaint(body: bytes, otherwise: str) -> str:
     try:
         for _ in yaml.parse(body, Loader=_LOADER):
             pass
+        yaml.compose(body, Loader=_LOADER)
+    except yaml.composer.ComposerError as error:
+        unknown = re.search(r"undefined alias '?([^' ]*)", str(error.problem))
+        return f"yaml: unknown anchor '{unknown[1]}' referenced" if unknown else otherwise
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         line += isinstance(error, yaml.scanner.ScannerError) if line else 0
         return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
+    except RecursionError:
+        return otherwise
     except yaml.YAMLError as error:
         return f"yaml: {getattr(error, 'reason', error)}"
     return otherwise

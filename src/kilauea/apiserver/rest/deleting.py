@@ -128,9 +128,10 @@ def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
         if grace >= metadata.get("deletionGracePeriodSeconds", 0):
             return changed
     else:
-        strategy.prepare_delete(obj)
         if strategy.deletes_plainly:
             metadata["deletionTimestamp"] = call.backend.timestamp()
+        strategy.prepare_delete(obj)
+        if strategy.deletes_plainly:
             return True
         if strategy.has_generation and metadata.get("generation"):
             metadata["generation"] += 1

@@ -22,9 +22,9 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 class _Token(msgspec.Struct):
     """What a continue token holds; the same form as the real server's."""
 
-    v: str
-    rv: int
-    start: str
+    v: str = ""
+    rv: int = 0
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,19 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, strategic_merge
-from kilauea.apiserver.request import YAML, ApiResponse
-from kilauea.apiserver.rest.body import check_kind, media_type, parse, strip
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, read_yaml, strip
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.complaints import json_complaint
+from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
 from kilauea.apiserver.rest.update import change_object, check_body_name
+from kilauea.apiserver.schema import repeated_fields
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -31,6 +33,8 @@ async def patch(call: Call) -> ApiResponse:
     if form == APPLY_PATCH:
         return await _apply(call)
     document = parse_patch(call)
+    if form != JSON_PATCH:
+        _check_repeated(call, document)
 
     def change(obj: Object) -> Object:
         return patched(call, form, obj, document)
@@ -64,6 +68,17 @@ def parse_patch(call: Call) -> Any:
         raise status.bad_request(f"error decoding patch: {json_complaint(call.request.body, str(error))}") from error
 
 
+def _check_repeated(call: Call, document: Any) -> None:
+    """Warn of keys that are there twice in a patch, or refuse it, as asked."""
+    mode = call.field_validation()
+    found = [f'duplicate field "{path}"' for path in repeated_fields(call.request.body)] if mode != "Ignore" else []
+    if mode == "Warn":
+        call.warnings += found
+    elif found:
+        words = f"strict decoding error: {', '.join(found)}"
+        raise status.invalid("", "", "", [invalid_value("patch", _encode(document).decode(), words)])
+
+
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     """An object with a patch on it, without fields that its kind does not have."""
     if form == JSON_PATCH:
@@ -76,7 +91,6 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
         raise status.bad_request("the patch leaves no object")
     check_kind(obj, call.resource.api_version, call.resource.kind)
     check_body_name(call, obj)
-    call.warnings.clear()  # those of an earlier attempt
     text = _encode(obj)
     try:
         strip(call, obj)
@@ -90,9 +104,7 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied = parse(call.request.body, YAML, call.resource.kind)
-    if not isinstance(applied, dict):
-        raise status.bad_request(f"error decoding YAML: expected an object of kind {call.resource.kind}")
+    applied = _parse_applied(call.request.body)
     if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
@@ -103,6 +115,20 @@ async def _apply(call: Call) -> ApiResponse:
         obj = _merged(call, None, applied)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _merged(call, obj, applied), track=False))
+
+
+def _parse_applied(body: bytes) -> Object:
+    """What is applied: JSON, which is YAML, or other YAML."""
+    try:
+        applied = read_yaml(body)
+    except YamlError as error:
+        words = f"error converting YAML to JSON: {yaml_complaint(body, str(error))}"
+        raise status.bad_request(f"error decoding YAML: {words}") from error
+    if not isinstance(applied, dict):
+        kind = GO_KINDS.get(type(applied), "number")
+        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
+    return applied
 
 
 def _merged(call: Call, live: Object | None, applied: Object) -> Object:

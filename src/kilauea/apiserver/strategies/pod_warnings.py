@@ -27,6 +27,7 @@ _OLD_VOLUMES = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+_NAMES = {"storageos": "storageOS"}
 _OLD_VOLUME_NAMES = frozenset(_OLD_VOLUMES)
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _CRITICAL = "scheduler.alpha.kubernetes.io/critical-pod"
@@ -55,9 +56,6 @@ def template_warnings(path: str, template: Object) -> list[str]:
         found.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {words}")
     found += _volumes(f"{path}volumes", spec.get("volumes") or ())
     found += _doubles(path, spec)
-    if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        words = "must be >= 0; negative values are invalid and will be treated as 1"
-        found.append(f"{path}terminationGracePeriodSeconds: {words}")
     found += _containers(path, spec)
     found += _pod_affinity(f"{path}affinity", spec.get("affinity") or {})
     return found
@@ -65,7 +63,7 @@ def template_warnings(path: str, template: Object) -> list[str]:
 
 def volume_source_warnings(path: str, source: Object) -> list[str]:
     """The warnings for the kind of a volume."""
-    return [f"{path}.{name}: {words}" for name, words in _OLD_VOLUMES.items() if source.get(name) is not None]
+    return [f"{path}.{_NAMES.get(name, name)}: {_OLD_VOLUMES[name]}" for name in source if name in _OLD_VOLUMES]
 
 
 def _placement(path: str, spec: Object) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from typing import Any
 
 import msgspec
@@ -40,6 +41,8 @@ class Pods(Strategy):
             spec["serviceAccountName"] = spec["serviceAccount"] = account
 
     def prepare_create(self, obj: Object) -> None:
+        if spec_of(obj).get("terminationGracePeriodSeconds", 0) < 0:
+            obj["spec"]["terminationGracePeriodSeconds"] = 1
         obj["metadata"]["generation"] = 1
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec_of(obj))}
         if spec_of(obj).get("schedulingGates"):
@@ -68,8 +71,12 @@ class Pods(Strategy):
             return []
         found = _check_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
         found += _check_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
-        if _fixed_part(spec, before) != _fixed_part(before, before):
-            found.append(forbidden_field("spec", _IMMUTABLE))
+        for part in ("containers", "initContainers"):
+            if len(spec.get(part) or ()) != len(before.get(part) or ()):
+                return [*found, forbidden_field(f"spec.{part}", "pod updates may not add or remove containers")]
+        fixed, kept = _fixed_part(spec, before), _fixed_part(before, before)
+        if fixed != kept:
+            found.append(forbidden_field("spec", f"{_IMMUTABLE}\n{_differences(kept, fixed)}"))
         return found
 
     def warnings(self, obj: Object) -> list[str]:
@@ -120,6 +127,12 @@ def _fixed_part(spec: Object, before: Object) -> bytes:
     for part in ("containers", "initContainers"):
         fixed[part] = [{**each, "image": ""} for each in spec.get(part) or []]
     return msgspec.json.encode(fixed, order="deterministic")
+
+
+def _differences(before: bytes, after: bytes) -> str:
+    """The lines that differ between two JSON texts, as `diff -u` shows them."""
+    old, new = (msgspec.json.format(each, indent=1).decode().splitlines() for each in (before, after))
+    return "\n".join([*unified_diff(old, new, lineterm="")][2:]) + "\n"
 
 
 def _check_tolerations(now: list[Any], before: list[Any]) -> list[Cause]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from kilauea.api.times import SECOND
+from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.backend import Backend
@@ -88,7 +89,13 @@ async def _listen(
     except (OSError, CredentialsError) as error:
         raise StartError(str(error)) from error
     admin = User(ADMIN, groups=(GROUP_MASTERS,))
-    transport = Transport(api, Authenticator({credentials.token: admin}), credentials.server_context())
+    try:
+        api.backend.accounts = AccountTokens(credentials.account_key, store, _now)
+    except ValueError as error:
+        words = "remove it to have a new one made; tokens that were given out are not good any more then"
+        raise StartError(f"{options.data_dir}/credentials/service-accounts.key: {error}: {words}") from error
+    authenticator = Authenticator({credentials.token: admin}, api.backend.accounts)
+    transport = Transport(api, authenticator, credentials.server_context())
     try:
         try:
             port = await transport.listen(options.host, options.port)

@@ -84,7 +84,10 @@ class Transport:
             return _plain(fault_response(status.bad_request("the body is not whole")))
         url = request.rel_url
         query = list(url.query.items())
-        headers = {key.lower(): value for key, value in request.headers.items()}
+        headers: dict[str, str] = {}
+        for key, value in request.headers.items():
+            key = key.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
         answer = await self._api.handle(ApiRequest(request.method, unquote(url.raw_path), query, headers, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
@@ -138,8 +139,6 @@ def test_one_acts_as_another_only_with_the_right_to(api: Api) -> None:
 @pytest.fixture
 def tokens(api: Api, tmp_path: Any) -> AccountTokens:
     """Tokens of the accounts of the API, signed by a key on disk."""
-    import datetime
-
     now = datetime.datetime.fromtimestamp(START / 1e6, datetime.UTC)
     key = load_credentials(tmp_path, "127.0.0.1", now).account_key
     api.backend.accounts = AccountTokens(key, api.backend.store, api.backend.now)

@@ -69,7 +69,7 @@ def test_a_second_object_of_a_name_is_refused(api: Api) -> None:
         (
             {"apiVersion": "apps/v1", "metadata": {"name": "a"}},
             400,
-            "converting (v1.ConfigMap) to (core.ConfigMap): unknown conversion",
+            'no kind "ConfigMap" is registered for version "apps/v1"',
         ),
         ({"metadata": {"name": "a", "namespace": "other"}}, 400, "the namespace of the provided object does not match"),
         ({"metadata": {}}, 422, "name or generateName is required"),

@@ -13,6 +13,8 @@ from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.documents import Documents
 from kilauea.apiserver.negotiation import as_media, view_of
+from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
+from kilauea.apiserver.rbac.impersonation import acting_user
 from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
@@ -74,13 +76,18 @@ class ApiServer:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.documents = Documents(backend)
+        self._authorizer = Authorizer(backend.store)
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
         try:
-            if request.user is None and request.path not in PUBLIC:
+            info = parse_path(request.method, request.path, request.first("watch") in ("1", "true"))
+            if request.user is not None:
+                request.user = acting_user(request.user, request.headers, self._authorizer)
+                self._authorizer.check(request.user, action_of(request.method, request.path, info))
+            elif request.path not in PUBLIC:
                 raise status.unauthorized()
-            return await self._route(request)
+            return await self._route(request, info)
         except ApiFault as fault:
             return _in_form(request, fault_response(fault))
         except StorageError as error:
@@ -89,9 +96,8 @@ class ApiServer:
             log.exception("%s %s", request.method, request.path)
             return fault_response(status.internal(f"{type(error).__name__}: {error}"))
 
-    async def _route(self, request: ApiRequest) -> Answer:
+    async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""
-        info = parse_path(request.method, request.path, request.first("watch") in ("1", "true"))
         if info is None:
             return self.documents.answer(request) or no_such_path()
         call = self._call(request, info)

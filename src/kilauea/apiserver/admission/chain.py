@@ -20,6 +20,7 @@ from kilauea.apiserver.admission.storage_defaults import (
     StorageObjectInUseProtection,
 )
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
+from kilauea.apiserver.rbac.escalation import Escalation
 
 
 def admission_steps() -> list[AdmissionStep]:
@@ -34,5 +35,6 @@ def admission_steps() -> list[AdmissionStep]:
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(),
         ServiceAddresses(),
+        Escalation(),
         ResourceQuotas(),
     ]

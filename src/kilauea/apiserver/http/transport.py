@@ -82,10 +82,13 @@ class Transport:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
             return _plain(fault_response(status.bad_request("the body is not whole")))
-        url = request.rel_url
-        query = list(url.query.items())
-        headers = {key.lower(): value for key, value in request.headers.items()}
-        answer = await self._api.handle(ApiRequest(request.method, unquote(url.raw_path), query, headers, body, user))
+        path, _, query = request.path_qs.partition("?")
+        pairs = list(request.rel_url.query.items()) if query else []
+        headers: dict[str, str] = {}
+        for key, value in request.headers.items():
+            key = key.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = _begin(answer)
@@ -123,9 +126,8 @@ async def _body_of(request: web.BaseRequest) -> bytes:
 
 def _plain(answer: ApiResponse) -> web.Response:
     """An answer of moderate size."""
-    response = web.Response(body=answer.body, status=answer.status, headers=_SHARED)
-    if answer.content_type:
-        response.headers["Content-Type"] = answer.content_type
+    head = {**_SHARED, "Content-Type": answer.content_type} if answer.content_type else _SHARED
+    response = web.Response(body=answer.body, status=answer.status, headers=head)
     for key, value in answer.headers:
         response.headers.add(key, value)
     return response

@@ -29,6 +29,8 @@ _OLD_VOLUMES = {
 }
 _NAMES = {"storageos": "storageOS"}
 _OLD_VOLUME_NAMES = frozenset(_OLD_VOLUMES)
+_RARE = frozenset({"affinity", "hostAliases", "imagePullSecrets", "nodeSelector", "topologySpreadConstraints"})
+"""Fields that most pods do not have."""
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _CRITICAL = "scheduler.alpha.kubernetes.io/critical-pod"
 _NULL_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
@@ -50,14 +52,17 @@ def template_warnings(path: str, template: Object) -> list[str]:
         if key.startswith(_APPARMOR)
     ]
     path = f"{path}spec."
-    found += _placement(path, spec)
+    if not _RARE.isdisjoint(spec):
+        found += _placement(path, spec)
     if _CRITICAL in annotations:
         words = 'non-functional in v1.16+; use the "priorityClassName" field instead'
         found.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {words}")
     found += _volumes(f"{path}volumes", spec.get("volumes") or ())
-    found += _doubles(path, spec)
+    if not _RARE.isdisjoint(spec):
+        found += _doubles(path, spec)
     found += _containers(path, spec)
-    found += _pod_affinity(f"{path}affinity", spec.get("affinity") or {})
+    if spec.get("affinity"):
+        found += _pod_affinity(f"{path}affinity", spec["affinity"])
     return found
 
 

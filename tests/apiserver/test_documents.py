@@ -81,13 +81,19 @@ def test_version_and_metrics(api: Api) -> None:
     assert "python_info" in api.ask("GET", "/metrics").body
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/nowhere", "/api/v2", "/apis/none.example.com/v1", "/api/v1/things", f"{PODS}/a/nothing", "/api/v1/pods/a"],
-)
+@pytest.mark.parametrize("path", ["/nowhere", "/api/v2", "/apis/none.example.com/v1", "/apis/none/v1/things"])
 def test_paths_that_lead_nowhere_are_not_found(api: Api, path: str) -> None:
     answer = api.ask("GET", path)
     assert (answer.code, answer.body) == (404, "404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/things", f"{PODS}/a/nothing", "/api/v1/pods/a", "/api/v1/namespaces/x/nodes"]
+)
+def test_resources_that_a_group_does_not_have_are_not_found(api: Api, path: str) -> None:
+    answer = api.ask("GET", path)
+    assert (answer.code, answer.body["reason"]) == (404, "NotFound")
+    assert answer.body["message"] == "the server could not find the requested resource"
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def test_a_streaming_list_says_where_its_beginning_ends(api: Api) -> None:
 
 
 def test_a_watch_ends_when_its_time_is_over_with_a_bookmark_if_asked(api: Api) -> None:
-    watch = api.watch(f"{MAPS}?timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion={api.backend.store.revision}")
-    assert watch.next()["type"] == "BOOKMARK"
+    watch = api.watch(f"{MAPS}?timeoutSeconds=3&allowWatchBookmarks=true&resourceVersion={api.backend.store.revision}")
+    assert watch.next(5)["type"] == "BOOKMARK"
     with pytest.raises(StopAsyncIteration):
         watch.next()
 

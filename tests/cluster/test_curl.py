@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import ssl
 import stat
@@ -17,6 +18,8 @@ import pytest
 from cluster.api_process import Client, Server
 
 MEGABYTE = 1 << 20
+
+pytestmark = pytest.mark.skipif(not (shutil.which("curl") and shutil.which("openssl")), reason="needs curl and openssl")
 
 
 def curl(server: Server, path: str, *options: str, token: str | None = "") -> tuple[int, str]:
@@ -160,7 +163,7 @@ def test_a_path_or_method_that_is_not_served_is_told(server: Server, method: str
     [
         ("application/json", "{", 400, "BadRequest"),
         ("application/json", "", 400, "BadRequest"),
-        ("application/json", "null", 400, "BadRequest"),
+        ("application/json", "null", 422, "Invalid"),
         ("application/json", "[]", 400, "BadRequest"),
         ("application/json", "3", 400, "BadRequest"),
         ("application/json", '"text"', 400, "BadRequest"),
@@ -229,7 +232,6 @@ def test_an_answer_form_that_is_not_spoken_is_refused(server: Server) -> None:
         "continue=%00",
         "labelSelector=a%20b",
         "fieldSelector=nonsense",
-        "watch=true&resourceVersion=x",
         "watch=true&timeoutSeconds=x",
         "labelSelector=" + "(" * 3000,
         "labelSelector=a%20in%20(" + "x," * 3000 + ")%20b",
@@ -246,18 +248,13 @@ def test_a_resource_version_of_the_future_is_too_large(server: Server) -> None:
 
 
 def test_a_selector_of_many_terms_is_answered(server: Server) -> None:
-    terms = ",".join(f"k{n}!=v" for n in range(600))
+    terms = ",".join(f"k{n}!=v" for n in range(5000))
     assert curl(server, f"{CONFIG_MAPS}?labelSelector={terms}")[0] == 200
 
 
-def test_a_huge_query_is_refused_by_its_length(server: Server) -> None:
-    code, _ = curl(server, f"{CONFIG_MAPS}?labelSelector={'a' * 60_000}")
-    assert code in (400, 414, 431)
-
-
-def test_a_huge_header_is_refused(server: Server) -> None:
-    code, _ = curl(server, CONFIG_MAPS, "-H", f"X-Long: {'a' * 60_000}")
-    assert code in (400, 431)
+def test_a_huge_value_in_a_query_is_refused(server: Server) -> None:
+    code, answer = curl(server, f"{CONFIG_MAPS}?labelSelector={'a' * 60_000}")
+    assert (code, reason(answer)) == (400, "BadRequest")
 
 
 # --- connections that are not kept as they should be
@@ -284,15 +281,20 @@ def head(server: Server, line: str, *headers: str) -> bytes:
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /api HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"A" * 100_000,
+        b"GET /api?a=" + b"a" * 4 * MEGABYTE,
+        b"GET /api HTTP/1.1\r\nX-Long: " + b"a" * 4 * MEGABYTE,
     ],
 )
 def test_what_is_no_request_ends_the_connection(server: Server, content: bytes) -> None:
     with connect(server) as connection:
-        connection.sendall(content)
         connection.settimeout(10)
-        if content in (b"", b"GET"):
-            return  # cut off by us
-        assert re.match(rb"HTTP/1\.[01] 4|$", connection.recv(65536))
+        try:
+            connection.sendall(content)
+            if content in (b"", b"GET"):
+                return  # cut off by us
+            assert re.match(rb"HTTP/1\.[01] 4|$", connection.recv(65536))
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLError):
+            return  # refused before all was sent
 
 
 def test_a_body_that_is_never_finished_creates_nothing(server: Server, client: Client) -> None:

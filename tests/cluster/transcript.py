@@ -29,7 +29,10 @@ COMMAND_SECONDS = 40
 
 PRELUDE = r"""
 # lines N FILE: wait until the file has N lines
-lines() { for _ in $(seq 400); do [ "$(wc -l < "$2")" -ge "$1" ] && return; sleep 0.05; done; echo "only:"; cat "$2"; }
+lines() {
+    for _ in $(seq 400); do [ "$(cat "$2" 2>/dev/null | wc -l)" -ge "$1" ] && return; sleep 0.05; done
+    echo "only:"; cat "$2"
+}
 """
 
 RULES = [

@@ -118,6 +118,28 @@ def play(client: Client, requests: list[dict[str, Any]], namespace: str) -> list
     return [_play_one(client, each) for each in requests]
 
 
+DEFINITIONS = Path(__file__).parents[2] / "deploy" / "crds"
+
+
+def install_definitions(client: Client) -> None:
+    """Apply the definitions of the Volcano kinds, as a cluster gets them, and wait until they are served."""
+    collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for path in sorted(DEFINITIONS.glob("*.yaml")):
+        where = f"{collection}/{path.stem}?fieldManager=kilauea&force=true"
+        answer = client.send("PATCH", where, path.read_bytes(), {"Content-Type": CONTENT_TYPES["apply"]})
+        if answer.code not in (200, 201):
+            raise RuntimeError(f"{client.url}: {path.name}: {answer.code} {answer.body}")
+    for path in sorted(DEFINITIONS.glob("*.yaml")):
+        for _ in range(50):
+            status = client.send("GET", f"{collection}/{path.stem}", None, {}).body["status"]
+            found = {each["type"]: each["status"] for each in status["conditions"] or ()}
+            if found.get("NonStructuralSchema") == "True":
+                raise RuntimeError(f"{client.url}: {path.name}: {status}")
+            if found.get("Established") == "True":
+                break
+            time.sleep(0.2)
+
+
 def _set_up(client: Client, namespace: str) -> None:
     json_type = {"Content-Type": CONTENT_TYPES["json"]}
     for path, kind, name in (
@@ -161,7 +183,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _CHANCE = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "metadata.resourceVersion", "token"))
 _CHANCE_LISTS = frozenset(("clusterIPs",))
 _MANAGER = ("manager", "operation", "subresource")
-_VERSION = re.compile(r"""((?:ResourceVersion in (?:precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+""")
+_VERSION = re.compile(
+    r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |"""
+    r"""\\"resourceVersion\\":\\"))\d+"""
+)
 _AGE = re.compile(r"\d+[smh](\d+[smh])?")
 
 

@@ -1,7 +1,4 @@
-"""Who one is and what one may do: the reviews, which are answered and never kept.
-
-Whoever is known to this server may do everything: it belongs to the person who started it.
-"""
+"""Who one is and what one may do: the reviews, which are answered and never kept."""
 
 from __future__ import annotations
 
@@ -11,8 +8,10 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver import status
+from kilauea.apiserver.account_tokens import AUDIENCE
 from kilauea.apiserver.fields import required
-from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse
+from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User
 from kilauea.apiserver.rest.body import read_object
 from kilauea.apiserver.rest.call import Call, Object
 
@@ -29,14 +28,13 @@ def _answer(obj: Object, outcome: dict[str, Any]) -> ApiResponse:
 async def self_subject_access_review(call: Call) -> ApiResponse:
     """May I do this?"""
     obj = read_object(call)
-    _check_attributes(call, obj)
-    return _answer(obj, _allowed(call.user.groups))
+    return _answer(obj, _allowed(call, call.user, _action(call, obj)))
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
     """May somebody else do this?"""
     obj = read_object(call)
-    _check_attributes(call, obj)
+    action = _action(call, obj)
     spec = obj.get("spec") or {}
     if not spec.get("user") and not spec.get("groups"):
         raise status.invalid(
@@ -45,55 +43,71 @@ async def subject_access_review(call: Call) -> ApiResponse:
             "",
             [required("spec.user", "at least one of user or group must be specified")],
         )
-    return _answer(obj, _allowed(spec.get("groups") or ()))
+    user = User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()))
+    return _answer(obj, _allowed(call, user, action))
 
 
-def _check_attributes(call: Call, obj: Object) -> None:
-    """A review asks about a resource or about a path."""
+def _action(call: Call, obj: Object) -> Action:
+    """What a review asks about: a resource or a path."""
     spec = obj.get("spec") or {}
-    if not spec.get("resourceAttributes") and not spec.get("nonResourceAttributes"):
-        words = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", words)])
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource:
+        fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+        return Action(*(resource.get(field) or "" for field in fields))
+    if path:
+        return Action(path.get("verb") or "", path=path.get("path") or "")
+    words = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", words)])
 
 
-def _allowed(groups: tuple[str, ...] | list[str]) -> dict[str, Any]:
-    """The outcome for somebody in these groups."""
-    return {"allowed": GROUP_MASTERS in groups}
+def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
+    """The outcome for somebody."""
+    reason = Authorizer(call.backend.store).reason(user, action)
+    return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
 
 async def self_subject_rules_review(call: Call) -> ApiResponse:
     """What may I do in a namespace?"""
     obj = read_object(call)
-    if not (obj.get("spec") or {}).get("namespace"):
+    namespace = (obj.get("spec") or {}).get("namespace")
+    if not namespace:
         raise status.bad_request("no namespace on request")
-    masters = GROUP_MASTERS in call.user.groups
-    resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}] if masters else []
-    paths = [{"verbs": ["*"], "nonResourceURLs": ["*"]}] if masters else []
+    resources: list[Object] = []
+    paths: list[Object] = []
+    for grant in Authorizer(call.backend.store).grants(call.user, namespace):
+        rule = {key: value for key, value in msgspec.to_builtins(grant.rule).items() if value}
+        (paths if "nonResourceURLs" in rule else resources).append(rule)
+    if GROUP_MASTERS in call.user.groups and not any(rule["verbs"] == ["*"] for rule in resources):
+        resources.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+        paths.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
     return _answer(obj, {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False})
 
 
 async def token_review(call: Call) -> ApiResponse:
-    """Whose token is this? It is known if it is that of the caller: nobody else is known here."""
+    """Whose token is this? It is known if it is the caller's own, or that of a service account."""
     obj = read_object(call)
-    token = (obj.get("spec") or {}).get("token")
+    spec = obj.get("spec") or {}
+    token = spec.get("token")
     if not token:
         raise status.bad_request("token is required for TokenReview in authentication")
-    sent = call.request.headers.get("authorization", "").removeprefix("Bearer ")
-    if token != sent:
+    audience = (spec.get("audiences") or [AUDIENCE])[0]
+    user = call.backend.accounts.user_of(token, audience) if call.backend.accounts is not None else None
+    if user is None and token == call.request.headers.get("authorization", "").removeprefix("Bearer "):
+        user = call.user
+    if user is None:
         return _answer(obj, {"authenticated": False, "user": {}, "error": "invalid bearer token"})
-    return _answer(obj, {"authenticated": True, "user": _user_info(call)})
+    return _answer(obj, {"authenticated": True, "user": _user_info(user), "audiences": [audience]})
 
 
 async def self_subject_review(call: Call) -> ApiResponse:
     """Who am I?"""
     obj = read_object(call)
     obj["metadata"] = {"creationTimestamp": call.backend.timestamp()}
-    return _answer(obj, {"userInfo": _user_info(call)})
+    return _answer(obj, {"userInfo": _user_info(call.user)})
 
 
-def _user_info(call: Call) -> dict[str, Any]:
-    """The caller."""
-    user = call.user
+def _user_info(user: User) -> dict[str, Any]:
+    """A user as reviews tell of one."""
     found: dict[str, Any] = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     found["extra"] = {key: list(values) for key, values in user.extra.items()}
     return {key: value for key, value in found.items() if value}

@@ -1,4 +1,4 @@
-"""Who a caller is: by a certificate of our authority, or by a bearer token."""
+"""Who a caller is: by a certificate of our authority, or by a bearer token, of the administrator or an account."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from kilauea.apiserver import status
+from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
 
 
 class Authenticator:
     """Knows the holders of certificates and tokens."""
 
-    def __init__(self, tokens: Mapping[str, User]) -> None:
+    def __init__(self, tokens: Mapping[str, User], accounts: AccountTokens | None = None) -> None:
+        self._accounts = accounts
         self._tokens = [(token.encode(), _authenticated(user)) for token, user in tokens.items()]
 
     def user_of(self, certificate: Mapping[str, Any] | None, authorization: str) -> User | None:
@@ -39,6 +41,8 @@ class Authenticator:
         for known, user in self._tokens:
             if hmac.compare_digest(known, token.strip().encode()):
                 found = user
+        if found is None and self._accounts is not None:
+            found = self._accounts.user_of(token.strip())
         if found is None:
             raise status.unauthorized()
         return found

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from kilauea.api.times import SECOND, format_time
+from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
 
@@ -40,6 +41,7 @@ class Backend:
         chance: for uids and generated names.
         admission: the steps that look at every write, in order.
         logs: output of containers; None if nothing runs them.
+        accounts: tokens of service accounts; None if there is no key to sign them with.
     """
 
     store: Store
@@ -48,6 +50,7 @@ class Backend:
     chance: Random
     admission: Sequence[AdmissionStep] = ()
     logs: LogSource | None = None
+    accounts: AccountTokens | None = None
 
     def timestamp(self) -> str:
         """The time now as metadata has it, in whole seconds."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 
 SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
@@ -32,7 +33,7 @@ def _first_objects() -> list[tuple[str, dict[str, Any]]]:
         )
         for scope, value in (("cluster", 2_000_000_000), ("node", 2_000_001_000))
     ]
-    return namespaces + classes
+    return [*namespaces, *classes, *default_roles()]
 
 
 async def create_first_objects(api: ApiServer) -> None:

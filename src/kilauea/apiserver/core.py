@@ -12,9 +12,12 @@ from kilauea.apiserver import status
 from kilauea.apiserver.access import REVIEWS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.documents import Documents
-from kilauea.apiserver.negotiation import view_of
-from kilauea.apiserver.request import ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
+from kilauea.apiserver.negotiation import as_media, view_of
+from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
+from kilauea.apiserver.rbac.impersonation import acting_user
+from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
 from kilauea.apiserver.rest.binding import bind
+from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
@@ -30,6 +33,7 @@ from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import StorageError
+from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
 
@@ -72,35 +76,44 @@ class ApiServer:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.documents = Documents(backend)
+        self._authorizer = Authorizer(backend.store)
 
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
         try:
-            if request.user is None and request.path not in PUBLIC:
+            info = parse_path(request.method, request.path, request.first("watch") in ("1", "true"))
+            if request.user is not None:
+                request.user = acting_user(request.user, request.headers, self._authorizer)
+                self._authorizer.check(request.user, action_of(request.method, request.path, info))
+            elif request.path not in PUBLIC:
                 raise status.unauthorized()
-            return await self._route(request)
+            return await self._route(request, info)
         except ApiFault as fault:
-            return fault_response(fault)
+            return _in_form(request, fault_response(fault))
         except StorageError as error:
             return fault_response(status.internal(str(error)))
         except Exception as error:
             log.exception("%s %s", request.method, request.path)
             return fault_response(status.internal(f"{type(error).__name__}: {error}"))
 
-    async def _route(self, request: ApiRequest) -> Answer:
+    async def _route(self, request: ApiRequest, info: RequestInfo | None) -> Answer:
         """Find what a path means."""
-        info = parse_path(request.method, request.path, request.first("watch") in ("1", "true"))
         if info is None:
             return self.documents.answer(request) or no_such_path()
         call = self._call(request, info)
         if call is None:
-            return no_such_path()
+            if not self.backend.registry.of_version(info.group, info.version):
+                return no_such_path()
+            raise status.no_such_resource()
         verb = _verb_of(call)
         if verb is None:
             raise status.wrong_method()
         view_of(call)  # refuse an answer that cannot be given before anything is done
-        answer = await verb(call)
-        answer.headers += [("Warning", _warning(text)) for text in dict.fromkeys(call.warnings)]
+        try:
+            answer = await verb(call)
+        except ApiFault as fault:
+            answer = _in_form(request, fault_response(fault))
+        answer.headers += warning_headers(call.warnings)
         return answer
 
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
@@ -112,6 +125,8 @@ class ApiServer:
             return None
         subresource = resource.subresource(info.subresource) if info.subresource else None
         if info.subresource and subresource is None:
+            if resource.is_custom:
+                raise status.not_found(resource.plural, resource.group, info.name)
             return None
         return Call(self.backend, request, info, resource, subresource)
 
@@ -136,12 +151,13 @@ def fault_response(fault: ApiFault) -> ApiResponse:
     return ApiResponse(fault.code, fault.encode(), headers=headers)
 
 
+def _in_form(request: ApiRequest, response: ApiResponse) -> ApiResponse:
+    """A refusal in YAML, if that is what was asked for."""
+    if media_type(request.headers.get("accept", "")) == YAML and isinstance(response.body, bytes):
+        response.body, response.content_type = as_media(response.body, YAML), YAML
+    return response
+
+
 def no_such_path() -> ApiResponse:
     """The answer to a path that nothing is served at; plain text, as the real server gives it."""
     return ApiResponse(404, b"404 page not found\n", "text/plain; charset=utf-8")
-
-
-def _warning(text: str) -> str:
-    """A text as a Warning header."""
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-    return f'299 - "{quoted}"'

@@ -11,12 +11,15 @@ import yaml
 from kilauea.apiserver import status
 from kilauea.apiserver.request import JSON, YAML, ApiResponse
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.tables.columns import TableForm
 from kilauea.apiserver.tables.table import table_of
 
 TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 _FORMS = (TABLE, PARTIAL, f"{PARTIAL}List")
 _MEDIA = (JSON, YAML)
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+"""A form that the real server offers, and so names; here bodies may come in it, and answers are given in others."""
 
 
 class View(NamedTuple):
@@ -40,7 +43,7 @@ def negotiate(accept: str) -> View:
         view = _view(clause)
         if view is not None:
             return view
-    raise status.not_acceptable(_MEDIA)
+    raise status.not_acceptable((*_MEDIA, _PROTOBUF))
 
 
 def _view(clause: str) -> View | None:
@@ -66,6 +69,7 @@ def view_of(call: Call) -> View:
 def object_response(call: Call, value: bytes, code: int = 200) -> ApiResponse:
     """The answer of one stored object in the form asked for."""
     view = view_of(call)
+    value = call.resource.served(value)
     if view.form == TABLE:
         value = encode_table(call, [value], {"resourceVersion": header_of(value).metadata.resource_version})
     elif view.form == PARTIAL:
@@ -110,11 +114,13 @@ def partial_object(value: bytes, version: str = "v1") -> bytes:
     return head + bytes(_partial_of(value).metadata) + b"}"
 
 
-def encode_table(call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True) -> bytes:
+def encode_table(
+    call: Call, values: list[bytes], metadata: dict[str, Any], *, columns: bool = True, form: TableForm | None = None
+) -> bytes:
     """A `Table` of stored objects; watches leave the columns out after the first."""
     include = call.request.first("includeObject") or "Metadata"
     objects = [partial_object(value) if include == "Metadata" else value for value in values]
-    table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now())
+    table = table_of(call.resource, [msgspec.json.decode(value) for value in values], call.backend.now(), form)
     for row, value in zip(table["rows"], objects, strict=True):
         row["object"] = None if include == "None" else msgspec.Raw(value)
     if not columns:

@@ -11,11 +11,13 @@ import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.crd.describe import described
+from kilauea.apiserver.protobuf.openapi import encode_document
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.schema import definition_name, kubernetes_version, openapi_definitions
 
+_STATUS = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 _ACTIONS = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
 _VERB_OF = {"list": "list", "create": "post", "deletecollection": "deletecollection"}
@@ -37,19 +39,26 @@ class OpenApi:
         if self._generation != self._registry.generation:
             self._kept.clear()
             self._generation = self._registry.generation
-        if "json" not in (accept := request.headers.get("accept", "") or _JSON) and "*/*" not in accept:
+        name, accept = path.removeprefix("/openapi/"), request.headers.get("accept", "") or _JSON
+        if name == "v2" and accept.startswith(_V2_PROTO):
+            name, media = _V2_PROTO, _V2_PROTO.replace("@", ".")
+        elif "json" in accept or "*/*" in accept:
+            media = _JSON
+        else:
             raise status.not_acceptable([_JSON])
-        body = self._document(path.removeprefix("/openapi/"))
+        body = self._document(name)
         if body is None:
             return None
         tag = f'"{_hash(body)}"'
         headers = [("Etag", tag), ("Vary", "Accept")]
         if request.headers.get("if-none-match") == tag:
             return ApiResponse(304, b"", headers=headers)
-        return ApiResponse(200, body, headers=headers)
+        return ApiResponse(200, body, media, headers)
 
     def _document(self, name: str) -> bytes | None:
         if name not in self._kept:
+            if name == _V2_PROTO:
+                return self._kept.setdefault(name, encode_document(self._v2()))
             document = self._make(name)
             if document is None:
                 return None
@@ -138,6 +147,10 @@ def _schemas_of(resource: ResourceType, name: str) -> dict[str, Any]:
     else:
         gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         found = {name: {**resource.schema.raw, "x-kubernetes-group-version-kind": [gvk]}}
+        if (many := f"{name}List") in definitions:
+            of_list = {**gvk, "kind": resource.kind_of_list}
+            found[many] = {**definitions[many], "x-kubernetes-group-version-kind": [of_list]}
+    found[_STATUS] = definitions[_STATUS]
     waiting = list(found.values())
     while waiting:
         for reference in _references(waiting.pop()):
@@ -212,6 +225,15 @@ def _paths_of(resource: ResourceType, name: str) -> dict[str, Any]:
     return paths
 
 
+def _answer(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
+    """What a verb answers: an object, a list, or how a deletion went."""
+    if verb == "list":
+        name = f"{name}List"
+    elif verb == "deletecollection" or (verb == "delete" and not resource.strategy.answers_deleted_object):
+        name = _STATUS
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
 def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
     """What can be done at a path with one method."""
     reference = {"$ref": f"#/components/schemas/{name}"}
@@ -219,7 +241,7 @@ def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
         "tags": [f"{resource.group or 'core'}_{resource.version}"],
         "operationId": f"{verb}_{resource.group}_{resource.version}_{resource.plural}",
         "parameters": _PARAMETERS.get(verb, []),
-        "responses": {"200": {"description": "OK", "content": {_JSON: {"schema": reference}}}},
+        "responses": {"200": {"description": "OK", "content": {_JSON: {"schema": _answer(resource, name, verb)}}}},
         "x-kubernetes-action": {"create": "post", "update": "put"}.get(verb, verb),
         "x-kubernetes-group-version-kind": {
             "group": resource.group,

@@ -47,7 +47,7 @@ class ApiRequest:
 
 @dataclass(slots=True)
 class ApiResponse:
-    """A complete answer; a large body is an iterable of chunks, made while it is sent."""
+    """A complete answer; a large body is an iterable of chunks, made while it is sent; no body has no content type."""
 
     status: int
     body: bytes | Iterable[bytes] = b""

@@ -10,16 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from kilauea.api.selectors import Requirement, Selector, is_label_key, is_label_value, matches
+from kilauea.api.selectors import Selector, matches
 from kilauea.apiserver import status
+from kilauea.apiserver.label_text import parse_labels
 from kilauea.apiserver.resources.types import ResourceType
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
-_SET = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
-_COMPARISON = re.compile(r"([^\s=!<>]+)\s*(==|=|!=|>|<)\s*(\S*)")
-_COMMA = re.compile(r",(?![^()]*\))")
 _FIELD = re.compile(r"((?:[^\\=!,]|\\.)+)(==|=|!=)((?:[^\\,=]|\\.)*)")
-_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt"}
 
 
 class FieldTerm(NamedTuple):
@@ -28,37 +25,6 @@ class FieldTerm(NamedTuple):
     path: str
     equal: bool
     value: str
-
-
-@lru_cache(maxsize=1024)
-def parse_labels(text: str) -> Selector:
-    """A label selector such as `app=web,tier in (a, b),!old`.
-
-    Raises:
-        ApiFault: it cannot be parsed (400).
-    """
-    if not text.strip():
-        return ()
-    return tuple(sorted(_requirement(part.strip()) for part in _COMMA.split(text)))
-
-
-def _requirement(text: str) -> Requirement:
-    """One condition on labels."""
-    found = _SET.fullmatch(text)
-    if found:
-        key, word, listed = found.groups()
-        values = [value.strip() for value in listed.split(",")]
-    elif (found := _COMPARISON.fullmatch(text)) is not None:
-        key, word, value = found.groups()
-        values = [value]
-    else:
-        key, word, values = text.removeprefix("!").strip(), "!" if text.startswith("!") else "", []
-    if not is_label_key(key) or not all(is_label_value(value) for value in values):
-        raise status.bad_request(
-            f"unable to parse requirement: {text!r} is no condition on a label, as app=web or app in (a, b) is"
-        )
-    operator = _OPERATORS.get(word) or ("DoesNotExist" if word else "Exists")
-    return Requirement(key, operator, tuple(sorted(set(values))))
 
 
 @lru_cache(maxsize=1024)
@@ -138,8 +104,15 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
     terms = parse_fields(fields)
     for term in terms:
         if term.path not in (_NAME, _NAMESPACE, *resource.strategy.selectable):
-            raise status.bad_request(f"field label not supported: {term.path}")
+            raise status.bad_request(_not_selectable(resource, term.path))
     return Selection(resource, parse_labels(labels), terms)
+
+
+def _not_selectable(resource: ResourceType, path: str) -> str:
+    """Why a field cannot be selected; kinds with selectable fields of their own say it in other words."""
+    if resource.strategy.selectable or not resource.namespaced:
+        return f"field label not supported: {path}"
+    return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'
 
 
 @lru_cache(maxsize=8192)

@@ -49,7 +49,7 @@ def status(
         out["message"] = message
     if reason:
         out["reason"] = reason
-    if details:
+    if details is not None:
         out["details"] = details
     if code:
         out["code"] = code
@@ -76,6 +76,11 @@ def qualified(plural: str, group: str) -> str:
 def not_found(plural: str, group: str, name: str) -> ApiFault:
     """No object of this name."""
     return ApiFault(404, "NotFound", f'{qualified(plural, group)} "{name}" not found', _details(name, group, plural))
+
+
+def no_such_resource() -> ApiFault:
+    """A resource that a group does not have."""
+    return ApiFault(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(plural: str, group: str, name: str) -> ApiFault:
@@ -136,8 +141,8 @@ def unsupported_media_type(accepted: Sequence[str]) -> ApiFault:
 
 def not_acceptable(offered: Sequence[str]) -> ApiFault:
     """An answer that can be had in none of the forms asked for."""
-    message = f"only the following media types are accepted: {', '.join(offered)}"
-    return ApiFault(406, "NotAcceptable", message)
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
+    return ApiFault(406, "NotAcceptable", message, {})
 
 
 def method_not_allowed(plural: str, group: str, verb: str) -> ApiFault:
@@ -148,7 +153,7 @@ def method_not_allowed(plural: str, group: str, verb: str) -> ApiFault:
 
 def wrong_method() -> ApiFault:
     """A method that a path does not have."""
-    return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 # --- who may do what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import logging
 import secrets
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from random import Random
 
 from kilauea.api.times import SECOND
+from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.backend import Backend
@@ -30,6 +32,10 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
+from kilauea.apiserver.upkeep.volumes import release_volumes
+
+YOUNG_OBJECTS = 50_000
+"""New objects after which the youngest are looked through for cycles; Python's own figure is for small programs."""
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +87,21 @@ async def serve(
         api = ApiServer(backend)
         await create_first_objects(api)
         await install_bundled(api)
+        _collect_seldom()
         async with _controllers(api), beside(api):
             await _listen(options, api, ready, stop, store)
     finally:
         await store.close()
+
+
+def _collect_seldom() -> None:
+    """Look for cycles among objects less often: requests make many objects, hardly a cycle, and the store keeps many.
+
+    What was loaded up to now is left out for good, so that the count of objects in the store costs nothing.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 50, 100)
 
 
 async def _listen(
@@ -97,7 +114,13 @@ async def _listen(
     except (OSError, CredentialsError) as error:
         raise StartError(str(error)) from error
     admin = User(ADMIN, groups=(GROUP_MASTERS,))
-    transport = Transport(api, Authenticator({credentials.token: admin}), credentials.server_context())
+    try:
+        api.backend.accounts = AccountTokens(credentials.account_key, store, _now)
+    except ValueError as error:
+        words = "remove it to have a new one made; tokens that were given out are not good any more then"
+        raise StartError(f"{options.data_dir}/credentials/service-accounts.key: {error}: {words}") from error
+    authenticator = Authenticator({credentials.token: admin}, api.backend.accounts)
+    transport = Transport(api, authenticator, credentials.server_context())
     try:
         try:
             port = await transport.listen(options.host, options.port)
@@ -121,7 +144,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
     """What runs beside the server as long as it serves."""
     definitions = DefinitionController(api)
     await definitions.start()
-    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage)]
+    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
     try:
         yield
     finally:

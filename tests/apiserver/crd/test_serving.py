@@ -235,9 +235,9 @@ def test_a_definition_goes_when_its_instances_are_gone() -> None:
             assert (await api.ask("POST", WIDGETS, each))[0] == 201
         path = f"{CRDS}/widgets.example.com"
         await api.ask("DELETE", path)
-        body = await api.until(path, lambda _, found: "Terminating" in conditions(found))
+        progress = ("True", "InstanceDeletionInProgress")
+        body = await api.until(path, lambda _, found: conditions(found).get("Terminating") == progress)
         assert body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
-        assert conditions(body)["Terminating"] == ("True", "InstanceDeletionInProgress")
         await api.until(f"{WIDGETS}/free", lambda code, _: code == 404)
         code, refusal = await api.ask("POST", WIDGETS, widget("late"))
         assert (code, "create not allowed while custom resource definition is terminating" in refusal["message"]) == (
@@ -437,3 +437,46 @@ def test_pruning_and_filling_in_once_more_changes_nothing(spec: Any) -> None:
     prune(schema, again)
     apply_defaults(schema, again)
     assert again == obj
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        None,
+        {},
+        {"group": "example.com", "names": None, "scope": "Namespaced", "versions": None},
+        {"group": "example.com", "names": {"plural": "widgets"}, "versions": [{}]},
+        {"versions": [{"name": "v1", "served": True, "storage": True, "schema": {}}]},
+        *(
+            {"versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]}
+            for schema in (
+                {},
+                {"type": "object", "properties": {"a": {"type": "array", "items": 5}}},
+                {"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}},
+                {"type": "object", "properties": {"a": {"type": "object", "additionalProperties": "x"}}},
+                {"type": "object", "properties": {"a": None}},
+                {"type": "object", "properties": {"a": {"type": "array", "items": {"type": 5}}}},
+                {"type": "object", "properties": {"a": {"type": "array", "items": {"properties": 5}}}},
+                {"type": "object", "properties": {"a": {"type": "array", "items": {"required": [1], "anyOf": 2}}}},
+                {"type": "object", "properties": {"a": {"type": "string", "pattern": "[", "default": "b"}}},
+                {"type": "object", "x-kubernetes-validations": [{}]},
+                {"type": "object", "x-kubernetes-validations": [None]},
+                {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "object", "anyOf": None}}}},
+                {
+                    "type": "object",
+                    "properties": {"a": {"type": "array", "items": {"type": "object", "properties": None}}},
+                },
+                {"type": "object", "not": 5},
+            )
+        ),
+    ],
+)
+def test_a_definition_without_sense_is_refused_and_not_a_fault_of_the_server(spec: Any) -> None:
+    async def scenario(api: Api) -> None:
+        wrong = crd()
+        wrong["spec"] = {**wrong["spec"], **spec} if spec and "group" not in spec else spec
+        code, refusal = await api.ask("POST", CRDS, wrong)
+        assert code in (400, 422), refusal
+        await define(api, crd("others", "Other"))
+
+    run(scenario)

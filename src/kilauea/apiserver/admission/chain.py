@@ -1,4 +1,4 @@
-"""The steps of admission in their order, which is that of the real server.
+"""The steps of admission in their order, which is that of the real server, quotas last.
 
 Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
 change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
@@ -11,6 +11,7 @@ from kilauea.apiserver.admission import AdmissionStep
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.priority import Priority
+from kilauea.apiserver.admission.quota.step import ResourceQuotas
 from kilauea.apiserver.admission.service_accounts import ServiceAccounts
 from kilauea.apiserver.admission.service_addresses import ServiceAddresses
 from kilauea.apiserver.admission.storage_defaults import (
@@ -19,6 +20,7 @@ from kilauea.apiserver.admission.storage_defaults import (
     StorageObjectInUseProtection,
 )
 from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
+from kilauea.apiserver.rbac.escalation import Escalation
 
 
 def admission_steps() -> list[AdmissionStep]:
@@ -33,4 +35,6 @@ def admission_steps() -> list[AdmissionStep]:
         StorageObjectInUseProtection(),
         PersistentVolumeClaimResize(),
         ServiceAddresses(),
+        Escalation(),
+        ResourceQuotas(),
     ]

@@ -104,6 +104,11 @@ class DefinitionController:
         changed = set_conditions(status, conditions_of(definition, verdict), self._backend.timestamp())
         if changed or status.get("acceptedNames") != verdict.names:
             status["acceptedNames"] = verdict.names
+            definition["metadata"]["managedFields"] = track_update(
+                decode(stored.value), definition, "kube-apiserver",
+                builtin_schema("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), API_VERSION,
+                self._backend.timestamp(), subresource="status",
+            )  # fmt: skip
             written = await self._write(stored, definition)
             if written is None:
                 return  # it has changed meanwhile, and comes again
@@ -137,11 +142,6 @@ class DefinitionController:
 
     async def _write(self, stored: Stored, definition: Object) -> Stored | None:
         """Write a changed status; None if the definition has changed meanwhile."""
-        definition["metadata"]["managedFields"] = track_update(
-            decode(stored.value), definition, "kube-apiserver",
-            builtin_schema("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), API_VERSION,
-            self._backend.timestamp(), subresource="status",
-        )  # fmt: skip
         try:
             return await self._backend.store.write(stored.key, stored.revision, partial(encode, definition))
         except (Conflict, Missing):

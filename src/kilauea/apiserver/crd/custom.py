@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -19,9 +21,7 @@ from kilauea.apiserver.strategies.base import Object, ScalePaths, Strategy, keep
 log = logging.getLogger(__name__)
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-_BLOCKING = frozenset(
-    f"FieldValue{each}" for each in ("NotSupported", "Required", "TooLong", "Duplicate", "TooMany", "TypeInvalid")
-)
+_BLOCKING = frozenset(f"FieldValue{each}" for each in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _RULES_SKIPPED = Cause(
     "<nil>",
     "FieldValueInvalid",
@@ -64,8 +64,14 @@ def _type(definition: Object, version: Mapping[str, Any]) -> ResourceType:
         subresources=tuple(_subresources(parts, spec["group"], version["name"], names["kind"])),
         strategy=CustomStrategy(definition, version, schema, terminating),
         custom_schema=schema,
+        storage_version_hash=_storage_hash(f"{spec['group']}/{version['name']}/{names['kind']}"),
         table=table_form(version.get("additionalPrinterColumns") or ()),
     )
+
+
+def _storage_hash(identity: str) -> str:
+    """What tells clients that the version in which objects are kept has changed."""
+    return base64.b64encode(hashlib.sha256(identity.encode()).digest()[:8]).decode()
 
 
 def _subresources(parts: Mapping[str, Any], group: str, version: str, kind: str) -> list[Subresource]:

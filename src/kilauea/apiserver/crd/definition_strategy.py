@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from kilauea.apiserver.crd.definition_checks import check_change, check_definition
+from kilauea.apiserver.crd.names import TERMINATING, condition, set_conditions
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds up a definition until its instances are gone."""
+_GOING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
 class DefinitionStrategy(Strategy):
     """The rules of CustomResourceDefinition."""
+
+    deletes_plainly = True
 
     def default(self, obj: Object) -> None:
         """The names that follow from the kind."""
@@ -46,6 +50,8 @@ class DefinitionStrategy(Strategy):
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if CLEANUP not in finalizers:
             finalizers.append(CLEANUP)
+        going = condition(TERMINATING, True, "InstanceDeletionPending", _GOING)
+        set_conditions(obj["status"], [going], obj["metadata"]["deletionTimestamp"])
 
     def validate(self, obj: Object) -> list[Cause]:
         """What is wrong with a definition."""

@@ -82,8 +82,8 @@ def _rule(raw: Raw, name: str) -> Rule:
                 "%s: a rule is not enforced: %s: install kilauea[cel]; optionalOldSelf is not supported", name, text
             )
     return Rule(
-        text, program, raw.get("message", "").strip(), message, raw.get("reason") or "FieldValueInvalid",
-        raw.get("fieldPath", ""), bool(_OLD.search(text)),
+        text, program, (raw.get("message") or "").strip(), message, raw.get("reason") or "FieldValueInvalid",
+        raw.get("fieldPath") or "", bool(_OLD.search(text)),
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def _check_rule(rule: Raw, path: str) -> Iterator[Cause]:
     if not text:
         yield required(f"{path}.rule", "rule is not specified")
         return
-    if "\n" in text and not rule.get("message", "").strip() and not rule.get("messageExpression"):
+    if "\n" in text and not (rule.get("message") or "").strip() and not rule.get("messageExpression"):
         yield required(f"{path}.message", "message must be specified if rule contains line breaks")
     if rule.get("reason") and rule["reason"] not in REASONS:
         yield not_supported(f"{path}.reason", rule["reason"], REASONS)
@@ -210,8 +210,16 @@ def as_cel(raw: Raw, value: Any) -> Any:
         items = raw.get("items") or {}
         return [as_cel(items, each) for each in value]
     if isinstance(value, str) and raw.get("format") == "date-time":
-        return datetime.fromisoformat(value)
+        return _time(value)
     return value
+
+
+def _time(text: str) -> datetime | str:
+    """A time; text that is none, which an older schema may have let in, stays text."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
 
 
 def escaped(name: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+from kilauea.apiserver.crd.shape import check_shape
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.schema import apply_defaults, from_openapi, prune, validate
 from kilauea.apiserver.status import Cause
@@ -31,6 +32,9 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 def check_structural(raw: Raw, path: str) -> list[Cause]:
     """What keeps a schema from being structural, or is no schema at all."""
+    found = list(check_shape(raw, path))
+    if found:
+        return found
     found = list(_root(raw, path))
     found += _node(raw, path)
     if not found:

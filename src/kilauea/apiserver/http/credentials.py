@@ -45,6 +45,7 @@ class Credentials:
     admin_certificate: bytes
     admin_key: bytes
     token: str
+    account_key: bytes
     server_files: tuple[Path, Path]
 
     def server_context(self) -> ssl.SSLContext:
@@ -91,7 +92,17 @@ def load_credentials(folder: Path, host: str, now: datetime.datetime) -> Credent
     server = (folder / "server.crt", folder / "server.key")
     common_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kilauea-apiserver")])
     _issue(*server, common_name, ca, ca_key, now, ExtendedKeyUsageOID.SERVER_AUTH, _alternatives(host))
-    return Credentials(_pem(ca), certificate.read_bytes(), key.read_bytes(), _token(folder / "token"), server)
+    account_key = _account_key(folder / "service-accounts.key")
+    return Credentials(
+        _pem(ca), certificate.read_bytes(), key.read_bytes(), _token(folder / "token"), account_key, server
+    )
+
+
+def _account_key(path: Path) -> bytes:
+    """The key that signs tokens of service accounts."""
+    if not path.exists():
+        write_private(path, _private_pem(ec.generate_private_key(ec.SECP256R1())))
+    return path.read_bytes()
 
 
 def _token(path: Path) -> str:

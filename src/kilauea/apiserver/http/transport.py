@@ -20,6 +20,8 @@ from kilauea.apiserver.request import ApiRequest, ApiResponse, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
+LARGEST_HEAD = 1024 * 1024
+"""Bytes of a request line or header; selectors can be long."""
 COMPRESSED_FROM = 128 * 1024
 """Bytes of an answer from which it is compressed, if the client takes that."""
 PATIENCE = 30.0
@@ -46,7 +48,13 @@ class Transport:
         self._api = api
         self._authenticator = authenticator
         self._tls = tls
-        server = web.Server(self._answer, access_log=None, logger=log)
+        server = web.Server(
+            self._answer,
+            access_log=None,
+            logger=log,
+            max_line_size=LARGEST_HEAD,
+            max_field_size=LARGEST_HEAD,
+        )
         self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
 
     async def listen(self, host: str, port: int) -> int:
@@ -74,10 +82,13 @@ class Transport:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
             return _plain(fault_response(status.bad_request("the body is not whole")))
-        url = request.rel_url
-        query = list(url.query.items())
-        headers = {key.lower(): value for key, value in request.headers.items()}
-        answer = await self._api.handle(ApiRequest(request.method, unquote(url.raw_path), query, headers, body, user))
+        path, _, query = request.path_qs.partition("?")
+        pairs = list(request.rel_url.query.items()) if query else []
+        headers: dict[str, str] = {}
+        for key, value in request.headers.items():
+            key = key.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = _begin(answer)
@@ -115,8 +126,8 @@ async def _body_of(request: web.BaseRequest) -> bytes:
 
 def _plain(answer: ApiResponse) -> web.Response:
     """An answer of moderate size."""
-    response = web.Response(body=answer.body, status=answer.status, headers=_SHARED)
-    response.headers["Content-Type"] = answer.content_type
+    head = {**_SHARED, "Content-Type": answer.content_type} if answer.content_type else _SHARED
+    response = web.Response(body=answer.body, status=answer.status, headers=head)
     for key, value in answer.headers:
         response.headers.add(key, value)
     return response

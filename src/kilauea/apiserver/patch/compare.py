@@ -90,14 +90,14 @@ def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
 def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any], change: Change) -> None:
     for key, after in new.items():
         step, below = shape.field(key)
-        _compare(below, step, old.get(key, below.zero), after, change)
+        compare_values(below, step, old.get(key, below.zero), after, change)
     for key, before in old.items():
         if key not in new:
             step, below = shape.field(key)
-            _compare(below, step, before, below.zero, change)
+            compare_values(below, step, before, below.zero, change)
 
 
-def _compare(shape: Shape, step: str, old: Any, new: Any, change: Change) -> None:
+def compare_values(shape: Shape, step: str, old: Any, new: Any, change: Change) -> None:
     """Compare two values at a step; either may be `ABSENT`."""
     if old is ABSENT:
         change.changed[step] = everything(shape, new)
@@ -146,7 +146,7 @@ def _compare_items(shape: Shape, old: list[Any], new: list[Any], change: Change)
     for step in dict.fromkeys((*before, *after)):
         olds, news = before.get(step, ()), after.get(step, ())
         if len(olds) < 2 and len(news) < 2:
-            _compare(shape.items, step, olds[0] if olds else ABSENT, news[0] if news else ABSENT, change)
+            compare_values(shape.items, step, olds[0] if olds else ABSENT, news[0] if news else ABSENT, change)
         elif len(olds) > 1 and len(news) > 1:
             if not same(list(olds), list(news)):
                 change.changed[step] = {}

@@ -20,6 +20,7 @@ from kilauea.apiserver.patch.fieldset import (
     union,
     without,
 )
+from kilauea.apiserver.patch.fresh import fresh_fields
 from kilauea.apiserver.patch.shape import shape_of
 from kilauea.apiserver.schema.nodes import Schema
 
@@ -148,13 +149,16 @@ def track_update(
     managed = _before(old, new, bool(subresource))
     if not managed and old is not None:
         return []
+    version = Manager(manager or "unknown", UPDATE, api_version, subresource)
     try:
+        if old is None and not managed:
+            owned = fresh_fields(shape_of(schema), new, reset, NEVER_OWNED)
+            return encode({version: Owned(api_version, owned, now)}) if owned else []
         change = compare(shape_of(schema), old or {}, new)
     except ValueError:
         return []
     if reset:
         change = Change(without(change.changed, reset), without(change.removed, reset))
-    version = Manager(manager or "unknown", UPDATE, api_version, subresource)
     return encode(capped(taken_over(managed, version, api_version, change, now)))
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from kilauea.apiserver.patch.fieldset import key_step, value_step
+from kilauea.apiserver.patch.fieldset import FieldSet, key_step, value_step
 from kilauea.apiserver.patch.values import ABSENT
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import zero
@@ -31,6 +31,9 @@ _LEAF_TYPES = frozenset(
 )
 
 
+_MOST_STEPS = 4096
+
+
 class Shape:
     """How values at one node of a schema are owned.
 
@@ -40,6 +43,7 @@ class Shape:
         zero: what stands in Go's struct where JSON leaves the field out; `ABSENT` where it can be left out.
         declared: of objects, the described fields; all other keys are those of a map.
         is_list: whether the value is a list, atomic or not.
+        made: sets of fields that `kilauea.apiserver.patch.fresh` remembers.
         scalar: of plain values `string`, `numeric`, `boolean`, or `untyped` for any of them; else empty.
     """
 
@@ -49,9 +53,11 @@ class Shape:
         "_items",
         "_keeps_unknown",
         "_schema",
+        "_steps",
         "declared",
         "is_list",
         "keys",
+        "made",
         "scalar",
         "sort",
         "zero",
@@ -64,6 +70,8 @@ class Shape:
         self._schema = schema
         self._fields: dict[str, tuple[str, Shape]] = {}
         self._items: Shape | None = None
+        self._steps: dict[str, str] = {}
+        self.made: dict[tuple[Any, ...], FieldSet] = {}
         self._additional: Shape | None = None
         self._keeps_unknown = keeps_unknown or (schema is not None and schema.preserve_unknown)
         self.sort = Sort.ANY if schema is None else self._sort_of(schema)
@@ -130,6 +138,8 @@ class Shape:
             ValueError: the item cannot be told apart; in the words of the real server.
         """
         if self.sort is Sort.ITEMS:
+            if len(self.keys) == 1 and item.__class__ is dict and (name := item.get(self.keys[0])).__class__ is str:
+                return self._step_of(name)
             return key_step(self._keys_of(item))
         if item is None:
             raise ValueError("associative list without keys has an element that's an explicit null")
@@ -138,6 +148,15 @@ class Shape:
         if isinstance(item, list):
             raise ValueError("not supported: associative list with lists as elements")
         return value_step(item)
+
+    def _step_of(self, name: str) -> str:
+        """The step to an item with one key, which is text; names come again and again."""
+        step = self._steps.get(name)
+        if step is None:
+            if len(self._steps) >= _MOST_STEPS:
+                self._steps.clear()
+            step = self._steps[name] = key_step({self.keys[0]: name})
+        return step
 
     def _keys_of(self, item: Any) -> dict[str, Any]:
         """The keys of an item, those that are left out with their defaults."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kilauea.apiserver.resources.renaming import EVENTS
 from kilauea.apiserver.resources.types import ResourceType, Subresource
 from kilauea.apiserver.schema import builtin_resources
 from kilauea.apiserver.strategies.base import Strategy
@@ -12,7 +13,7 @@ from kilauea.apiserver.strategies.table import STRATEGIES
 
 SERVED_SUBRESOURCES = frozenset("binding ephemeralcontainers eviction finalize log resize scale status token".split())
 """Subresources that are answered; those that talk to a kubelet (exec, attach, proxy) are not."""
-_STORED_GROUP = {("events.k8s.io", "events"): ""}
+_STORED_ELSEWHERE = {("events.k8s.io", "events"): ("", EVENTS)}
 """Kinds that are kept as those of another group."""
 
 
@@ -23,6 +24,7 @@ def builtin_types() -> list[ResourceType]:
 
 def _type_of(facts: Mapping[str, Any]) -> ResourceType:
     group, version, plural = facts["group"], facts["version"], facts["resource"]
+    stored_group, renaming = _STORED_ELSEWHERE.get((group, plural), (None, None))
     return ResourceType(
         group=group,
         version=version,
@@ -39,7 +41,8 @@ def _type_of(facts: Mapping[str, Any]) -> ResourceType:
             if each["subresource"] in SERVED_SUBRESOURCES
         ),
         strategy=STRATEGIES.get((group, plural)) or Strategy(),
-        stored_group=_STORED_GROUP.get((group, plural)),
+        stored_group=stored_group,
+        renaming=renaming,
         storage_version_hash=facts.get("storageVersionHash", ""),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kilauea.apiserver.resources.renaming import Renaming
 from kilauea.apiserver.schema import Schema, builtin_schema
 from kilauea.apiserver.status import qualified
 from kilauea.apiserver.strategies.base import Strategy
@@ -46,6 +47,8 @@ class ResourceType:
     storage_version_hash: str = ""
     table: TableForm | None = None
     """How `kubectl get` shows it; None for the built-in form."""
+    renaming: Renaming | None = None
+    """How objects are stored that are those of another group; None if they are kept as they are."""
     stored_group: str | None = None
     """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
 
@@ -89,6 +92,10 @@ class ResourceType:
     def head(self) -> bytes:
         """How the stored bytes of every object begin; lists leave it out, as the real server does for its own kinds."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+    def served(self, value: bytes) -> bytes:
+        """Stored bytes in the form of this version."""
+        return value if self.renaming is None else self.renaming.served(value, self.api_version)
 
     def key(self, namespace: str, name: str) -> str:
         """Key of an object in the store."""

@@ -9,6 +9,7 @@ from kilauea.apiserver.rest.body import check_kind, read_document
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import metadata_of
 from kilauea.apiserver.rest.pods import change_pod, pod_call
+from kilauea.apiserver.status import ApiFault
 
 
 async def bind(call: Call) -> ApiResponse:
@@ -25,8 +26,8 @@ async def bind(call: Call) -> ApiResponse:
         causes.append(not_supported("target.kind", target["kind"], ["Node", "<empty>"]))
     if not target.get("name"):
         causes.append(required("target.name"))
-    if causes:
-        raise status.invalid("Binding", "", name, causes)
+    if causes:  # the real server does not turn this into an answer of its own
+        raise status.ApiFault(500, "", ", ".join(map(str, causes)))
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     annotations = metadata.get("annotations") or {}
     pods = pod_call(call, name)
@@ -47,12 +48,12 @@ def _bound(call: Call, pod: Object, node: str, annotations: dict[str, str]) -> O
     """The pod on its node, with the condition that says so."""
     name = pod["metadata"]["name"]
     if pod["metadata"].get("deletionTimestamp"):
-        raise call.conflict(f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
     spec = pod["spec"]
     if spec.get("nodeName"):
-        raise call.conflict(f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        raise _refused(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
-        raise call.conflict(f"pod {name} has non-empty .spec.schedulingGates")
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = node
     if annotations:
         pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), **annotations}
@@ -61,3 +62,8 @@ def _bound(call: Call, pod: Object, node: str, annotations: dict[str, str]) -> O
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     state["conditions"] = [*others, {**scheduled, "lastTransitionTime": call.backend.timestamp()}]
     return pod
+
+
+def _refused(name: str, why: str) -> ApiFault:
+    """A pod that cannot be bound."""
+    return status.conflict("pods/binding", "", name, why)

@@ -6,22 +6,37 @@ said about them is up to `fieldValidation`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import yaml
 
-from kilauea.api.yamltext import YamlError, load_yaml
+from kilauea.api.yamltext import TextError, YamlDocument, YamlError, read_documents
 from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.schema import DecodeError, definition_name, read_builtin, read_custom
+from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
+from kilauea.apiserver.schema import (
+    DecodeError,
+    definition_name,
+    fields_in_order,
+    is_known_kind,
+    read_builtin,
+    read_custom,
+)
 from kilauea.apiserver.status import ApiFault
 
 READABLE = (JSON, YAML, PROTOBUF)
 _ANSWERED = frozenset({("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")})
 """Kinds of subresources, which are no resources of their own."""
+
+
+_SHOWN = 30
+"""Bytes of a body that a message repeats."""
+GO_KINDS = {list: "array", str: "string", bool: "bool", dict: "object"}
+_TWICE = "is given twice: keep one of them"
+_TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
 def media_type(header: str) -> str:
@@ -42,8 +57,18 @@ def read_document(call: Call, expected: str) -> Object:
     if form == PROTOBUF:
         return _read_protobuf(call.request.body)
     document = parse(call.request.body, form, expected)
+    if document is None:
+        return {}
     if not isinstance(document, dict):
-        raise _unrecognised(expected, "expected an object")
+        kind = GO_KINDS.get(type(document), "number")
+        words = f"json: cannot unmarshal {kind} into Go value of type {_TYPE_META}"
+        raise _unrecognised(expected, call.request.body, f"{_NO_KIND}: {words}")
+    for field in ("apiVersion", "kind"):
+        given = document.get(field)
+        if given is not None and not isinstance(given, str):
+            kind = GO_KINDS.get(type(given), "number")
+            words = f"{_NO_KIND}: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
+            raise _unrecognised(expected, call.request.body, words)
     return document
 
 
@@ -70,50 +95,118 @@ def message_name(api_version: str, kind: str) -> str:
 
 
 def parse(body: bytes, form: str, expected: str) -> Any:
-    """JSON or YAML as plain values."""
+    """JSON or YAML as plain values; of keys given twice the last counts."""
     try:
-        return msgspec.json.decode(body) if form == JSON else load_yaml(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, YamlError, yaml.YAMLError) as error:
-        raise _unrecognised(expected, str(error)) from error
+        return msgspec.json.decode(body) if form == JSON else read_yaml(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        words = f"{_NO_KIND}: {json_complaint(body, str(error))}"
+        raise _unrecognised(expected, body, words) from error
+    except YamlError as error:
+        raise _unrecognised(expected, body, yaml_complaint(body, str(error))) from error
 
 
-def _unrecognised(expected: str, why: str) -> ApiFault:
-    words = f"the object provided is unrecognized (must be of type {expected})"
-    return status.bad_request(f"{words}: couldn't get version/kind; json parse error: {why}")
+def read_yaml(body: bytes) -> Any:
+    """The first document of a YAML text that is not empty."""
+    for part in read_documents(body.removeprefix(b"\xef\xbb\xbf")):
+        if isinstance(part, TextError):
+            raise YamlError(part.line, part.column, part.message)
+        for fault in part.faults:
+            if fault.message != _TWICE:
+                raise YamlError(fault.line, fault.column, fault.message)
+        if part.value is not None:
+            return part.value
+    return None
+
+
+def _unrecognised(expected: str, body: bytes, why: str) -> ApiFault:
+    shown = body[:_SHOWN].decode(errors="replace") if body.startswith(b"{") else body[:_SHOWN].hex()
+    shown += " ..." if len(body) > _SHOWN else ""
+    return status.bad_request(
+        f"the object provided is unrecognized (must be of type {expected}): {why} ({shown or '<empty>'})"
+    )
+
+
+_NO_KIND = "couldn't get version/kind; json parse error"
 
 
 def read_object(call: Call) -> Object:
     """The object in the body, of the kind of the resource, without unknown fields."""
     obj = read_document(call, call.resource.kind)
     check_kind(obj, call.resource.api_version, call.resource.kind)
-    strip(call, obj)
+    twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
+    strip(call, obj, call.request.body if twice else b"")
     return obj
+
+
+def _has_repeated_keys(call: Call, obj: Object) -> bool:
+    """Whether a key may be there twice, found without reading the body again: then quotes have got lost."""
+    body, form = call.request.body, media_type(call.request.headers.get("content-type", "")) or JSON
+    if form == JSON:
+        return body.count(b'"') != _encode(obj).count(b'"') or b"\\u0022" in body
+    return form == YAML
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 def check_kind(obj: Object, api_version: str, kind: str) -> None:
     """Refuse an object of another kind; one that does not say is taken for this kind."""
-    if (obj.get("apiVersion") or api_version) != api_version:
-        raise status.bad_request(
-            f"the API version in the data ({obj['apiVersion']}) does not match the expected API version ({api_version})"
-        )
-    if (obj.get("kind") or kind) != kind:
-        version = api_version.rpartition("/")[2]
-        raise status.bad_request(
-            f'{obj["kind"]} in version "{version}" cannot be handled as a {kind}: '
-            f"converting ({obj['kind']}) to ({kind}): unknown conversion"
-        )
+    given, given_kind = obj.get("apiVersion") or api_version, obj.get("kind") or kind
+    if (given, given_kind) != (api_version, kind):
+        into = f"{api_version.partition('/')[0].partition('.')[0] if '/' in api_version else 'core'}.{kind}"
+        group, _, version = str(given).rpartition("/")
+        why = f"converting ({version}.{given_kind}) to ({into}): unknown conversion"
+        if not is_known_kind(group, version, given_kind):
+            why = f'no kind "{given_kind}" is registered for version "{given}" in scheme "{_SCHEME}"'
+        raise status.bad_request(f'{given_kind} in version "{version}" cannot be handled as a {kind}: {why}')
     obj["apiVersion"], obj["kind"] = api_version, kind
 
 
-def strip(call: Call, obj: Object) -> None:
-    """Take out what the kind does not know, and say so as asked; refuse values of the wrong type."""
+_SCHEME = "pkg/runtime/scheme.go:111"
+"""The name that the real server's list of kinds gives itself."""
+
+
+def strip(call: Call, obj: Object, body: bytes = b"") -> None:
+    """Take out what the kind does not know, and say so as asked; refuse values of the wrong type.
+
+    Args:
+        call: tells the kind.
+        obj: is changed in place.
+        body: the text of the object, if keys may be there twice.
+    """
     resource = call.resource
     try:
         unknown = read_custom(resource.schema, obj) if resource.is_custom else read_builtin(resource.schema, obj)
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
-    if unknown:
-        _tell_unknown(call, unknown)
+    if unknown or body:
+        _tell(call, list(_complaints(unknown, body)))
+
+
+def _complaints(unknown: list[str], body: bytes) -> Iterator[str]:
+    """What is said of unknown fields, and of keys that are there twice, in the order of the body."""
+    if not body:
+        yield from (f'unknown field "{path}"' for path in unknown)
+        return
+    try:
+        occurrences = list(fields_in_order(body))
+    except (ValueError, RecursionError):  # YAML
+        yield from _repeated_yaml(body)
+        yield from (f'unknown field "{path}"' for path in sorted(unknown))
+        return
+    left = set(unknown)
+    for path, again in dict.fromkeys(occurrences):
+        if again:
+            yield f'duplicate field "{path}"'
+        elif path in left:
+            left.remove(path)
+            yield f'unknown field "{path}"'
+
+
+def _repeated_yaml(body: bytes) -> Iterator[str]:
+    for part in read_documents(body):
+        for fault in part.faults if isinstance(part, YamlDocument) else ():
+            yield f'line {fault.line}: key "{fault.path[-1]}" already set in map'
 
 
 def _unfit(call: Call, why: str) -> ApiFault:
@@ -122,11 +215,13 @@ def _unfit(call: Call, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def _tell_unknown(call: Call, paths: list[str]) -> None:
-    """Warn of unknown fields, refuse them, or keep quiet."""
+def _tell(call: Call, complaints: list[str]) -> None:
+    """Warn of what is wrong with fields, refuse it, or keep quiet."""
     mode = call.field_validation()
-    texts = [f'unknown field "{path}"' for path in paths]
     if mode == "Warn":
-        call.warnings += texts
-    elif mode == "Strict":
-        raise _unfit(call, f"strict decoding error: {', '.join(texts)}")
+        call.warnings += complaints
+    elif mode == "Strict" and complaints:
+        lines = [each for each in complaints if each.startswith("line ")]
+        found = ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
+        found += [each for each in complaints if each not in lines]
+        raise _unfit(call, f"strict decoding error: {', '.join(found)}")

@@ -16,7 +16,7 @@ from kilauea.apiserver.status import ApiFault, Cause
 
 Object = dict[str, Any]
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
-_VALIDATIONS = ("Ignore", "Strict", "Warn")
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 MAX_MANAGER = 128
 
 
@@ -106,7 +106,6 @@ _TOO_LONG = f"Too long: may not be more than {MAX_MANAGER} bytes"
 
 def is_dry_run(asked: Sequence[str], kind: str) -> bool:
     """Whether the values of `dryRun` ask for one; only `All` is a value."""
-    for value in asked:
-        if value != "All":
-            raise status.invalid(kind, "meta.k8s.io", "", [not_supported("dryRun", value, ["All"])])
+    if any(value != "All" for value in asked):
+        raise status.invalid(kind, "meta.k8s.io", "", [not_supported("dryRun", list(asked), ["All"])])
     return bool(asked)

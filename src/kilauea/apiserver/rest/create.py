@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
@@ -13,10 +11,11 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
-    encode,
-    managed_fields,
+    encoder,
+    fill_status,
     metadata_of,
     new_metadata,
+    note_manager,
     refuse,
     settle_namespace,
 )
@@ -64,7 +63,7 @@ def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     """Defaults, the managers' book, and what admission adds, which belongs to nobody."""
     complete(call, obj)
     if track:
-        obj["metadata"]["managedFields"] = managed_fields(call, None, obj)
+        note_manager(call, None, obj)
     attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
     for step in call.backend.admission:
         step.mutate(attributes)
@@ -76,18 +75,20 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     resource, backend = call.resource, call.backend
     new_metadata(call, obj)
     resource.strategy.prepare_create(obj)
+    fill_status(call, obj)
     metadata = obj["metadata"]
     name = metadata.get("name", "")
     causes = check_metadata(call, obj)
     causes += resource.strategy.validate(obj)
     refuse(call, name, causes)
+    call.warnings += resource.strategy.warnings(obj)
     for step in backend.admission:
         step.validate(attributes)
     key = resource.key(metadata.get("namespace", ""), name)
     if attributes.dry_run:
-        return None if backend.store.get(key) else encode(obj, 0)
+        return None if backend.store.get(key) else encoder(call, obj)(0)
     try:
-        stored = await write_admitted(attributes, key, 0, partial(encode, obj))
+        stored = await write_admitted(attributes, key, 0, encoder(call, obj))
     except Conflict:
         return None
     return stored.value

@@ -11,7 +11,8 @@ from kilauea.apiserver.rest.body import read_document
 from kilauea.apiserver.rest.call import Call, is_dry_run
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-_POLICIES: tuple[Propagation, ...] = ("Background", "Foreground", "Orphan")
+_POLICIES: tuple[Propagation, ...] = ("Foreground", "Background", "Orphan")
+_NAMED = (*_POLICIES, "nil")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +88,4 @@ def _propagation(given: dict[str, Any]) -> Propagation | None:
     for known in _POLICIES:
         if policy == known:
             return known
-    raise status.invalid("DeleteOptions", "meta.k8s.io", "", [not_supported("propagationPolicy", policy, _POLICIES)])
+    raise status.invalid("DeleteOptions", "meta.k8s.io", "", [not_supported("propagationPolicy", policy, _NAMED)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilauea.api.times import SECOND, format_time
+from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.apiserver import status
 from kilauea.apiserver.admission import Attributes, write_admitted
 from kilauea.apiserver.negotiation import object_response
@@ -11,7 +11,7 @@ from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions, read_delete_options
 from kilauea.apiserver.rest.list_options import read_options
 from kilauea.apiserver.rest.listing import Found, find, list_response
-from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.rest.objects import decode, encode
 from kilauea.apiserver.rest.update import TRIES, write_change
 from kilauea.apiserver.selection import selection_of
 from kilauea.apiserver.status import ApiFault
@@ -93,10 +93,10 @@ async def _delete_once(
         return current.value, goes
     if goes:
         try:
-            await write_admitted(attributes, current.key, current.revision, None)
+            gone = await write_admitted(attributes, current.key, current.revision, None)
         except (Conflict, Missing):
             return None
-        return current.value, True
+        return (encode(obj, gone.revision) if call.resource.strategy.is_graceful else current.value), True
     if not changed:
         return current.value, False
     value = await write_change(call, obj, old, current)
@@ -106,15 +106,16 @@ async def _delete_once(
 def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
     """The object must be the one that the caller means."""
     metadata = old["metadata"]
-    if options.uid and options.uid != metadata["uid"]:
-        words = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
-        raise call.conflict(words, metadata["name"])
-    if options.revision and options.revision != metadata["resourceVersion"]:
-        words = (
-            f"Precondition failed: ResourceVersion in precondition: {options.revision}, "
-            f"ResourceVersion in object meta: {metadata['resourceVersion']}"
-        )
-        raise call.conflict(words, metadata["name"])
+    for field, label, wanted, fate in (
+        ("uid", "UID", options.uid, "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", options.revision, "modified"),
+    ):
+        if wanted and wanted != metadata[field]:
+            words = (
+                f"the {label} in the precondition ({wanted}) does not match the {label} in record ({metadata[field]}). "
+                f"The object might have been {fate}"
+            )
+            raise status.conflict(call.resource.kind, call.resource.group, metadata["name"], words)
 
 
 def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
@@ -127,11 +128,16 @@ def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:
         if grace >= metadata.get("deletionGracePeriodSeconds", 0):
             return changed
     else:
+        if strategy.deletes_plainly:
+            metadata["deletionTimestamp"] = call.backend.timestamp()
         strategy.prepare_delete(obj)
+        if strategy.deletes_plainly:
+            return True
         if strategy.has_generation and metadata.get("generation"):
             metadata["generation"] += 1
-    # The time counts from the first deletion, so a shorter grace period only moves the end.
     begin = call.backend.now() // SECOND * SECOND
+    if metadata.get("deletionTimestamp"):  # a shorter grace period counts from the first deletion, too
+        begin = parse_time(metadata["deletionTimestamp"]) - metadata.get("deletionGracePeriodSeconds", 0) * SECOND
     metadata["deletionTimestamp"] = format_time(begin + grace * SECOND)
     metadata["deletionGracePeriodSeconds"] = grace
     return True

@@ -10,19 +10,29 @@ import msgspec
 from kilauea.api.meta import LabelSelector
 from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver import status
+from kilauea.apiserver.patch import track_update
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import read_document
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.delete_options import DeleteOptions
 from kilauea.apiserver.rest.deleting import delete_object
 from kilauea.apiserver.rest.objects import decode, encode, metadata_of
-from kilauea.apiserver.rest.pods import pod_call
+from kilauea.apiserver.rest.pods import change_pod, pod_call
 from kilauea.apiserver.rest.update import TRIES
+from kilauea.apiserver.schema import builtin_schema
 from kilauea.apiserver.status import ApiFault, Cause
 from kilauea.apiserver.storage import Conflict, Stored
 
 MOST_DISRUPTED = 2000
 """Pods that a budget remembers as evicted and not yet gone."""
+_TARGET = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+    "lastProbeTime": None,
+}
+_ALLOWED = "DisruptionAllowed"
 _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -40,8 +50,18 @@ async def evict(call: Call) -> ApiResponse:
     pod = decode(stored.value)
     if not _needs_no_budget(pod):
         await _take_from_budget(pods, pod, options.dry_run)
+    if not options.dry_run:
+        await change_pod(pods, partial(_marked, call.backend.timestamp()))
     await delete_object(pods, name, options)
     return ApiResponse(201, status.encode(status.status("Success", 201)))
+
+
+def _marked(now: str, pod: Object) -> Object:
+    """The pod with the condition that says why it goes."""
+    state = pod.setdefault("status", {})
+    others = [each for each in state.get("conditions") or [] if each.get("type") != "DisruptionTarget"]
+    state["conditions"] = [*others, {**_TARGET, "lastTransitionTime": now}]
+    return pod
 
 
 def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
@@ -82,6 +102,10 @@ async def _take_from_budget(call: Call, pod: Object, dry_run: bool) -> None:
         _disrupt(call, budget, pod["metadata"]["name"])
         if dry_run:
             return
+        budget["metadata"]["managedFields"] = track_update(
+            decode(current.value), budget, "kube-apiserver", builtin_schema("policy", "v1", "PodDisruptionBudget"),
+            "policy/v1", call.backend.timestamp(), subresource="status",
+        )  # fmt: skip
         try:
             await call.backend.store.write(current.key, current.revision, partial(encode, budget))
         except Conflict:
@@ -132,6 +156,18 @@ def _disrupt(call: Call, budget: Object, pod: str) -> None:
         raise status.too_many_requests(_BLOCKED, [Cause("", "DisruptionBudget", words)])
     state["disruptionsAllowed"] = allowed - 1
     disrupted[pod] = call.backend.timestamp()
+    if allowed == 1:
+        _note_that_none_may_go(state, call.backend.timestamp())
+
+
+def _note_that_none_may_go(state: Object, now: str) -> None:
+    """Set the condition of a budget whose last disruption is taken."""
+    before = {each["type"]: each for each in state.get("conditions") or []}
+    old = before.get(_ALLOWED) or {}
+    new = {"type": _ALLOWED, "status": "False", "reason": "InsufficientPods", "message": ""}
+    new["observedGeneration"] = state.get("observedGeneration", 0)
+    new["lastTransitionTime"] = old["lastTransitionTime"] if old.get("status") == "False" else now
+    state["conditions"] = list({**before, _ALLOWED: new}.values())
 
 
 def _forbidden(call: Call, name: str, why: str) -> ApiFault:

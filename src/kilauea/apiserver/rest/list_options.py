@@ -12,6 +12,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, not_supported
 from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.complaints import json_complaint
 from kilauea.apiserver.status import Cause
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
@@ -21,9 +22,9 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 class _Token(msgspec.Struct):
     """What a continue token holds; the same form as the real server's."""
 
-    v: str
-    rv: int
-    start: str
+    v: str = ""
+    rv: int = 0
+    start: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def read_options(call: Call) -> ListOptions:
     token, limit = first("continue"), _number(call, "limit")
     initial = first("sendInitialEvents")
     options = ListOptions(
-        revision=_revision(first("resourceVersion")),
+        revision=_revision(first("resourceVersion"), watch),
         match=first("resourceVersionMatch"),
         limit=max(limit, 0),
         timeout=max(_number(call, "timeoutSeconds"), 0),
@@ -82,13 +83,14 @@ def _number(call: Call, name: str) -> int:
         raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
-def _revision(text: str) -> int | None:
+def _revision(text: str, watch: bool) -> int | None:
     """A resourceVersion; None if it is not there."""
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        detail = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise status.bad_request(f'Invalid value: "{text}": {detail}')
+        words = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        # The real server reads it at another place for a watch, where the fault is one of the server.
+        raise status.ApiFault(500, "", words) if watch else status.bad_request(f"invalid resource version: {words}")
     return int(text)
 
 
@@ -127,7 +129,7 @@ def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
     if options.initial_events is not None and match != NOT_OLDER:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
         found.append(forbidden_field("resourceVersionMatch", detail))
-    if options.initial_events and not options.bookmarks:
+    elif options.initial_events and not options.bookmarks:
         found.append(
             forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
         )
@@ -153,17 +155,22 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
     if options.revision:
         raise status.bad_request("specifying resource version is not allowed when using continue")
     try:
-        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _bad_token("illegal base64 data at input byte 0") from error
+    try:
         read = msgspec.json.decode(text, type=_Token)
-    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise status.bad_request(f"continue key is not valid: {error}") from error
+    except msgspec.DecodeError as error:
+        raise _bad_token(json_complaint(text, str(error))) from error
     if read.v != "meta.k8s.io/v1":
-        raise status.bad_request(
-            f'continue key is not valid: server does not recognize this encoded version "{read.v}"'
-        )
+        raise _bad_token(f"server does not recognize this encoded version {read.v}")
     if read.rv == 0:
-        raise status.bad_request(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
-        )
+        raise _bad_token("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    if not read.start:
+        raise _bad_token("encoded start key empty (version meta.k8s.io/v1)")
     after = call.resource.prefix(call.namespace) + read.start.removesuffix("\0")
     return dataclasses.replace(options, after_key=after, at_revision=read.rv)
+
+
+def _bad_token(why: str) -> status.ApiFault:
+    return status.bad_request(f"invalid continue token: continue key is not valid: {why}")

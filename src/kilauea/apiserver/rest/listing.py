@@ -150,10 +150,11 @@ def _chunks(call: Call, found: Found, partial: bool) -> Iterator[bytes]:
     cut = 0 if resource.is_custom or partial else len(resource.head)
     comma = b""
     for stored in found.items:
+        served = resource.served(stored.value)
         if partial:
-            value = comma + partial_object(stored.value)
+            value = comma + partial_object(served)
         else:
-            value = comma + b"{" + stored.value[cut:] if cut else comma + stored.value
+            value = comma + b"{" + served[cut:] if cut else comma + served
         pending.append(value)
         comma = b","
         size += len(value)

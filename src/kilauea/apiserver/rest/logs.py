@@ -13,8 +13,9 @@ async def read_log(call: Call) -> ApiResponse:
     """Answer a get of a pod's `log`."""
     pod = decode(read_stored(call).value)
     container = _container(pod, call.request.first("container"))
-    node = pod["spec"].get("nodeName")
-    text = call.backend.logs.read(call.namespace, call.info.name, container) if node and call.backend.logs else b""
+    if not pod["spec"].get("nodeName"):
+        return ApiResponse(204, content_type="")  # nothing has run that could have written anything
+    text = call.backend.logs.read(call.namespace, call.info.name, container) if call.backend.logs else b""
     return ApiResponse(200, _cut(call, text), "text/plain")
 
 

@@ -6,16 +6,19 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.yamltext import YamlError
 from kilauea.apiserver import status
-from kilauea.apiserver.fields import forbidden_field, required
+from kilauea.apiserver.fields import forbidden_field, invalid_value, required
 from kilauea.apiserver.negotiation import object_response
 from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, strategic_merge
-from kilauea.apiserver.request import JSON, YAML, ApiResponse
-from kilauea.apiserver.rest.body import check_kind, media_type, parse, strip
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, read_yaml, strip
 from kilauea.apiserver.rest.call import Call, Object
+from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
 from kilauea.apiserver.rest.update import change_object, check_body_name
+from kilauea.apiserver.schema import repeated_fields
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -29,7 +32,9 @@ async def patch(call: Call) -> ApiResponse:
     form = patch_form(call)
     if form == APPLY_PATCH:
         return await _apply(call)
-    document = parse(call.request.body, JSON, call.resource.kind)
+    document = parse_patch(call)
+    if form != JSON_PATCH:
+        _check_repeated(call, document)
 
     def change(obj: Object) -> Object:
         return patched(call, form, obj, document)
@@ -42,7 +47,9 @@ def patch_form(call: Call) -> str:
     form = media_type(call.request.headers.get("content-type", ""))
     allowed = [JSON_PATCH, MERGE_PATCH, *([] if call.resource.is_custom else [STRATEGIC_PATCH]), APPLY_PATCH]
     if form not in allowed:
-        raise status.unsupported_media_type(allowed)
+        if call.resource.is_custom:
+            raise status.unsupported_media_type(allowed)
+        raise status.ApiFault(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     causes = []
     if form == APPLY_PATCH and not call.request.first("fieldManager"):
         causes.append(required("fieldManager", "is required for apply patch"))
@@ -51,6 +58,25 @@ def patch_form(call: Call) -> str:
     if causes:
         raise call.bad_options(causes)
     return form
+
+
+def parse_patch(call: Call) -> Any:
+    """The patch in the body."""
+    try:
+        return msgspec.json.decode(call.request.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise status.bad_request(f"error decoding patch: {json_complaint(call.request.body, str(error))}") from error
+
+
+def _check_repeated(call: Call, document: Any) -> None:
+    """Warn of keys that are there twice in a patch, or refuse it, as asked."""
+    mode = call.field_validation()
+    found = [f'duplicate field "{path}"' for path in repeated_fields(call.request.body)] if mode != "Ignore" else []
+    if mode == "Warn":
+        call.warnings += found
+    elif found:
+        words = f"strict decoding error: {', '.join(found)}"
+        raise status.invalid("", "", "", [invalid_value("patch", _encode(document).decode(), words)])
 
 
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
@@ -64,27 +90,45 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     if not isinstance(obj, dict):
         raise status.bad_request("the patch leaves no object")
     check_kind(obj, call.resource.api_version, call.resource.kind)
-    metadata_of(obj)
-    call.warnings.clear()  # those of an earlier attempt
-    strip(call, obj)
+    check_body_name(call, obj)
+    text = _encode(obj)
+    try:
+        strip(call, obj)
+    except status.ApiFault as fault:
+        if call.resource.is_custom:
+            raise
+        why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
+        raise status.invalid("", "", "", [invalid_value("patch", text.decode(), why)]) from fault
     return obj
 
 
 async def _apply(call: Call) -> ApiResponse:
     """Server-side apply: creates what is not there."""
-    applied = parse(call.request.body, YAML, call.resource.kind)
-    if not isinstance(applied, dict):
-        raise status.bad_request(f"error decoding YAML: expected an object of kind {call.resource.kind}")
-    check_kind(applied, call.resource.api_version, call.resource.kind)
+    applied = _parse_applied(call.request.body)
+    if (applied.get("apiVersion"), applied.get("kind")) != (call.resource.api_version, call.resource.kind):
+        group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
+        raise status.bad_request(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
     metadata_of(applied)
     applied["metadata"].setdefault("name", call.info.name)
     check_body_name(call, applied)
-    if call.resource.namespaced:
-        applied["metadata"].setdefault("namespace", call.namespace)
     if call.backend.store.get(call.key) is None and call.subresource is None:
         obj = _merged(call, None, applied)
         return object_response(call, await create_object(call, obj, track=False), 201)
     return object_response(call, await change_object(call, lambda obj: _merged(call, obj, applied), track=False))
+
+
+def _parse_applied(body: bytes) -> Object:
+    """What is applied: JSON, which is YAML, or other YAML."""
+    try:
+        applied = read_yaml(body)
+    except YamlError as error:
+        words = f"error converting YAML to JSON: {yaml_complaint(body, str(error))}"
+        raise status.bad_request(f"error decoding YAML: {words}") from error
+    if not isinstance(applied, dict):
+        kind = GO_KINDS.get(type(applied), "number")
+        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
+    return applied
 
 
 def _merged(call: Call, live: Object | None, applied: Object) -> Object:

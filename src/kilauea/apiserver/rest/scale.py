@@ -9,16 +9,17 @@ import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative
+from kilauea.apiserver.negotiation import TABLE, as_media, encode_table, view_of
 from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
-from kilauea.apiserver.request import JSON, ApiResponse
-from kilauea.apiserver.rest.body import check_kind, parse, read_document
+from kilauea.apiserver.request import ApiResponse
+from kilauea.apiserver.rest.body import check_kind, read_document
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode, metadata_of
-from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, patch_form
+from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, parse_patch, patch_form
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.schema import builtin_schema
-from kilauea.apiserver.tables.columns import selector_text
+from kilauea.apiserver.tables.columns import AGE, Column, age, selector_text, simple
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -40,7 +41,7 @@ async def update_scale(call: Call) -> ApiResponse:
 async def patch_scale(call: Call) -> ApiResponse:
     """Answer a patch of `scale`."""
     form = patch_form(call)
-    document = parse(call.request.body, JSON, KIND)
+    document = parse_patch(call)
 
     def change(scale: Object) -> Object:
         if form == JSON_PATCH:
@@ -85,7 +86,19 @@ def scale_of(call: Call, obj: Object) -> Object:
 
 
 def _response(call: Call, obj: Object) -> ApiResponse:
-    return ApiResponse(200, msgspec.json.encode(scale_of(call, obj)))
+    scale = scale_of(call, obj)
+    value, view = msgspec.json.encode(scale), view_of(call)
+    if view.form == TABLE:
+        version = {"resourceVersion": scale["metadata"]["resourceVersion"]}
+        return ApiResponse(200, encode_table(call, [value], version, form=_FORM))
+    return ApiResponse(200, as_media(value, view.media), view.media)
+
+
+def _cells(scale: Object, now: int) -> list[Any]:
+    return [scale["spec"].get("replicas", 0), scale["status"]["replicas"], age(scale, now)]
+
+
+_FORM = simple([Column("Desired", "integer"), Column("Available", "integer"), AGE], _cells)
 
 
 def _at(obj: Any, path: str) -> Any:

@@ -1,16 +1,80 @@
-"""Token: a service account asks for a token. This server knows certificates and one token only, and gives none out."""
+"""Token: a service account gets a token, for a time and maybe bound to a pod or secret."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
+from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver import status
+from kilauea.apiserver.account_tokens import AUDIENCE
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.call import Call
+from kilauea.apiserver.rest.body import read_document
+from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
+from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.status import Cause
+
+_GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+_USUAL, _SHORTEST, _LONGEST = 3600, 600, 1 << 32
+_BOUND = {"Pod": "pods", "Secret": "secrets"}
 
 
 async def create_token(call: Call) -> ApiResponse:
     """Answer a create of a service account's `token`."""
-    read_stored(call)
-    raise status.forbidden(
-        "serviceaccounts/token", "", call.info.name, "this server gives no tokens to service accounts"
-    )
+    account = decode(read_stored(call).value)["metadata"]
+    body = read_document(call, _KIND)
+    spec = body.get("spec") or {}
+    seconds = spec.get("expirationSeconds", _USUAL)
+    audiences = spec.get("audiences") or [AUDIENCE]
+    causes = _check(seconds, audiences)
+    if causes:
+        raise status.invalid(_KIND, _GROUP, "", causes)
+    if call.backend.accounts is None:
+        raise status.internal("this server has no key to sign tokens with")
+    bound = _bound(call, spec["boundObjectRef"]) if spec.get("boundObjectRef") else None
+    token = call.backend.accounts.issue(account, audiences, seconds, call.backend.new_uid(), bound)
+    ends = (call.backend.now() // SECOND + seconds) * SECOND
+    answer = {
+        "kind": _KIND,
+        "apiVersion": f"{_GROUP}/v1",
+        "metadata": {
+            "name": account["name"], "namespace": account["namespace"], "uid": account["uid"],
+            "creationTimestamp": call.backend.timestamp(),
+        },
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": spec.get("boundObjectRef")},
+        "status": {"token": token, "expirationTimestamp": format_time(ends)},
+    }  # fmt: skip
+    return ApiResponse(201, msgspec.json.encode(answer))
+
+
+def _check(seconds: Any, audiences: Any) -> list[Cause]:
+    """What is wrong with the time and the audiences that are asked for."""
+    if not isinstance(seconds, int) or isinstance(seconds, bool):
+        return [invalid_value("spec.expirationSeconds", seconds, "must be a whole number of seconds")]
+    if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):
+        return [invalid_value("spec.audiences", audiences, "must be a list of texts")]
+    if seconds < _SHORTEST:
+        words = f"may not specify a duration less than {_SHORTEST // 60} minutes"
+    elif seconds > _LONGEST:
+        words = "may not specify a duration larger than 2^32 seconds"
+    else:
+        return []
+    return [invalid_value("spec.expirationSeconds", seconds, words)]
+
+
+def _bound(call: Call, reference: Object) -> Object:
+    """Kind, name and uid of what the token is bound to."""
+    kind, name = str(reference.get("kind", "")), str(reference.get("name", ""))
+    if kind not in _BOUND:
+        raise status.bad_request(f"cannot bind token for serviceaccount to object type {kind}")
+    stored = call.backend.store.get(f"/core/{_BOUND[kind]}/{call.namespace}/{name}")
+    if stored is None:
+        raise status.not_found(_BOUND[kind], "", name)
+    uid = decode(stored.value)["metadata"]["uid"]
+    if reference.get("uid") not in (None, "", uid):
+        words = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
+        raise status.conflict(_BOUND[kind], "", name, words)
+    return {"kind": kind, "name": name, "uid": uid}

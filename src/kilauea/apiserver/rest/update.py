@@ -7,7 +7,6 @@ again on the new one, unless the caller named the revision that the change is fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
@@ -24,10 +23,10 @@ from kilauea.apiserver.rest.objects import (
     check_metadata,
     complete,
     decode,
-    encode,
+    encoder,
     kept_metadata,
-    managed_fields,
     metadata_of,
+    note_manager,
     refuse,
     same_but_for_times,
     settle_namespace,
@@ -79,8 +78,8 @@ async def change_object(call: Call, change: Change, *, track: bool = True, whole
         current = store.get(call.key)
         if current is None:
             raise call.not_found()
-        old = decode(current.value)
-        obj = change(decode(current.value))
+        served = call.resource.served(current.value)
+        old, obj = decode(served), change(decode(served))
         _settle(call, obj, old, current, whole)
         _prepare(call, obj, old, track)
         if same_but_for_times(obj, old):
@@ -98,14 +97,14 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
         The bytes; None if the object has changed meanwhile.
     """
     if call.dry_run():
-        return encode(obj, current.revision)
+        return encoder(call, obj)(current.revision)
     goes = is_free_to_go(call, obj)
     try:
         attributes = call.attributes("DELETE", None, old) if goes else call.attributes("UPDATE", obj, old)
-        stored = await write_admitted(attributes, current.key, current.revision, None if goes else partial(encode, obj))
+        stored = await write_admitted(attributes, current.key, current.revision, None if goes else encoder(call, obj))
     except (Conflict, Missing):
         return None
-    return encode(obj, stored.revision) if goes else stored.value
+    return encoder(call, obj)(stored.revision) if goes else stored.value
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:
@@ -126,9 +125,13 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     metadata, before = obj["metadata"], old["metadata"]
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != before["uid"]:
-        words = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        key = call.key.replace("/core/", "/registry/", 1) if call.key.startswith("/core/") else f"/registry{call.key}"
+        words = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        words += f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
         raise call.conflict(words)
     if revision and revision != "0":
+        if not str(revision).isdigit():
+            raise status.ApiFault(500, "", f'strconv.ParseUint: parsing "{revision}": invalid syntax')
         if revision != str(current.revision):
             raise call.conflict()
     elif whole and not call.resource.strategy.unconditional_update:
@@ -142,7 +145,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     part = call.subresource.name if call.subresource else ""
     complete(call, obj)
     if track:
-        obj["metadata"]["managedFields"] = managed_fields(call, old, obj)
+        note_manager(call, old, obj)
     kept_metadata(obj, old)
     attributes = call.attributes("UPDATE", obj, old)
     for step in backend.admission:
@@ -160,5 +163,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
         causes += strategy.validate_change(obj, old)
         causes += strategy.validate_update(obj, old) if part in ("", "scale") else []
     refuse(call, call.info.name, causes)
+    if obj.get("spec") != old.get("spec"):
+        call.warnings += strategy.warnings(obj)
     for step in backend.admission:
         step.validate(attributes)

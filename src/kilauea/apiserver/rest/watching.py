@@ -24,6 +24,8 @@ from kilauea.apiserver.storage import Event, Expired, Watcher
 SHORTEST_DEFAULT = 1800.0
 """Seconds that a watch lasts at least if it does not say; up to twice that, so that not all end together."""
 BOOKMARK_SECONDS = 60.0
+LAST_BOOKMARK_FROM = 2.0
+"""A watch that lasts longer, in seconds, ends with a bookmark."""
 _END_OF_INITIAL = "k8s.io/initial-events-end"
 
 
@@ -83,7 +85,7 @@ async def _events(call: Call, options: ListOptions, watcher: Watcher, frames: _F
         except StopAsyncIteration:
             return
         except TimeoutError:
-            if options.bookmarks:
+            if options.bookmarks and (loop.time() < end or seconds > LAST_BOOKMARK_FROM):
                 yield frames.bookmark(watcher.revision)
             if loop.time() >= end:
                 return
@@ -135,7 +137,7 @@ class _Frames:
 
     def bookmark(self, revision: int, *, ends_initial: bool = False) -> bytes:
         """How far the watch has come."""
-        metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        metadata: dict[str, object] = {"resourceVersion": str(revision)}
         if ends_initial:
             metadata["annotations"] = {_END_OF_INITIAL: "true"}
         resource = self._call.resource
@@ -152,6 +154,7 @@ class _Frames:
         return _encoded(b"ERROR", fault.encode())
 
     def _frame(self, kind: bytes, value: bytes) -> bytes:
+        value = self._call.resource.served(value)
         if self._view.form == TABLE:
             metadata = {"resourceVersion": header_of(value).metadata.resource_version}
             value = encode_table(self._call, [value], metadata, columns=not self._columns_sent)

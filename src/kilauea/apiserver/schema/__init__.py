@@ -10,6 +10,7 @@ from kilauea.apiserver.schema.builtin import (
     builtin_schema,
     definition,
     definition_name,
+    is_known_kind,
     kubernetes_version,
     openapi_definitions,
 )
@@ -17,7 +18,7 @@ from kilauea.apiserver.schema.custom import from_openapi, read_custom
 from kilauea.apiserver.schema.defaults import apply_defaults
 from kilauea.apiserver.schema.nodes import Schema
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
-from kilauea.apiserver.schema.repeated import repeated_fields
+from kilauea.apiserver.schema.repeated import fields_in_order, repeated_fields
 from kilauea.apiserver.schema.unknown import prune, unknown_fields
 from kilauea.apiserver.schema.validation import validate
 
@@ -29,7 +30,9 @@ __all__ = [
     "builtin_schema",
     "definition",
     "definition_name",
+    "fields_in_order",
     "from_openapi",
+    "is_known_kind",
     "kubernetes_version",
     "openapi_definitions",
     "prune",

@@ -65,6 +65,23 @@ def definition_name(group: str, version: str, kind: str) -> str:
     return name
 
 
+_OF_ALL_VERSIONS = frozenset(f"{verb}Options" for verb in ("Create", "Delete", "Get", "List", "Patch", "Update")) | {
+    "WatchEvent"
+}
+_OF_THE_CORE = frozenset({"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status"})
+
+
+def is_known_kind(group: str, version: str, kind: str) -> bool:
+    """Whether Kubernetes has a kind of this name, or a list of such."""
+    kinds: Mapping[str, str] = _data()["kinds"]
+    prefix = f"{group}/{version}/"
+    if f"{prefix}{kind}" in kinds or f"{prefix}{kind.removesuffix('List')}" in kinds:
+        return True
+    if kind in _OF_THE_CORE and prefix == "/v1/":
+        return True
+    return kind in _OF_ALL_VERSIONS and any(each.startswith(prefix) for each in kinds)
+
+
 @cache
 def definition(name: str) -> Schema:
     """The schema of a definition, with the defaults that the real server's code applies."""

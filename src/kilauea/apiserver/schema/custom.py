@@ -30,21 +30,33 @@ def read_custom(schema: Schema, obj: dict[str, Any]) -> list[str]:
         prune(schema, obj)
     if obj.get("metadata") is not None:
         read_builtin(definition(OBJECT_META), obj["metadata"])
-    _drop_nulls(schema, obj)
+    _settle(schema, obj)
     return sorted(unknown)
 
 
-def _drop_nulls(schema: Schema, value: Any) -> None:
+def _settle(schema: Schema | None, value: Any) -> None:
+    """Drop what is null and must not be, and write whole numbers as such, as Go does."""
     if isinstance(value, list):
-        if schema.items is not None:
-            for item in value:
-                _drop_nulls(schema.items, item)
+        below = schema.items if schema is not None else None
+        for index, item in enumerate(value):
+            if item.__class__ is float:
+                value[index] = _number(item)
+            else:
+                _settle(below, item)
     elif isinstance(value, dict):
         for key, each in list(value.items()):
-            child = schema.field(key)
-            if child is None:
-                continue
-            if each is None and not child.nullable:
+            child = schema.field(key) if schema is not None else None
+            if each is None and child is not None and not child.nullable:
                 del value[key]
+            elif each.__class__ is float:
+                value[key] = _number(each)
             else:
-                _drop_nulls(child, each)
+                _settle(child, each)
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value.is_integer() and abs(value) < _LARGEST_PLAIN else value
+
+
+_LARGEST_PLAIN = 1e21
+"""From here on Go writes numbers with an exponent."""

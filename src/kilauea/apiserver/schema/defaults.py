@@ -29,7 +29,7 @@ class _Plan(NamedTuple):
     values: tuple[tuple[str, Any], ...]
     rule: Rule | None
     always: tuple[tuple[str, Any], ...]
-    below: tuple[tuple[str, Schema], ...]
+    below: dict[str, Schema]
 
 
 def apply_defaults(schema: Schema, value: Any) -> None:
@@ -54,8 +54,11 @@ def _fill_object(schema: Schema, obj: dict[str, Any]) -> None:
     for key, empty in plan.always:
         if key not in obj:
             obj[key] = {} if empty == {} else empty
-    for key, child in plan.below:
-        value = obj.get(key)
+    below = plan.below
+    for key, value in obj.items():
+        child = below.get(key)
+        if child is None:
+            continue
         if value:
             apply_defaults(child, value)
         elif value == {}:
@@ -76,8 +79,8 @@ def _plan(schema: Schema) -> _Plan:
         for key, mark in marks
         if mark.startswith("=")
     ]
-    below = [(key, child) for key, child in schema.properties.items() if _matters(child)]
-    return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), tuple(below))
+    below = {key: child for key, child in schema.properties.items() if _matters(child)}
+    return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), below)
 
 
 def _has_default(schema: Schema, key: str, child: Schema) -> bool:

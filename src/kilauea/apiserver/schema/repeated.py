@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 
-class _Repeating(dict[str, Any]):
-    """An object in which keys were there more than once."""
-
-    repeated: list[str]
+class _Pairs(list[tuple[str, Any]]):
+    """An object with all its keys, in the order of the text."""
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    plain = dict(pairs)
-    if len(plain) == len(pairs):
-        return plain
-    noted = _Repeating(plain)
-    keys = [key for key, _ in pairs]
-    noted.repeated = sorted({key for key in keys if keys.count(key) > 1}, key=keys.index)
-    return noted
-
-
-def repeated_fields(text: str | bytes) -> list[str]:
-    """Paths of the fields that a JSON text sets more than once, such as `spec.containers[0].image`.
+def fields_in_order(text: str | bytes) -> Iterator[tuple[str, bool]]:
+    """The path of each key of a JSON text, such as `spec.containers[0].image`, and whether it was there before.
 
     Raises:
         ValueError: the text is not JSON.
     """
-    found: list[str] = []
-    _collect(json.loads(text, object_pairs_hook=_object), "", found)
-    return found
+    return _walk(json.loads(text, object_pairs_hook=_Pairs), "")
 
 
-def _collect(value: Any, path: str, found: list[str]) -> None:
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            _collect(item, f"{path}[{index}]", found)
-    elif isinstance(value, dict):
-        repeated = value.repeated if isinstance(value, _Repeating) else ()
-        for key, each in value.items():
+def repeated_fields(text: str | bytes) -> list[str]:
+    """Paths of the fields that a JSON text sets more than once.
+
+    Raises:
+        ValueError: the text is not JSON.
+    """
+    return list(dict.fromkeys(path for path, again in fields_in_order(text) if again))
+
+
+def _walk(value: Any, path: str) -> Iterator[tuple[str, bool]]:
+    if isinstance(value, _Pairs):
+        seen = set()
+        for key, each in value:
             below = f"{path}.{key}" if path else key
-            if key in repeated:
-                found.append(below)
-            _collect(each, below, found)
+            yield below, key in seen
+            seen.add(key)
+            yield from _walk(each, below)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk(item, f"{path}[{index}]")

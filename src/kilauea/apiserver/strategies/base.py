@@ -38,6 +38,10 @@ class Strategy:
     """Whether an update of what is not there creates it."""
     answers_deleted_object = False
     """Whether a deletion is answered with the object, and not with a Status."""
+    is_graceful = False
+    """Whether deletion may give the object time to end (pods)."""
+    deletes_plainly = False
+    """Whether the begin of a deletion notes its time and nothing else (kinds with a deletion of their own)."""
     propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
     """What becomes of dependents when the caller of a deletion does not say."""
     selectable: tuple[str, ...] = ()
@@ -90,6 +94,10 @@ class Strategy:
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
         """What is wrong with a change of the status."""
+        return []
+
+    def warnings(self, obj: Object) -> list[str]:
+        """What the caller is told of a specification that is accepted."""
         return []
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:

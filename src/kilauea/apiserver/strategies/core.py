@@ -16,7 +16,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
+from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of, text_at
 from kilauea.apiserver.strategies.quantities import check_amounts
 
 LARGEST_DATA = 1024 * 1024
@@ -40,6 +40,7 @@ class Namespaces(Strategy):
     """A namespace is active until its deletion begins, and goes when nobody finalizes it any more."""
 
     has_generation = False
+    deletes_plainly = True
     name_problems = staticmethod(label_problems)
     selectable = ("status.phase",)
 
@@ -74,6 +75,11 @@ class Nodes(Strategy):
 
     has_generation = False
     selectable = ("spec.unschedulable",)
+
+    def default(self, obj: Object) -> None:
+        spec = spec_of(obj)
+        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+            spec["podCIDRs"] = [spec["podCIDR"]]
 
     def prepare_create(self, obj: Object) -> None:
         """The status stays: kubelets send it when they register."""
@@ -204,14 +210,14 @@ class Events(Plain):
     """Events may be created by an update, and are never checked against the object that they are about for long."""
 
     create_on_update = True
-    selectable = (
+    selectable: tuple[str, ...] = (
         "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
         "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
         "reason", "reportingComponent", "source", "type",
     )  # fmt: skip
 
     def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
-        found = super().fields(obj)
+        found = {path: text_at(obj, path) for path in Events.selectable}
         source = obj.get("source") or {}
         found["source"] = source.get("component") or obj.get("reportingComponent") or ""
         return found
@@ -225,10 +231,31 @@ class Events(Plain):
         return []
 
 
+class NewEvents(Events):
+    """Events of `events.k8s.io`: the same objects under other names, and with stricter rules."""
+
+    selectable = tuple(path.replace("involvedObject", "regarding") for path in Events.selectable if path != "source")
+
+    def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
+        """The values of the stored form under the names of this one."""
+        return {path.replace("involvedObject", "regarding"): value for path, value in super().fields(obj).items()}
+
+    def validate(self, obj: Object) -> list[Cause]:
+        about = (obj.get("regarding") or {}).get("namespace") or ""
+        found = []
+        if (about or "default") != obj["metadata"].get("namespace", ""):
+            found.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
+        if obj.get("eventTime"):
+            for field in ("reportingController", "reportingInstance", "action", "reason"):
+                found += [] if obj.get(field) else [required(field)]
+        return found
+
+
 class Quotas(Strategy):
     """Resource quotas: amounts of resources and counts of objects."""
 
     has_generation = False
+    answers_deleted_object = True
 
     def validate(self, obj: Object) -> list[Cause]:
         return check_amounts("spec.hard", spec_of(obj).get("hard") or {})

@@ -10,9 +10,9 @@ from kilauea.apiserver.fields import (
     check_range,
     duplicate,
     invalid_value,
+    label_problems,
     not_supported,
     required,
-    service_name_problems,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
@@ -26,7 +26,7 @@ class Services(Strategy):
 
     has_generation = False
     answers_deleted_object = True
-    name_problems = staticmethod(service_name_problems)
+    name_problems = staticmethod(label_problems)
     selectable = ("spec.clusterIP", "spec.type")
 
     def prepare_create(self, obj: Object) -> None:

@@ -107,11 +107,8 @@ def _check_container(path: str, container: Object, names: set[str], volumes: set
     name = container.get("name", "")
     if not name:
         found.append(required(f"{path}.name"))
-    elif name in names:
-        found.append(duplicate(f"{path}.name", name))
     else:
         found += check_name(f"{path}.name", name, label_problems(name))
-    names.add(name)
     image = container.get("image", "")
     if not image:
         found.append(required(f"{path}.image"))
@@ -122,7 +119,11 @@ def _check_container(path: str, container: Object, names: set[str], volumes: set
     found += _check_ports(f"{path}.ports", container.get("ports") or [])
     found += _check_environment(f"{path}.env", container.get("env") or [])
     found += _check_mounts(f"{path}.volumeMounts", container.get("volumeMounts") or [], volumes)
-    return found + check_resources(f"{path}.resources", container.get("resources") or {})
+    found += check_resources(f"{path}.resources", container.get("resources") or {})
+    if name and name in names:
+        found.append(duplicate(f"{path}.name", name))
+    names.add(name)
+    return found
 
 
 def _check_ports(path: str, ports: list[Object]) -> list[Cause]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from kilauea.apiserver.fields import check_labels, forbidden_field
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
 from kilauea.apiserver.strategies.pod_spec import check_pod_spec
+from kilauea.apiserver.strategies.pod_warnings import pod_warnings
 
 DEFAULT_GRACE = 30
 _ENDED = ("Succeeded", "Failed")
@@ -25,6 +27,7 @@ class Pods(Strategy):
     """Pods."""
 
     answers_deleted_object = True
+    is_graceful = True
     selectable = (
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
         "status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
@@ -38,10 +41,12 @@ class Pods(Strategy):
             spec["serviceAccountName"] = spec["serviceAccount"] = account
 
     def prepare_create(self, obj: Object) -> None:
+        if spec_of(obj).get("terminationGracePeriodSeconds", 0) < 0:
+            obj["spec"]["terminationGracePeriodSeconds"] = 1
         obj["metadata"]["generation"] = 1
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec_of(obj))}
         if spec_of(obj).get("schedulingGates"):
-            obj["status"]["conditions"] = [dict(_GATED)]
+            obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": obj["metadata"]["creationTimestamp"]}]
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         keep(obj, old, "status")
@@ -66,9 +71,16 @@ class Pods(Strategy):
             return []
         found = _check_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
         found += _check_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
-        if _fixed_part(spec) != _fixed_part(before):
-            found.append(forbidden_field("spec", _IMMUTABLE))
+        for part in ("containers", "initContainers"):
+            if len(spec.get(part) or ()) != len(before.get(part) or ()):
+                return [*found, forbidden_field(f"spec.{part}", "pod updates may not add or remove containers")]
+        fixed, kept = _fixed_part(spec, before), _fixed_part(before, before)
+        if fixed != kept:
+            found.append(forbidden_field("spec", f"{_IMMUTABLE}\n{_differences(kept, fixed)}"))
         return found
+
+    def warnings(self, obj: Object) -> list[str]:
+        return pod_warnings(obj)
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         spec = spec_of(obj)
@@ -90,7 +102,6 @@ _GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
     "lastProbeTime": None,
-    "lastTransitionTime": None,
 }
 
 
@@ -109,12 +120,19 @@ def qos_class(spec: Object) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _fixed_part(spec: Object) -> bytes:
-    """What of a specification may not change, as bytes to compare."""
-    fixed = {key: value for key, value in spec.items() if key not in _FREE}
+def _fixed_part(spec: Object, before: Object) -> bytes:
+    """What may not change, as bytes to compare; a pod behind a gate may still be told where to go."""
+    free = (*_FREE, "nodeSelector", "affinity") if before.get("schedulingGates") else _FREE
+    fixed = {key: value for key, value in spec.items() if key not in free}
     for part in ("containers", "initContainers"):
         fixed[part] = [{**each, "image": ""} for each in spec.get(part) or []]
     return msgspec.json.encode(fixed, order="deterministic")
+
+
+def _differences(before: bytes, after: bytes) -> str:
+    """The lines that differ between two JSON texts, as `diff -u` shows them."""
+    old, new = (msgspec.json.format(each, indent=1).decode().splitlines() for each in (before, after))
+    return "\n".join([*unified_diff(old, new, lineterm="")][2:]) + "\n"
 
 
 def _check_tolerations(now: list[Any], before: list[Any]) -> list[Cause]:
@@ -136,9 +154,10 @@ def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
     added = [str(each.get("name")) for each in now if each.get("name") not in known]
     if not added:
         return []
-    return [
-        forbidden_field("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gate '{added[0]}'")
-    ]
+    return [forbidden_field("spec.schedulingGates", _NO_NEW_GATES.format(added[0]))]
+
+
+_NO_NEW_GATES = "only deletion is allowed, but found new scheduling gate '{}'"
 
 
 def check_template(path: str, template: Object | None, *, restart: tuple[str, ...] = ("Always",)) -> list[Cause]:

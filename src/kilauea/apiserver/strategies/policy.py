@@ -11,7 +11,7 @@ from kilauea.apiserver.fields import (
     required,
 )
 from kilauea.apiserver.status import Cause
-from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 from kilauea.apiserver.strategies.core import Plain
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
@@ -28,6 +28,10 @@ class PriorityClasses(Strategy):
     """Priority classes: the value never changes; names and values above a billion belong to the system."""
 
     has_status = False
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """The generation stays as it was made."""
+        keep(obj["metadata"], old["metadata"], "generation")
 
     def validate(self, obj: Object) -> list[Cause]:
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 
 from kilauea.apiserver.crd.definition_strategy import DefinitionStrategy
 from kilauea.apiserver.strategies.base import Strategy
-from kilauea.apiserver.strategies.core import ConfigMaps, Events, LimitRanges, Namespaces, Nodes, Plain, Quotas, Secrets
+from kilauea.apiserver.strategies.core import (
+    ConfigMaps,
+    Events,
+    LimitRanges,
+    Namespaces,
+    NewEvents,
+    Nodes,
+    Plain,
+    Quotas,
+    Secrets,
+)
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
 from kilauea.apiserver.strategies.policy import (
@@ -17,8 +27,8 @@ from kilauea.apiserver.strategies.policy import (
     Roles,
     WebhookConfigurations,
 )
-from kilauea.apiserver.strategies.volumes import Claims, StorageClasses, StorageObjects, Volumes
-from kilauea.apiserver.strategies.workloads import CronJobs, Jobs, ReplicaSets, StatefulSets, Workloads
+from kilauea.apiserver.strategies.volumes import Claims, Drivers, StorageClasses, StorageObjects, Volumes
+from kilauea.apiserver.strategies.workloads import CronJobs, DaemonSets, Jobs, ReplicaSets, StatefulSets, Workloads
 
 
 class Accounts(Plain):
@@ -44,13 +54,14 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "services"): Services(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): DefinitionStrategy(),
     ("apps", "controllerrevisions"): Plain(),
-    ("apps", "daemonsets"): Workloads(),
+    ("apps", "daemonsets"): DaemonSets(),
     ("apps", "deployments"): Workloads(),
     ("apps", "replicasets"): ReplicaSets(),
     ("apps", "statefulsets"): StatefulSets(),
     ("batch", "cronjobs"): CronJobs(),
     ("batch", "jobs"): Jobs(),
     ("coordination.k8s.io", "leases"): Leases(),
+    ("events.k8s.io", "events"): NewEvents(),
     ("networking.k8s.io", "networkpolicies"): NetworkPolicies(),
     ("policy", "poddisruptionbudgets"): Budgets(),
     (_RBAC, "clusterrolebindings"): RoleBindings(),
@@ -58,7 +69,7 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_RBAC, "rolebindings"): RoleBindings(),
     (_RBAC, "roles"): Roles(),
     ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
-    (_STORAGE, "csidrivers"): StorageObjects(),
+    (_STORAGE, "csidrivers"): Drivers(),
     (_STORAGE, "csinodes"): StorageObjects(),
     (_STORAGE, "csistoragecapacities"): Plain(),
     (_STORAGE, "storageclasses"): StorageClasses(),

@@ -7,6 +7,7 @@ from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
 from kilauea.apiserver.strategies.core import Plain
 from kilauea.apiserver.strategies.placement import check_node_selector
+from kilauea.apiserver.strategies.pod_warnings import volume_source_warnings
 from kilauea.apiserver.strategies.quantities import amount, check_amounts
 
 _ACCESS = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -23,7 +24,7 @@ class Volumes(Strategy):
     answers_deleted_object = True
 
     def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"phase": "Pending"}
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": obj["metadata"]["creationTimestamp"]}
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
@@ -47,6 +48,9 @@ class Volumes(Strategy):
             ]
         return []
 
+    def warnings(self, obj: Object) -> list[str]:
+        return volume_source_warnings("spec", spec_of(obj))
+
 
 def _source(obj: Object) -> Object:
     return {key: value for key, value in spec_of(obj).items() if key not in _SHARED_PARTS}
@@ -60,8 +64,10 @@ class Claims(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
-        finalizers = obj["metadata"].get("finalizers") or []
-        obj["metadata"]["finalizers"] = finalizers
+        spec = spec_of(obj)
+        source = spec.get("dataSource")
+        if source and not spec.get("dataSourceRef"):
+            spec["dataSourceRef"] = {"apiGroup": source.get("apiGroup"), "kind": source["kind"], "name": source["name"]}
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
@@ -117,3 +123,18 @@ class StorageObjects(Plain):
     """Nodes and drivers of container storage."""
 
     answers_deleted_object = True
+
+
+class Drivers(StorageObjects):
+    """Drivers of container storage."""
+
+    def warnings(self, obj: Object) -> list[str]:
+        if spec_of(obj).get("tokenRequests") and spec_of(obj).get("serviceAccountTokenInSecrets") is None:
+            return [_TOKENS_IN_ATTRIBUTES]
+        return []
+
+
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)

@@ -17,9 +17,11 @@ from kilauea.apiserver.fields import (
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, spec_of
+from kilauea.apiserver.strategies.pod_warnings import template_warnings
 from kilauea.apiserver.strategies.pods import check_template
 
 IMMUTABLE = "field is immutable"
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
 
@@ -38,6 +40,9 @@ class Workloads(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return check_fixed(obj, old, self.fixed)
+
+    def warnings(self, obj: Object) -> list[str]:
+        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 class ReplicaSets(Workloads):
@@ -66,6 +71,14 @@ class StatefulSets(Workloads):
         return []
 
 
+class DaemonSets(Workloads):
+    """Daemon sets, with the old count of changes of the template that clients still read."""
+
+    def default(self, obj: Object) -> None:
+        annotations = obj["metadata"].get("annotations") or {}
+        obj["metadata"]["annotations"] = {_TEMPLATE_GENERATION: "1", **annotations}
+
+
 class Jobs(Strategy):
     """Jobs: their selector is made for them, so that no two jobs count the same pods."""
 
@@ -84,7 +97,10 @@ class Jobs(Strategy):
         old_labels = {_OLD_UID_LABEL: labels[UID_LABEL], _OLD_NAME_LABEL: labels[NAME_LABEL]}
         template = spec.setdefault("template", {})
         metadata = template.setdefault("metadata", {})
-        metadata["labels"] = {**(metadata.get("labels") or {}), **old_labels, **labels}
+        before = metadata.get("labels") or {}
+        metadata["labels"] = {**before, **old_labels, **labels}
+        if (obj["metadata"].get("labels") or before) == before:  # a job without labels of its own has those of its pods
+            obj["metadata"]["labels"] = dict(metadata["labels"])
         spec["selector"] = {"matchLabels": {UID_LABEL: labels[UID_LABEL]}}
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -97,6 +113,9 @@ class Jobs(Strategy):
         if spec_of(obj).get("completions") != spec_of(old).get("completions"):
             found.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
         return found
+
+    def warnings(self, obj: Object) -> list[str]:
+        return template_warnings("spec.template.", spec_of(obj).get("template") or {})
 
 
 def _may_change_template(job: Object) -> bool:
@@ -120,6 +139,10 @@ class CronJobs(Strategy):
             found.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
         template = spec.get("jobTemplate") or {}
         return found + check_job("spec.jobTemplate.spec", spec_of(template))
+
+    def warnings(self, obj: Object) -> list[str]:
+        job = spec_of(spec_of(obj).get("jobTemplate") or {})
+        return template_warnings("spec.jobTemplate.spec.template.", job.get("template") or {})
 
 
 def check_job(path: str, spec: Object) -> list[Cause]:

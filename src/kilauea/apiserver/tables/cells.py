@@ -55,7 +55,12 @@ def namespace(obj: Object, now: int) -> list[Any]:
 def node(obj: Object, now: int) -> list[Any]:
     """Readiness, roles, version and addresses."""
     info = part(obj, "status", "nodeInfo") or {}
-    wide = [info.get(key) or UNKNOWN for key in ("osImage", "kernelVersion", "containerRuntimeVersion")]
+    kernel, machine = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
+    wide = [
+        info.get("osImage") or UNKNOWN,
+        f"{kernel} ({machine})" if machine else kernel,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
     addresses = [_address(obj, "InternalIP"), _address(obj, "ExternalIP")]
     return [_node_status(obj), _roles(obj), age(obj, now), info.get("kubeletVersion", ""), *addresses, *wide]
 

@@ -90,7 +90,7 @@ def cron_job(obj: Object, now: int) -> list[Any]:
     return [
         spec.get("schedule", ""),
         spec.get("timeZone") or NONE,
-        bool(spec.get("suspend")),
+        str(bool(spec.get("suspend"))),
         len(state.get("active") or []),
         since(last, now) if last else NONE,
         age(obj, now),

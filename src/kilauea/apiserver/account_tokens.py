@@ -1,0 +1,123 @@
+"""Tokens of service accounts: signed by a key of the server, good for a time, and only as long as the account is there.
+
+They are JSON web tokens with the claims that Kubernetes gives them, so that clients which look inside find what they
+expect. A token may be bound to a pod or secret, and is then no longer good when that is gone.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+from kilauea.api.times import SECOND
+from kilauea.apiserver.rbac.impersonation import account_groups
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+from kilauea.apiserver.storage import Store
+
+AUDIENCE = "https://kubernetes.default.svc"
+"""Issuer and usual audience, as in every cluster."""
+_BOUND = {"Pod": "pods", "Secret": "secrets"}
+_WIDTH = 32
+"""Bytes of either half of a signature."""
+
+
+class AccountTokens:
+    """Gives out tokens and knows them again."""
+
+    def __init__(self, key: bytes, store: Store, now: Callable[[], int]) -> None:
+        """A source of tokens.
+
+        Args:
+            key: a private key of the curve P-256 as PEM.
+            store: where the accounts are.
+            now: microseconds since 1970.
+
+        Raises:
+            ValueError: that is no such key.
+        """
+        loaded = serialization.load_pem_private_key(key, None)
+        if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+            raise ValueError("is no key of an elliptic curve")
+        self._key = loaded
+        self._store = store
+        self._now = now
+        self._claims = lru_cache(maxsize=1024)(self._verified)
+
+    def issue(
+        self,
+        account: Mapping[str, Any],
+        audiences: Sequence[str],
+        seconds: int,
+        identity: str,
+        bound: Mapping[str, Any] | None = None,
+    ) -> str:
+        """A token.
+
+        Args:
+            account: the metadata of the service account.
+            audiences: whom it is for.
+            seconds: how long it is good.
+            identity: a uid for the token itself.
+            bound: kind, name and uid of what it is bound to.
+        """
+        now = self._now() // SECOND
+        namespace, name = account["namespace"], account["name"]
+        about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": account["uid"]}}
+        if bound is not None:
+            about[bound["kind"].lower()] = {"name": bound["name"], "uid": bound["uid"]}
+        claims = {
+            "aud": list(audiences), "exp": now + seconds, "iat": now, "iss": AUDIENCE, "jti": identity,
+            "kubernetes.io": about, "nbf": now, "sub": f"system:serviceaccount:{namespace}:{name}",
+        }  # fmt: skip
+        text = f"{_encoded(msgspec.json.encode({'alg': 'ES256'}))}.{_encoded(msgspec.json.encode(claims))}"
+        halves = utils.decode_dss_signature(self._key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+        return f"{text}.{_encoded(b''.join(half.to_bytes(_WIDTH) for half in halves))}"
+
+    def user_of(self, token: str, audience: str = AUDIENCE) -> User | None:
+        """Whose token this is; None if it is none of ours, is no longer good, or is meant for others."""
+        claims = self._claims(token)
+        if claims is None or not claims["nbf"] <= self._now() / SECOND < claims["exp"] or audience not in claims["aud"]:
+            return None
+        about = claims["kubernetes.io"]
+        namespace, account = about["namespace"], about["serviceaccount"]
+        objects = {"serviceaccounts": account}
+        objects |= {plural: about[kind.lower()] for kind, plural in _BOUND.items() if kind.lower() in about}
+        if not all(self._is_there(plural, namespace, each) for plural, each in objects.items()):
+            return None
+        groups = (*account_groups(namespace), GROUP_AUTHENTICATED)
+        extra = {"authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)}
+        if "pod" in about:
+            extra["authentication.kubernetes.io/pod-name"] = (about["pod"]["name"],)
+            extra["authentication.kubernetes.io/pod-uid"] = (about["pod"]["uid"],)
+        return User(claims["sub"], account["uid"], groups, extra)
+
+    def _is_there(self, plural: str, namespace: str, wanted: Mapping[str, str]) -> bool:
+        stored = self._store.get(f"/core/{plural}/{namespace}/{wanted['name']}")
+        return stored is not None and msgspec.json.decode(stored.value)["metadata"]["uid"] == wanted["uid"]
+
+    def _verified(self, token: str) -> dict[str, Any] | None:
+        """The claims of a token that we have signed."""
+        text, _, signature = token.rpartition(".")
+        try:
+            raw = _decoded(signature)
+            pair = utils.encode_dss_signature(int.from_bytes(raw[:_WIDTH]), int.from_bytes(raw[_WIDTH:]))
+            self._key.public_key().verify(pair, text.encode(), ec.ECDSA(hashes.SHA256()))
+            claims: dict[str, Any] = msgspec.json.decode(_decoded(text.partition(".")[2]))
+        except (ValueError, InvalidSignature, msgspec.MsgspecError):
+            return None
+        return claims
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,5 @@
+"""Resource quotas: what the objects of a namespace may add up to.
+
+`usage` tells what one object counts, `scopes` which quota is about it, `account` keeps the sum of one quota, `books`
+those of a namespace, and `step` asks them at every write.
+"""

@@ -1,0 +1,127 @@
+"""The account of one quota: what it allows, what is used, and what is about to be used by writes under way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kilauea.apiserver.admission.amounts import ZERO, Amount, Amounts, add, parse_all, texts
+from kilauea.apiserver.admission.quota.scopes import is_about, requirements_of
+from kilauea.apiserver.admission.quota.usage import Kind, counts_under, usage_of
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """An object that is written: as it was, None if it is new, and as it will be, None if it goes."""
+
+    kind: Kind
+    old: Object | None
+    new: Object | None
+
+    @cached_property
+    def before(self) -> dict[str, Amount]:
+        """What the object as it was counts."""
+        return {} if self.old is None else usage_of(self.kind, self.old)
+
+    @cached_property
+    def now(self) -> dict[str, Amount]:
+        """What the object as it will be counts."""
+        return {} if self.new is None else usage_of(self.kind, self.new)
+
+
+class Account:
+    """One quota.
+
+    Attributes:
+        name: of the quota.
+        hard: what it allows.
+        used: what durable objects use; of names that some kind counts under.
+        held: what writes under way will add.
+        counted_at: revision at which `used` was counted; later writes are added.
+        counted: False while that goes on.
+        shown: the status as it is stored.
+        showing: held by who writes it.
+    """
+
+    def __init__(self, name: str, spec: Object, counted_at: int, shown: Mapping[str, Any]) -> None:
+        self.name = name
+        self.spec = spec
+        self.hard = parse_all(spec.get("hard"))
+        self.used: dict[str, Amount] = {}
+        self.held: dict[str, Amount] = {}
+        self.counted_at = counted_at
+        self.counted = False
+        self.shown = shown
+        self.showing = asyncio.Lock()
+        self._requirements = requirements_of(spec)
+        self._names: dict[Kind, frozenset[str]] = {}
+
+    def names(self, kind: Kind) -> frozenset[str]:
+        """The names of the quota under which objects of a kind count."""
+        found = self._names.get(kind)
+        if found is None:
+            found = self._names[kind] = frozenset(name for name in self.hard if counts_under(kind, name))
+        return found
+
+    def concerns(self, kind: Kind, obj: Object) -> bool:
+        """Whether an object counts in this quota."""
+        return bool(self.names(kind)) and is_about(self._requirements, kind, obj)
+
+    def share(self, kind: Kind, obj: Object | None, usage: Amounts) -> dict[str, Amount]:
+        """What of the usage of an object counts in this quota."""
+        if obj is None or not self.concerns(kind, obj):
+            return {}
+        return {name: usage[name] for name in self.names(kind) if name in usage}
+
+    def difference(self, change: Change) -> dict[str, Amount]:
+        """What a write adds to the use, negative where it frees; without zeros."""
+        kind = change.kind
+        if not self.names(kind):
+            return {}
+        now, before = self.share(kind, change.new, change.now), self.share(kind, change.old, change.before)
+        found = {name: now.get(name, ZERO).minus(before.get(name, ZERO)) for name in {**now, **before}}
+        return {name: amount for name, amount in found.items() if amount.nanos}
+
+    def taken(self) -> dict[str, Amount]:
+        """What is used and about to be."""
+        return add(self.used, self.held)
+
+    def exceeded_by(self, wanted: Amounts) -> list[str]:
+        """The names under which a quota does not allow so much more."""
+        taken = self.taken()
+        return sorted(
+            name
+            for name, amount in wanted.items()
+            if amount.nanos > 0 and taken.get(name, ZERO).plus(amount).nanos > self.hard[name].nanos
+        )
+
+    def hold(self, change: Change) -> None:
+        """Set aside what a write under way adds."""
+        self.held = add(self.held, _gains(self.difference(change)))
+
+    def release(self, change: Change) -> None:
+        """The write is over, in one way or the other."""
+        gains = _gains(self.difference(change))
+        self.held = _nonzero({**self.held, **{name: self.held[name].minus(gains[name]) for name in gains}})
+
+    def book(self, change: Change, revision: int) -> None:
+        """Count a write that is durable, unless it was counted with the rest."""
+        if revision > self.counted_at:
+            self.used = add(self.used, self.difference(change))
+
+    def status(self) -> dict[str, Any]:
+        """The status that tells of this."""
+        return {"hard": texts(self.hard), "used": texts(self.used)}
+
+
+def _gains(difference: Amounts) -> dict[str, Amount]:
+    return {name: amount for name, amount in difference.items() if amount.nanos > 0}
+
+
+def _nonzero(amounts: Amounts) -> dict[str, Amount]:
+    return {name: amount for name, amount in amounts.items() if amount.nanos}

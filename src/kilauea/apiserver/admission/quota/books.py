@@ -1,0 +1,124 @@
+"""The accounts of a namespace: counted once from the objects that are there, then kept with every write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.admission.amounts import ZERO, Amount, add
+from kilauea.apiserver.admission.quota.account import Account, Change
+from kilauea.apiserver.admission.quota.usage import UNCOUNTED, usage_of
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.patch import fields, track_update
+from kilauea.apiserver.storage import Conflict, Missing, StorageError, Stored
+
+ROOT = "/core/resourcequotas/"
+MANAGER = "kube-apiserver"
+"""In whose name the status is written."""
+TRIES = 100
+AT_A_TIME = 500
+"""Objects that are counted before other requests have their turn."""
+_decode = msgspec.json.decode
+_KEPT = fields("spec", "metadata")
+
+
+class Books:
+    """All accounts of one namespace.
+
+    Attributes:
+        accounts: by the name of the quota, in order.
+        under_way: the writes that have been sent and are not over.
+        opening: quotas that are being created.
+    """
+
+    def __init__(self, backend: Backend, namespace: str) -> None:
+        self._backend = backend
+        self.namespace = namespace
+        self.accounts: dict[str, Account] = {}
+        self.under_way: dict[int, Change] = {}
+        self.opening = 0
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to keep account of."""
+        return not self.accounts and not self.opening
+
+    def open(self, quota: dict[str, Any]) -> tuple[Account, Iterator[None]]:
+        """Begin the account of a quota as it is now; going through the iterator counts what is there."""
+        name = quota["metadata"]["name"]
+        account = Account(name, quota.get("spec") or {}, self._backend.store.revision, quota.get("status") or {})
+        for change in self.under_way.values():
+            account.hold(change)
+        self.accounts[name] = account
+        self.accounts = dict(sorted(self.accounts.items()))
+        return account, self._count(account)
+
+    async def reopen(self, quota: dict[str, Any]) -> None:
+        """Begin the account of a quota, giving other requests their turn."""
+        _, steps = self.open(quota)
+        for _ in steps:
+            await asyncio.sleep(0)
+
+    def close(self, name: str) -> None:
+        """The quota is gone."""
+        self.accounts.pop(name, None)
+
+    def _count(self, account: Account) -> Iterator[None]:
+        """Count what is there, a part at a time; writes from now on come on top."""
+        store, pages = self._backend.store, []
+        known: dict[str, Amount] = {}
+        for resource in {each.root: each for each in self._backend.registry if each.namespaced}.values():
+            kind = (resource.group, resource.plural)
+            names = account.names(kind)
+            if names and kind not in UNCOUNTED:
+                known |= dict.fromkeys(names, ZERO)
+                pages.append((kind, store.list(resource.prefix(self.namespace)).items))
+        for kind, items in pages:
+            for number, stored in enumerate(items, 1):
+                obj = _decode(stored.value)
+                known = add(known, account.share(kind, obj, usage_of(kind, obj)))
+                if number % AT_A_TIME == 0:
+                    yield
+        account.used = add(known, account.used)
+        account.counted = True
+
+    async def show(self) -> None:
+        """Write the status of all quotas that have changed; returns when it is durable."""
+        for account in list(self.accounts.values()):
+            if account.counted and account.shown != account.status():
+                async with account.showing:  # whoever had to wait may find that it was done for it
+                    await self._show(account)
+
+    async def _show(self, account: Account) -> None:
+        store, key = self._backend.store, f"{ROOT}{self.namespace}/{account.name}"
+        for _ in range(TRIES):
+            stored, state = store.get(key), account.status()
+            if account.shown == state or stored is None or self.accounts.get(account.name) is not account:
+                return
+            try:
+                await store.write(key, stored.revision, partial(_encode, self._told(stored, state)))
+            except Conflict:
+                continue
+            except (Missing, StorageError):
+                return  # gone; or not writable now, and the account stays right all the same
+            account.shown = state
+
+    def _told(self, stored: Stored, state: dict[str, Any]) -> dict[str, Any]:
+        """The quota with its status."""
+        old: dict[str, Any] = _decode(stored.value)
+        quota: dict[str, Any] = _decode(stored.value)
+        quota["status"] = state
+        resource = self._backend.registry.find("", "v1", "resourcequotas")
+        if resource is not None:
+            quota["metadata"]["managedFields"] = track_update(
+                old, quota, MANAGER, resource.schema, "v1", self._backend.timestamp(), subresource="status", reset=_KEPT
+            )
+        return quota
+
+
+def _encode(quota: dict[str, Any], revision: int) -> bytes:
+    quota["metadata"]["resourceVersion"] = str(revision)
+    return msgspec.json.encode(quota)

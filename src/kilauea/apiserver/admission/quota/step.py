@@ -1,0 +1,198 @@
+"""Quotas in admission: every write in a namespace that has any is checked, and accounted for when it is durable.
+
+A check and the hold on what it found free are one step between two waits of the event loop, so writes at the same time
+cannot both have the last of it. Namespaces without a quota have no books and cost a look into a dict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect, forbidden
+from kilauea.apiserver.admission.amounts import Amounts, listed
+from kilauea.apiserver.admission.quota.account import Account, Change
+from kilauea.apiserver.admission.quota.books import ROOT, Books
+from kilauea.apiserver.admission.quota.scopes import ends_by_itself
+from kilauea.apiserver.admission.quota.usage import (
+    CLAIMS,
+    PODS,
+    SERVICES,
+    UNCOUNTED,
+    Kind,
+    missing_amounts,
+)
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.storage import Stored
+
+QUOTAS: Kind = ("", "resourcequotas")
+
+
+class ResourceQuotas(AdmissionStep):
+    """Keeps namespaces within their quotas, and the status of quotas true."""
+
+    name = "ResourceQuota"
+
+    def __init__(self) -> None:
+        self._books: dict[str, Books] | None = None
+        self._numbers = count()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def validate(self, attributes: Attributes) -> None:
+        """A write that is only tried is checked here; others are when they begin."""
+        if attributes.dry_run and attributes.operation != "DELETE":
+            books = self._all(attributes.backend).get(_namespace_of(attributes))
+            if books is not None and not books.is_empty():
+                _check(books, attributes, _change_of(attributes))
+
+    def begin(self, attributes: Attributes) -> Effect | None:
+        """Check a write, and hold what it takes until it is over."""
+        everything = self._all(attributes.backend)
+        namespace = _namespace_of(attributes)
+        if not namespace:
+            return None
+        books = everything.get(namespace)
+        resource = attributes.resource
+        is_quota = resource.plural == "resourcequotas" and not resource.group
+        if books is None:
+            if not is_quota or attributes.operation != "CREATE":
+                return None
+            books = everything[namespace] = Books(attributes.backend, namespace)
+        change = _change_of(attributes)
+        if change.kind in UNCOUNTED:
+            return None
+        _check(books, attributes, change)
+        return _Charge(everything, books, next(self._numbers), change)
+
+    def _all(self, backend: Backend) -> dict[str, Books]:
+        """The books by namespace; at first those of all quotas that are there, whose status may be behind."""
+        if self._books is None:
+            self._books = {}
+            for stored in backend.store.list(ROOT).items:
+                quota = msgspec.json.decode(stored.value)
+                namespace = quota["metadata"]["namespace"]
+                books = self._books.setdefault(namespace, Books(backend, namespace))
+                for _ in books.open(quota)[1]:
+                    pass
+            for books in self._books.values():
+                task = asyncio.ensure_future(books.show())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        return self._books
+
+
+class _Charge:
+    """What a write takes, from its beginning to its end; a write of a quota itself opens or closes its account."""
+
+    def __init__(self, everything: dict[str, Books], books: Books, number: int, change: Change) -> None:
+        self._everything = everything
+        self._books = books
+        self._number = number
+        self._change = change
+        self._opens = change.kind == QUOTAS and change.old is None
+        books.opening += self._opens
+        books.under_way[number] = change
+        for account in books.accounts.values():
+            account.hold(change)
+
+    def cancel(self) -> None:
+        """Give back what was held."""
+        self._end()
+        self._drop_empty_books()
+
+    async def settle(self, stored: Stored) -> None:
+        """Count the write, and show it in the status of the quotas."""
+        self._end()
+        for account in self._books.accounts.values():
+            account.book(self._change, stored.revision)
+        if self._change.kind == QUOTAS:
+            await self._follow_quota()
+        await self._books.show()
+
+    def _end(self) -> None:
+        del self._books.under_way[self._number]
+        self._books.opening -= self._opens
+        for account in self._books.accounts.values():
+            account.release(self._change)
+
+    async def _follow_quota(self) -> None:
+        """Have the account of a quota as the quota is now."""
+        quota, books = self._change.new, self._books
+        if quota is None:
+            books.close((self._change.old or {})["metadata"]["name"])
+            self._drop_empty_books()
+            return
+        account = books.accounts.get(quota["metadata"]["name"])
+        if account is None or account.spec != (quota.get("spec") or {}):
+            await books.reopen(quota)
+        else:
+            account.shown = quota.get("status") or {}
+
+    def _drop_empty_books(self) -> None:
+        if self._books.is_empty() and self._everything.get(self._books.namespace) is self._books:
+            del self._everything[self._books.namespace]
+
+
+def _namespace_of(attributes: Attributes) -> str:
+    """The namespace of the object, also where many are deleted at once."""
+    if attributes.namespace or not attributes.resource.namespaced:
+        return attributes.namespace
+    found: str = (attributes.obj or attributes.old or {})["metadata"].get("namespace", "")
+    return found
+
+
+def _change_of(attributes: Attributes) -> Change:
+    return Change((attributes.resource.group, attributes.resource.plural), attributes.old, attributes.obj)
+
+
+# --- the check
+
+
+def _check(books: Books, attributes: Attributes, change: Change) -> None:
+    """Refuse what a quota does not allow."""
+    obj = change.new
+    if obj is None or not _is_limited(attributes, change):
+        return
+    accounts = [each for each in books.accounts.values() if each.concerns(change.kind, obj)]
+    for account in accounts:
+        _check_said(account, attributes, change.kind, obj)
+    if not accounts:
+        return
+    negative = sorted(name for name, amount in change.now.items() if amount.nanos < 0)
+    if negative:
+        raise forbidden(attributes, f"quota usage is negative for resource(s): {','.join(negative)}")
+    for account in accounts:
+        wanted = account.difference(change)
+        exceeded = account.exceeded_by(wanted)
+        if exceeded:
+            raise forbidden(attributes, _words(account, wanted, exceeded))
+
+
+def _is_limited(attributes: Attributes, change: Change) -> bool:
+    """Whether a write can be refused by quotas; all others are only counted."""
+    kind, old = change.kind, change.old
+    if old is None:
+        return not attributes.subresource
+    if kind == PODS and change.new is not None:
+        moved = ends_by_itself(old) != ends_by_itself(change.new)
+        return attributes.subresource == "resize" or (moved and not attributes.subresource)
+    return kind in (SERVICES, CLAIMS) and not attributes.subresource
+
+
+def _check_said(account: Account, attributes: Attributes, kind: Kind, obj: dict[str, Any]) -> None:
+    """A pod must say what the quota counts; and the quota must know what is used."""
+    names = account.names(kind)
+    missing = missing_amounts(names, obj) if kind == PODS else ""
+    if missing:
+        raise forbidden(attributes, f"failed quota: {account.name}: {missing}")
+    if not account.counted:
+        listing = ",".join(sorted(names))
+        raise forbidden(attributes, f"status unknown for quota: {account.name}, resources: {listing}")
+
+
+def _words(account: Account, wanted: Amounts, exceeded: list[str]) -> str:
+    requested, used, limited = (listed(each, exceeded) for each in (wanted, account.taken(), account.hard))
+    return f"exceeded quota: {account.name}, requested: {requested}, used: {used}, limited: {limited}"

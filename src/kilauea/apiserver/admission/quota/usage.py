@@ -1,0 +1,161 @@
+"""What one object counts in quotas, under which names; and which names a kind can count under."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from kilauea.apiserver.admission.amounts import SINGLE, ZERO, Amount, add, count, largest, parse_all
+from kilauea.apiserver.admission.pod_resources import container_amounts, pod_amounts
+from kilauea.apiserver.admission.storage_defaults import class_of
+from kilauea.apiserver.fields import qualified_name_problems
+
+Kind = tuple[str, str]
+"""Group and plural."""
+Object = dict[str, Any]
+PODS: Kind = ("", "pods")
+SERVICES: Kind = ("", "services")
+CLAIMS: Kind = ("", "persistentvolumeclaims")
+UNCOUNTED = frozenset({("", "events"), ("events.k8s.io", "events")})
+"""Kinds that no quota counts."""
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+_REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+"""Names that every container must say something about once a quota counts them."""
+_POD_NAMES = frozenset({"pods", *_COMPUTE, *(f"{side}.{name}" for side in ("requests", "limits") for name in _COMPUTE)})
+_SERVICE_NAMES = frozenset({"services", "services.nodeports", "services.loadbalancers"})
+_CLAIM_NAMES = ("persistentvolumeclaims", "requests.storage")
+_OF_CLASS = ".storageclass.storage.k8s.io/"
+_OLD_NAMES = {("", plural): plural for plural in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")}
+_DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+
+
+def count_name(kind: Kind) -> str:
+    """The name under which objects of a kind are counted."""
+    group, plural = kind
+    return f"count/{plural}.{group}" if group else f"count/{plural}"
+
+
+@lru_cache(maxsize=16384)
+def counts_under(kind: Kind, name: str) -> bool:
+    """Whether objects of a kind count under a name of a quota."""
+    if name == count_name(kind):
+        return True
+    if kind == PODS:
+        return name in _POD_NAMES or name.startswith(("hugepages-", "requests.hugepages-")) or _is_extended(name)
+    if kind == SERVICES:
+        return name in _SERVICE_NAMES
+    if kind == CLAIMS:
+        return name in _CLAIM_NAMES or name.endswith(tuple(_OF_CLASS + each for each in _CLAIM_NAMES))
+    return _OLD_NAMES.get(kind) == name
+
+
+def _is_extended(name: str) -> bool:
+    """Whether a quota's name is that of requests of an extended resource."""
+    if not name.startswith("requests."):
+        return False
+    native = "/" not in name or "kubernetes.io/" in name
+    return not native or name.startswith(f"requests.{_DEVICE_CLASS}")
+
+
+def usage_of(kind: Kind, obj: Object) -> dict[str, Amount]:
+    """What an object counts."""
+    if kind == PODS:
+        return _pod_usage(obj)
+    used = {count_name(kind): SINGLE}
+    if kind == SERVICES:
+        used |= _service_usage(obj.get("spec") or {})
+    elif kind == CLAIMS:
+        used |= _claim_usage(obj)
+    elif kind in _OLD_NAMES:
+        used[_OLD_NAMES[kind]] = SINGLE
+    return used
+
+
+def _pod_usage(pod: Object) -> dict[str, Amount]:
+    """What a pod asks for; one that has ended is only counted as an object."""
+    used = {count_name(PODS): SINGLE}
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return used
+    spec = pod.get("spec") or {}
+    overhead = parse_all(spec.get("overhead"))
+    requests = pod_amounts(spec, "requests", every_pod_level=True)
+    limits = pod_amounts(spec, "limits", every_pod_level=True)
+    for name, amount in overhead.items():
+        if limits.get(name, ZERO).nanos:
+            limits[name] = limits[name].plus(amount)
+    return used | _compute_usage(add(requests, overhead), limits)
+
+
+def _compute_usage(requests: dict[str, Amount], limits: dict[str, Amount]) -> dict[str, Amount]:
+    """Requests and limits under the names of quotas."""
+    used = {"pods": SINGLE}
+    for name in _COMPUTE:
+        if name in requests:
+            used[name] = used[f"requests.{name}"] = requests[name]
+        if name in limits:
+            used[f"limits.{name}"] = limits[name]
+    for name, amount in requests.items():
+        if name.startswith("hugepages-"):
+            used[name] = used[f"requests.{name}"] = amount
+        elif _is_extended_resource(name):
+            used[f"requests.{name}"] = amount
+    return used
+
+
+@lru_cache(maxsize=4096)
+def _is_extended_resource(name: str) -> bool:
+    """Whether a name in requests is none of Kubernetes' own."""
+    if name.startswith(_DEVICE_CLASS):
+        return True
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return not qualified_name_problems(f"requests.{name}")
+
+
+def _service_usage(spec: Object) -> dict[str, Amount]:
+    """A service, its ports on nodes and its load balancer."""
+    used = {"services": SINGLE, "services.nodeports": ZERO, "services.loadbalancers": ZERO}
+    ports = spec.get("ports") or []
+    kind = spec.get("type")
+    if kind == "LoadBalancer":
+        used["services.loadbalancers"] = SINGLE
+        if spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [each for each in ports if each.get("nodePort")]
+    if kind in ("NodePort", "LoadBalancer"):
+        used["services.nodeports"] = count(len(ports))
+    return used
+
+
+def _claim_usage(claim: Object) -> dict[str, Amount]:
+    """A claim and its size, for itself and for its class; while it shrinks the size that it has."""
+    asked = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    given = (claim.get("status") or {}).get("allocatedResources") or {}
+    sizes = largest(parse_all({key: asked[key] for key in asked if key == "storage"}),
+                    parse_all({key: given[key] for key in given if key == "storage"}))  # fmt: skip
+    used = {"persistentvolumeclaims": SINGLE}
+    if "storage" in sizes:
+        used["requests.storage"] = sizes["storage"]
+    name = class_of(claim)
+    return used | {f"{name}{_OF_CLASS}{each}": amount for each, amount in used.items()} if name else used
+
+
+def missing_amounts(names: frozenset[str], pod: Object) -> str:
+    """What the containers of a pod must say for a quota that counts these names, and do not; empty if nothing."""
+    spec = pod.get("spec") or {}
+    if _says_in_all(spec.get("resources") or {}):
+        return ""
+    lacking: dict[str, set[str]] = {}
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        said = _compute_usage(container_amounts(container, "requests"), container_amounts(container, "limits"))
+        for name in (names & _REQUIRED) - said.keys():
+            lacking.setdefault(name, set()).add(container.get("name", ""))
+    if not lacking:
+        return ""
+    return "must specify " + "; ".join(f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking))
+
+
+def _says_in_all(resources: Object) -> bool:
+    """Whether a pod says what all of it may use, so that its containers need not."""
+    names = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    return any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in names)

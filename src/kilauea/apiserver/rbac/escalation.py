@@ -1,0 +1,94 @@
+"""Nobody gives away more than they have: writes of roles and bindings are held against what the writer may do.
+
+Who has the verb `escalate` on a role may write anything into it; who has `bind` on it may bind anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import msgspec
+
+from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
+from kilauea.apiserver.rbac.authorizer import GROUP, Action, Authorizer, allows
+from kilauea.apiserver.rbac.records import RoleRef, Rule
+from kilauea.apiserver.request import GROUP_MASTERS
+
+_ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebindings")
+
+
+class Escalation(AdmissionStep):
+    """Refuses roles and bindings that give more than their writer has."""
+
+    name = "RBACEscalation"
+
+    def validate(self, attributes: Attributes) -> None:
+        """Look at a role or binding that is written."""
+        resource, obj = attributes.resource, attributes.obj
+        if resource.group != GROUP or obj is None or GROUP_MASTERS in attributes.user.groups:
+            return
+        authorizer = Authorizer(attributes.backend.store)
+        namespace = attributes.namespace
+        if resource.plural in _ROLES:
+            rules, verb = msgspec.convert(obj.get("rules") or (), tuple[Rule, ...]), "escalate"
+            action = Action(verb, GROUP, resource.plural, "", namespace, attributes.object_name())
+        elif resource.plural in _BINDINGS:
+            reference = msgspec.convert(obj.get("roleRef") or {}, RoleRef)
+            role = authorizer.role(reference, namespace)
+            if role is None:
+                raise _not_found(attributes, reference)
+            rules = role.rules or ()
+            plural = "clusterroles" if reference.kind == "ClusterRole" else "roles"
+            action = Action("bind", GROUP, plural, "", namespace, reference.name)
+        else:
+            return
+        if authorizer.reason(attributes.user, action) is not None:
+            return
+        held = [grant.rule for grant in authorizer.grants(attributes.user, namespace)]
+        missing = [rule for rule in rules if not all(_is_held(each, held) for each in _parts(rule))]
+        if missing:
+            raise forbidden(attributes, _told(attributes, missing))
+
+
+def _not_found(attributes: Attributes, reference: RoleRef) -> Exception:
+    return forbidden(attributes, f'the {reference.kind} "{reference.name}" that is bound is not there')
+
+
+def _parts(rule: Rule) -> Iterator[Action]:
+    """The single actions that a rule allows."""
+    names = rule.resource_names or ("",)
+    for verb, group, resource, name in product(rule.verbs, rule.api_groups, rule.resources, names):
+        plural, _, subresource = resource.partition("/")
+        yield Action(verb, group, plural, subresource, name=name)
+    for verb, path in product(rule.verbs, rule.non_resource_urls):
+        yield Action(verb, path=path)
+
+
+def _is_held(action: Action, held: Iterable[Rule]) -> bool:
+    return any(allows(rule, action) for rule in held)
+
+
+def _told(attributes: Attributes, missing: list[Rule]) -> str:
+    groups = " ".join(f'"{each}"' for each in attributes.user.groups)
+    words = (
+        f'user "{attributes.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held'
+    )
+    return "\n".join([f"{words}:", *map(_shown, missing)])
+
+
+def _shown(rule: Rule) -> str:
+    parts: list[tuple[str, Any]] = [
+        ("APIGroups", rule.api_groups),
+        ("Resources", rule.resources),
+        ("ResourceNames", rule.resource_names),
+        ("NonResourceURLs", rule.non_resource_urls),
+        ("Verbs", rule.verbs),
+    ]
+    listed = (f"{title}:[{_quoted(values)}]" for title, values in parts if values)
+    return "{" + ", ".join(listed) + "}"
+
+
+def _quoted(values: Iterable[str]) -> str:
+    return " ".join(f'"{each}"' for each in values)

@@ -1,0 +1,63 @@
+"""Acting as somebody else: the headers by which a request asks for it, and the right that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from kilauea.apiserver import status
+from kilauea.apiserver.rbac.authorizer import Action, Authorizer
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+
+_USER, _GROUP, _UID, _EXTRA = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
+_ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+def account_groups(namespace: str) -> tuple[str, str]:
+    """The groups that every service account of a namespace is in."""
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+
+
+def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) -> User:
+    """Who a request acts as: the caller, unless its headers name another.
+
+    Args:
+        user: the caller.
+        headers: by names in lower case; several values of one are separated by commas.
+        authorizer: knows whether the caller may.
+
+    Raises:
+        ApiFault: the caller may not (403), or the headers name no user (400).
+    """
+    if not any(key.startswith("impersonate-") for key in headers):
+        return user
+    name = headers.get(_USER, "")
+    groups = [each.strip() for each in headers.get(_GROUP, "").split(",") if each.strip()]
+    extra = {unquote(key.removeprefix(_EXTRA)): value for key, value in headers.items() if key.startswith(_EXTRA)}
+    uid = headers.get(_UID, "")
+    if not name:
+        if groups or extra or uid:
+            raise status.bad_request("requested to impersonate groups, a uid or extra values without a user name")
+        return user
+    for action in _needed(name, uid, groups, extra):
+        authorizer.check(user, action)
+    account = name.removeprefix(_ACCOUNT).split(":") if name.startswith(_ACCOUNT) else []
+    if len(account) == 2 and not groups:
+        groups += account_groups(account[0])
+    if name != "system:anonymous" and GROUP_AUTHENTICATED not in groups:
+        groups.append(GROUP_AUTHENTICATED)
+    return User(name, uid, tuple(groups), {key: (value,) for key, value in extra.items()})
+
+
+def _needed(name: str, uid: str, groups: list[str], extra: Mapping[str, str]) -> list[Action]:
+    """What the caller must be allowed to do."""
+    found = [Action("impersonate", "", "users", name=name)]
+    if name.startswith(_ACCOUNT) and name.count(":") == 3:
+        namespace, account = name.removeprefix(_ACCOUNT).split(":")
+        found = [Action("impersonate", "", "serviceaccounts", "", namespace, account)]
+    found += [Action("impersonate", "", "groups", name=each) for each in groups]
+    found += [Action("impersonate", _AUTHENTICATION, "uids", name=uid)] if uid else []
+    return found + [
+        Action("impersonate", _AUTHENTICATION, "userextras", key, "", value) for key, value in extra.items()
+    ]

@@ -1,0 +1,56 @@
+"""Kinds that two groups serve: one form is stored, the other is made from it by giving fields other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """How objects of a kind are stored as those of another version.
+
+    Attributes:
+        api_version: of the stored form.
+        names: fields by their served names, with the stored ones.
+    """
+
+    api_version: str
+    names: Mapping[str, str]
+
+    @cached_property
+    def _back(self) -> Mapping[str, str]:
+        return {stored: served for served, stored in self.names.items()}
+
+    def stored(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """The stored form of an object; an object in that form stays as it is."""
+        return {**_renamed(obj, self.names), "apiVersion": self.api_version}
+
+    def served(self, value: bytes, api_version: str) -> bytes:
+        """The served form of stored bytes, with kind, apiVersion and metadata first."""
+        obj = msgspec.json.decode(value)
+        head = {"kind": obj["kind"], "apiVersion": api_version, "metadata": obj["metadata"]}
+        return msgspec.json.encode({**head, **_renamed(obj, self._back), "apiVersion": api_version})
+
+
+def _renamed(obj: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in obj.items()}
+
+
+EVENTS = Renaming(
+    "v1",
+    {
+        "regarding": "involvedObject",
+        "note": "message",
+        "reportingController": "reportingComponent",
+        "deprecatedSource": "source",
+        "deprecatedFirstTimestamp": "firstTimestamp",
+        "deprecatedLastTimestamp": "lastTimestamp",
+        "deprecatedCount": "count",
+    },
+)
+"""Events of `events.k8s.io`, stored as those of the core group."""

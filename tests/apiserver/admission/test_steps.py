@@ -1,0 +1,112 @@
+"""What admission fills in and refuses, beyond what is compared with the real server in tests/kubernetes/requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from api_core import PODS, Api
+from kilauea.apiserver.admission.amounts import Amount, parse
+from kilauea.apiserver.upkeep.volumes import release_volumes
+
+ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts/default"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+CONTAINERS = [{"name": "main", "image": "busybox:1"}]
+
+
+def claim(name: str) -> dict[str, Any]:
+    """A claim of a gigabyte."""
+    resources = {"requests": {"storage": "1G"}}
+    return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-public", "kube-node-lease"])
+def test_every_cluster_has_its_namespaces_with_their_accounts(api: Api, namespace: str) -> None:
+    account = api.good("GET", ACCOUNTS.format(namespace))
+    assert account["metadata"]["namespace"] == namespace
+    assert account["metadata"]["uid"]
+
+
+def test_a_namespace_comes_with_its_account(api: Api) -> None:
+    api.good("POST", "/api/v1/namespaces", {"metadata": {"generateName": "team-"}})
+    name = api.good("GET", "/api/v1/namespaces")["items"][-1]["metadata"]["name"]
+    assert name.startswith("team-")
+    api.good("POST", f"/api/v1/namespaces/{name}/pods", {"metadata": {"name": "p"}, "spec": {"containers": CONTAINERS}})
+    assert api.good("GET", ACCOUNTS.format(name))["metadata"]["name"] == "default"
+
+
+def test_a_default_account_that_is_deleted_comes_back_as_a_new_one(api: Api) -> None:
+    before = api.good("GET", ACCOUNTS.format("default"))
+    api.good("DELETE", ACCOUNTS.format("default"))
+    after = api.good("GET", ACCOUNTS.format("default"))
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+def test_a_namespace_that_ends_does_not_get_its_account_back(api: Api) -> None:
+    api.good("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
+    api.good("DELETE", "/api/v1/namespaces/team")
+    api.good("DELETE", ACCOUNTS.format("team"))
+    assert api.ask("GET", ACCOUNTS.format("team")).code == 404
+
+
+def test_a_namespace_that_is_only_tried_leaves_no_account(api: Api) -> None:
+    api.good("POST", "/api/v1/namespaces?dryRun=All", {"metadata": {"name": "team"}})
+    assert api.ask("GET", ACCOUNTS.format("team")).code == 404
+
+
+def test_the_lowest_of_several_default_classes_counts(api: Api) -> None:
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    for name, value in (("high", 900), ("low", 100)):
+        api.good("POST", path, {"metadata": {"name": name}, "value": value, "globalDefault": name == "high"})
+    stored = api.backend.store.get("/scheduling.k8s.io/priorityclasses/low")
+    assert stored is not None
+    changed = stored.value.replace(b'"value":100', b'"value":100,"globalDefault":true')
+    assert changed != stored.value
+    api.run(api.backend.store.write(stored.key, stored.revision, lambda _: changed))
+    spec = api.create_pod("p")["spec"]
+    assert (spec["priorityClassName"], spec["priority"]) == ("low", 100)
+
+
+def test_admission_owns_no_fields(api: Api) -> None:
+    fields = api.create_pod("p")["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert not {"f:priority", "f:serviceAccountName", "f:tolerations", "f:volumes"} & fields.keys()
+
+
+async def _until(condition: Callable[[], bool], work: Awaitable[None]) -> None:
+    """Let something work until a condition holds."""
+    task = asyncio.ensure_future(work)
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+    task.cancel()
+
+
+def test_a_claim_stays_until_no_pod_on_a_node_mounts_it(api: Api) -> None:
+    api.good("POST", CLAIMS, claim("used"))
+    api.good("POST", CLAIMS, claim("free"))
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "used"}}
+    api.create_pod("p", nodeName="n1", volumes=[volume], terminationGracePeriodSeconds=0)
+    api.good("DELETE", CLAIMS)
+    store = api.backend.store
+    api.run(_until(lambda: store.get("/core/persistentvolumeclaims/default/free") is None, release_volumes(api.server)))
+    assert api.good("GET", f"{CLAIMS}/used")["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    api.good("DELETE", f"{PODS}/p?gracePeriodSeconds=0")
+    api.run(_until(lambda: store.get("/core/persistentvolumeclaims/default/used") is None, release_volumes(api.server)))
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [("0.5", "500m"), ("1024Mi", "1Gi"), ("1000Mi", "1000Mi"), ("2000", "2k"), ("1.5Gi", "1536Mi"), ("1e3", "1e3"),
+     ("100u", "100u"), ("0Gi", "0"), ("-2", "-2"), ("1500m", "1500m"), ("12e6", "12e6")],
+)  # fmt: skip
+def test_amounts_are_written_as_they_were_given(text: str, canonical: str) -> None:
+    assert str(parse(text)) == canonical
+
+
+def test_a_sum_has_the_form_of_its_first_part_that_is_not_zero() -> None:
+    assert str(Amount(0).plus(parse("512Mi")).plus(parse("512Mi"))) == "1Gi"
+    assert str(parse("1G").plus(parse("1Gi"))) == "2073741824"
+    assert str(parse("1Gi").minus(parse("1Gi")).plus(parse("1G"))) == "1G"

@@ -1,0 +1,67 @@
+"""The fields of new objects, which are remembered by form, are those that a comparison with nothing finds."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kilauea.apiserver.patch.compare import compare
+from kilauea.apiserver.patch.fieldset import difference, fields, ordered, without
+from kilauea.apiserver.patch.fresh import fresh_fields
+from kilauea.apiserver.patch.managed import NEVER_OWNED
+from kilauea.apiserver.patch.shape import shape_of
+from kilauea.apiserver.schema import DecodeError, apply_defaults, builtin_schema, read_builtin
+
+REQUESTS = Path(__file__).parents[2] / "kubernetes" / "requests"
+TWICE = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a"},
+    "spec": {"containers": [{"name": "a", "env": [{"name": "X"}, {"name": "X"}]}, {"name": "a"}]},
+}
+
+
+def bodies() -> list[dict[str, Any]]:
+    """Objects of built-in kinds in the requests that both servers get, and what they leave out."""
+    found = [TWICE]
+    for path in sorted(REQUESTS.glob("*.yaml")):
+        for request in yaml.safe_load(path.read_text()):
+            body = request.get("body")
+            if isinstance(body, dict) and isinstance(body.get("kind"), str) and body.get("metadata"):
+                found.append(body)
+    return found
+
+
+def outcome(make: Any) -> Any:
+    """The JSON of a set, so that the order counts, or the words of a refusal."""
+    try:
+        return json.dumps(make())
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("reset", [fields(), fields("status")])
+def test_remembered_sets_are_those_of_a_comparison(reset: Any) -> None:
+    compared = 0
+    for body in bodies() * 2:  # the second time from memory
+        group, _, version = str(body.get("apiVersion")).rpartition("/")
+        try:
+            schema = builtin_schema(group, version, body["kind"])
+            obj = copy.deepcopy(body)
+            read_builtin(schema, obj)
+        except (LookupError, DecodeError):
+            continue
+        apply_defaults(schema, obj)
+        shape = shape_of(schema)
+        for each in (obj, {**obj, "spec": {}}, {**obj, "spec": None}):
+            expected = outcome(
+                lambda: ordered(difference(without(compare(shape, {}, each).changed, reset), NEVER_OWNED))  # noqa: B023
+            )
+            assert outcome(lambda: fresh_fields(shape, each, reset, NEVER_OWNED)) == expected  # noqa: B023
+            compared += 1
+    assert compared > 500

@@ -1,0 +1,198 @@
+"""Who may do what: roles and bindings, acting as others, tokens of service accounts; asked of the core."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from api_core import MAPS, PODS, START, Api
+from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
+from kilauea.apiserver.http.credentials import load_credentials
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"
+REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+def person(name: str, *groups: str) -> User:
+    return User(name, groups=(*groups, GROUP_AUTHENTICATED))
+
+
+BOB = person("bob", "staff")
+
+
+def bind(api: Api, role: str, kind: str, name: str, *, namespace: str = "default", whole_cluster: bool = False) -> None:
+    subject = {"kind": kind, "name": name} | ({"namespace": "default"} if kind == "ServiceAccount" else {})
+    if kind != "ServiceAccount":
+        subject["apiGroup"] = "rbac.authorization.k8s.io"
+    where = "clusterrolebindings" if whole_cluster else f"namespaces/{namespace}/rolebindings"
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    api.good(
+        "POST",
+        f"{RBAC}/{where}",
+        {"metadata": {"name": f"{role}-{name}"}, "roleRef": reference, "subjects": [subject]},
+    )
+
+
+def role(api: Api, name: str, *rules: dict[str, Any]) -> None:
+    api.good("POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": list(rules)})
+
+
+def test_who_is_bound_to_nothing_may_look_around_and_no_more(api: Api) -> None:
+    assert api.ask("GET", "/api", user=BOB).code == 200
+    assert api.ask("GET", "/version", user=BOB).code == 200
+    refused = api.ask("GET", f"{PODS}/web", user=BOB)
+    assert refused.code == 403
+    assert refused.body["message"] == (
+        'pods "web" is forbidden: User "bob" cannot get resource "pods" in API group "" in the namespace "default"'
+    )
+    assert refused.body["details"] == {"name": "web", "kind": "pods"}
+    assert api.ask("GET", "/metrics", user=BOB).body["message"] == ('forbidden: User "bob" cannot get path "/metrics"')
+    assert "at the cluster scope" in api.ask("GET", "/api/v1/nodes", user=BOB).body["message"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("User", "bob"), ("Group", "staff")])
+def test_a_binding_gives_a_role_in_its_namespace_only(api: Api, kind: str, name: str) -> None:
+    bind(api, "view", kind, name)
+    assert api.ask("GET", MAPS, user=BOB).code == 200
+    assert api.ask("GET", f"{MAPS}?watch=true&timeoutSeconds=1&resourceVersion=x", user=BOB).code == 500
+    assert api.ask("GET", "/api/v1/namespaces/kube-system/configmaps", user=BOB).code == 403
+    assert api.ask("GET", "/api/v1/configmaps", user=BOB).code == 403
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}, user=BOB).code == 403
+    assert api.ask("GET", "/api/v1/namespaces/default/secrets", user=BOB).code == 403
+
+
+def test_a_binding_of_the_cluster_gives_a_role_everywhere(api: Api) -> None:
+    bind(api, "edit", "User", "bob", whole_cluster=True)
+    assert api.ask("POST", MAPS, {"metadata": {"name": "a"}}, user=BOB).code == 201
+    assert api.ask("GET", "/api/v1/configmaps", user=BOB).code == 200
+    assert api.ask("GET", f"{RBAC}/clusterroles", user=BOB).code == 403
+
+
+def test_rules_can_name_objects_subresources_and_paths(api: Api) -> None:
+    role(
+        api,
+        "narrow",
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"]},
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["pods/log"]},
+        {"verbs": ["get"], "nonResourceURLs": ["/metrics"]},
+    )
+    bind(api, "narrow", "User", "bob", whole_cluster=True)
+    api.create_pod("web")
+    assert api.ask("GET", f"{MAPS}/mine", user=BOB).code == 404
+    assert api.ask("GET", f"{MAPS}/other", user=BOB).code == 403
+    assert api.ask("GET", f"{PODS}/web/log", user=BOB).code == 204
+    assert api.ask("GET", f"{PODS}/web", user=BOB).code == 403
+    assert api.ask("GET", "/metrics", user=BOB).code == 200
+
+
+def test_a_right_ends_with_its_binding(api: Api) -> None:
+    bind(api, "view", "User", "bob")
+    assert api.ask("GET", MAPS, user=BOB).code == 200
+    api.good("DELETE", f"{RBAC}/namespaces/default/rolebindings/view-bob")
+    assert api.ask("GET", MAPS, user=BOB).code == 403
+
+
+def test_reviews_say_what_requests_find(api: Api) -> None:
+    bind(api, "view", "User", "bob")
+
+    def may(**attributes: str) -> Any:
+        return api.ask("POST", REVIEW, {"spec": {"resourceAttributes": attributes}}, user=BOB).body["status"]
+
+    assert may(verb="list", resource="configmaps", namespace="default") == {
+        "allowed": True,
+        "reason": 'RBAC: allowed by RoleBinding "view-bob/default" of ClusterRole "view" to User "bob"',
+    }
+    assert may(verb="create", resource="configmaps", namespace="default") == {"allowed": False}
+
+
+def test_nobody_gives_away_more_than_they_have(api: Api) -> None:
+    bind(api, "admin", "User", "bob")
+    roles = f"{RBAC}/namespaces/default/roles"
+    own = {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}
+    assert api.ask("POST", roles, {"metadata": {"name": "a"}, "rules": [own]}, user=BOB).code == 201
+    more = {"verbs": ["*"], "apiGroups": [""], "resources": ["configmaps"]}
+    refused = api.ask("POST", roles, {"metadata": {"name": "b"}, "rules": [more]}, user=BOB)
+    assert refused.code == 403
+    assert 'APIGroups:[""], Resources:["configmaps"], Verbs:["*"]' in refused.body["message"]
+    subjects = [{"kind": "User", "name": "bob", "apiGroup": "rbac.authorization.k8s.io"}]
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"metadata": {"name": "c"}, "roleRef": reference, "subjects": subjects}
+    assert api.ask("POST", f"{RBAC}/namespaces/default/rolebindings", binding, user=BOB).code == 403
+
+
+def test_one_acts_as_another_only_with_the_right_to(api: Api) -> None:
+    assert api.ask("GET", PODS, user=BOB, impersonate_user="eve").code == 403
+    assert "bob" in api.ask("GET", PODS, user=BOB, impersonate_user="eve").body["message"]
+    assert '"eve" cannot list' in api.ask("GET", PODS, impersonate_user="eve").body["message"]
+    assert api.ask("GET", PODS, impersonate_user="eve", impersonate_group="system:masters").code == 200
+    assert api.ask("GET", PODS, impersonate_group="staff").code == 400
+    role(api, "acts", {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["eve"]})
+    bind(api, "acts", "User", "bob", whole_cluster=True)
+    assert '"eve" cannot list' in api.ask("GET", PODS, user=BOB, impersonate_user="eve").body["message"]
+    assert api.ask("GET", PODS, user=BOB, impersonate_user="eve", impersonate_group="system:masters").code == 403
+
+
+@pytest.fixture
+def tokens(api: Api, tmp_path: Any) -> AccountTokens:
+    """Tokens of the accounts of the API, signed by a key on disk."""
+    now = datetime.datetime.fromtimestamp(START / 1e6, datetime.UTC)
+    key = load_credentials(tmp_path, "127.0.0.1", now).account_key
+    api.backend.accounts = AccountTokens(key, api.backend.store, api.backend.now)
+    return api.backend.accounts
+
+
+def test_the_token_of_an_account_makes_its_bearer_that_account(api: Api, tokens: AccountTokens) -> None:
+    answer = api.good("POST", TOKEN, {"spec": {}})
+    assert answer["status"]["expirationTimestamp"] == "2023-11-14T23:13:20Z"
+    assert answer["spec"]["audiences"] == [AUDIENCE]
+    user = tokens.user_of(answer["status"]["token"])
+    assert user is not None
+    assert user.name == "system:serviceaccount:default:default"
+    assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated")
+    assert api.ask("GET", MAPS, user=user).code == 403
+    bind(api, "view", "ServiceAccount", "default")
+    assert api.ask("GET", MAPS, user=user).code == 200
+
+
+def test_tokens_end_with_their_time_their_account_and_what_they_are_bound_to(api: Api, tokens: AccountTokens) -> None:
+    api.create_pod("web")
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "web"}
+    of_pod = api.good("POST", TOKEN, {"spec": {"boundObjectRef": bound}})["status"]["token"]
+    plain = api.good("POST", TOKEN, {"spec": {"expirationSeconds": 600}})["status"]["token"]
+    for_others = api.good("POST", TOKEN, {"spec": {"audiences": ["elsewhere"]}})["status"]["token"]
+    assert tokens.user_of(of_pod) is not None
+    assert tokens.user_of(for_others) is None
+    api.good("DELETE", f"{PODS}/web")
+    assert tokens.user_of(of_pod) is None
+    assert tokens.user_of(plain) is not None
+    api.now += 601_000_000
+    assert tokens.user_of(plain) is None
+    again = api.good("POST", TOKEN, {"spec": {}})["status"]["token"]
+    api.good("DELETE", TOKEN.removesuffix("/token"))
+    assert tokens.user_of(again) is None
+
+
+def test_a_token_that_was_changed_is_none(api: Api, tokens: AccountTokens) -> None:
+    token = api.good("POST", TOKEN, {"spec": {}})["status"]["token"]
+    head, claims, signature = token.split(".")
+    for bad in (f"{head}.{claims}.{signature[::-1]}", f"{head}.{claims[:-2]}.{signature}", "x", "a.b.c", "", "é.é.é"):
+        assert tokens.user_of(bad) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"expirationSeconds": 5}, "may not specify a duration less than 10 minutes"),
+        ({"expirationSeconds": 1 << 40}, "may not specify a duration larger than 2^32 seconds"),
+        ({"boundObjectRef": {"kind": "Pod", "name": "none"}}, 'pods "none" not found'),
+        ({"audiences": "x"}, "must be a list of texts"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused(api: Api, tokens: AccountTokens, spec: Any, why: str) -> None:
+    refused = api.ask("POST", TOKEN, {"spec": spec})
+    assert refused.code in (404, 422)
+    assert why in refused.body["message"]

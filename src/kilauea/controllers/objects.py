@@ -54,8 +54,8 @@ def is_going(obj: Obj) -> bool:
 
 def condition_of(obj: Obj, type: str) -> Mapping[str, Any] | None:
     """A condition of the status."""
-    for each in status_of(obj).get("conditions") or ():
-        if each.get("type") == type:
+    for each in (obj.get("status") or _NONE).get("conditions") or ():
+        if each["type"] == type:
             found: Mapping[str, Any] = each
             return found
     return None
@@ -113,7 +113,7 @@ def orphans_of(obj: Obj) -> str:
 
 ORPHANS = "orphans"
 """Name of the index `orphans_of`."""
-SETTLING_SECONDS = 0.1
+SETTLING_SECONDS = 0.2
 """How long changes of pods may wait for more, before their owner counts them."""
 
 

@@ -51,7 +51,7 @@ class ReplicaSetController:
         if replica_set is None:
             return NOTHING
         pods, operations = claim(view, REPLICA_SETS, replica_set)
-        active = [pod for pod in pods if is_active(pod)]
+        active = list(filter(is_active, pods))
         missing = int(spec_of(replica_set).get("replicas", 1)) - len(active)
         if is_going(replica_set):
             missing = 0
@@ -60,7 +60,8 @@ class ReplicaSetController:
         elif missing < 0:
             operations += _delete(replica_set, active, min(-missing, BURST))
         status, again = _status(replica_set, active, now)
-        status["terminatingReplicas"] = sum(is_going(pod) and not is_finished(pod) for pod in pods)
+        gone = (pod for pod in pods if is_going(pod) and not is_finished(pod)) if len(active) < len(pods) else ()
+        status["terminatingReplicas"] = sum(1 for _ in gone)
         operations += status_patch(REPLICA_SETS, replica_set, status)
         return Outcome(operations, 0.0 if abs(missing) > BURST else again)
 
@@ -89,13 +90,24 @@ def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, An
     """The counts, and in how many seconds a pod that serves will count as available."""
     spec = spec_of(replica_set)
     patience = int(spec.get("minReadySeconds") or 0)
-    wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
-    waits = [seconds_until_available(pod, patience, now) for pod in active]
+    wanted = ((spec["template"].get("metadata") or {}).get("labels") or {}).items()
+    labelled = ready = available = 0
+    again: float | None = None
+    for pod in active:
+        labelled += wanted <= labels_of(pod).items()
+        wait = seconds_until_available(pod, patience, now)
+        if wait is None:
+            continue
+        ready += 1
+        if not wait:
+            available += 1
+        elif again is None or wait < again:
+            again = wait
     status = {
         "replicas": len(active),
-        "fullyLabeledReplicas": sum(wanted.items() <= labels_of(pod).items() for pod in active) or None,
-        "readyReplicas": sum(wait is not None for wait in waits) or None,
-        "availableReplicas": sum(wait == 0 for wait in waits) or None,
+        "fullyLabeledReplicas": labelled or None,
+        "readyReplicas": ready or None,
+        "availableReplicas": available or None,
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
-    return status, min((wait for wait in waits if wait), default=None)
+    return status, again

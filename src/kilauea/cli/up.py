@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kilauea.cli.apiserver import parse_listen
+from kilauea.cli.nodes import Quantity
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
@@ -18,7 +19,7 @@ EXAMPLES = """\b
 Examples:
   kilauea up
   kilauea up --nodes 100 --node-cpu 32 --node-gpu 8
-  kilauea up --nodes 4 -f examples/queues-at-work --data-dir ./cluster --kubeconfig ./cluster/kubeconfig
+  kilauea up --nodes 4 --node-cpu 8 -f examples/sharing/queues.yaml --scheduler-conf examples/sharing/scheduler.conf
 """
 
 TRY = """\b
@@ -36,8 +37,17 @@ def default_folder() -> Path:
 
 @click.command(short_help="Run a batch cluster on this machine.", epilog=EXAMPLES)
 @click.option("--nodes", type=click.IntRange(0, 5000), default=10, show_default=True, help="Simulated nodes.")
-@click.option("--node-cpu", default="32", show_default=True, metavar="QUANTITY", help="cpu of each node.")
-@click.option("--node-memory", default="128Gi", show_default=True, metavar="QUANTITY", help="memory of each node.")
+@click.option(
+    "--node-cpu", type=Quantity("cpu"), default="32", show_default=True, metavar="QUANTITY", help="cpu of each node."
+)
+@click.option(
+    "--node-memory",
+    type=Quantity("memory"),
+    default="128Gi",
+    show_default=True,
+    metavar="QUANTITY",
+    help="memory of each node.",
+)
 @click.option("--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each.")
 @click.option(
     "-f",

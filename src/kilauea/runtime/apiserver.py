@@ -89,7 +89,8 @@ async def serve(
         await install_bundled(api)
         _collect_seldom()
         async with _controllers(api), beside(api):
-            await _listen(options, api, ready, stop, store)
+            if not stop.is_set():
+                await _listen(options, api, ready, stop, store)
     finally:
         await store.close()
 

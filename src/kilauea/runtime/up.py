@@ -7,7 +7,6 @@ cluster. All that they know is in the objects, so a process that ends is followe
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -41,7 +40,9 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 SWITCH = 0.0005
 """Seconds after which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
 
-log = logging.getLogger(__name__)
+RENEW_SECONDS = 20
+"""Between two heartbeats of a node: they are the most that an idle cluster does."""
+LOOK_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,13 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
         manifests = read_manifests([str(path) for path in up.manifests])
     except (SourceError, ManifestError) as error:
         raise StartError(str(error)) from error
-    await serve(up.server, ready, stop, partial(_components, up, manifests))
+    await serve(up.server, ready, stop, partial(_components, up, manifests, stop))
 
 
 @asynccontextmanager
-async def _components(up: Up, manifests: Sequence[Manifest], api: ApiServer) -> AsyncIterator[None]:
+async def _components(
+    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer
+) -> AsyncIterator[None]:
     """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
     clock, chance, cache = SystemClock(), Random(up.seed), Cache()
 
@@ -109,27 +112,29 @@ async def _components(up: Up, manifests: Sequence[Manifest], api: ApiServer) -> 
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None
     if scheduler is not None:
         work += [scheduler.watch(), scheduler.schedule()]
-    async with _running(work):
+
+    async def begin() -> None:
         await cache.complete()
         while (scheduler is not None and scheduler.not_ready()) or (up.nodes and not cache.list(NODES)):
-            await clock.sleep(0.01)
+            await clock.sleep(LOOK_SECONDS)
+        await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
+
+    async with _running(work, stop):
         try:
-            await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
+            await _unless(stop, begin())
         except ManifestError as error:
             raise StartError(str(error)) from error
         yield
 
 
 @asynccontextmanager
-async def _running(work: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Work that goes on until this ends; if some of it fails, all ends with that fault."""
+async def _running(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event) -> AsyncIterator[None]:
+    """Work that goes on until this ends; if some of it fails, everything is told to stop, and its fault is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
-    me = asyncio.current_task()
 
     def ended(task: asyncio.Future[None]) -> None:
-        if not task.cancelled() and task.exception() is not None and me is not None:
-            log.error("a component has failed", exc_info=task.exception())
-            me.cancel()
+        if not task.cancelled() and task.exception() is not None:
+            stop.set()
 
     for task in tasks:
         task.add_done_callback(ended)
@@ -138,11 +143,26 @@ async def _running(work: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[N
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Work that is given up when everything is to stop."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 def _nodes(up: Up) -> list[Controller]:
-    return [Registration(up.nodes, up.machine), Heartbeats(up.machine), Pods()]
+    return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods()]
 
 
 def _scheduler(up: Up, client: Client, clock: SystemClock, chance: Random, recorder: Recorder) -> LiveScheduler:

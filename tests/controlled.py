@@ -9,12 +9,12 @@ Time stands still until it is moved. What a kubelet would say of pods is said by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from api_core import Api
-from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Record, Resource, key_of
+from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Operation, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.crd.controller import DefinitionController
@@ -76,19 +76,25 @@ class Cluster:
         self.looks += 1
         self._due.pop((controller, key), None)
         outcome = controller.reconcile(key, self.cache, self.api.now)
-        for operation in outcome.operations:
-            if isinstance(operation, Record):
-                self.told.append((operation.about["metadata"]["name"], operation.reason, operation.message))
-                continue
-            try:
-                self.api.run(carry_out(self.client, operation, controller.name))
-            except ApiError as error:
-                if error.reason != "Conflict":
-                    raise
-                self._due[controller, key] = 0
-                return
+        try:
+            self._carry_out(controller, outcome.operations)
+        except ApiError as error:
+            if error.reason != "Conflict":
+                raise
+            self._due[controller, key] = 0
+            return
         if outcome.again is not None:
             self._due[controller, key] = self.api.now + round(outcome.again * SECOND)
+
+    def _carry_out(self, controller: Controller, operations: Iterable[Operation]) -> None:
+        for operation in operations:
+            if isinstance(operation, Together):
+                for chain in operation.chains:
+                    self._carry_out(controller, chain)
+            elif isinstance(operation, Record):
+                self.told.append((operation.about["metadata"]["name"], operation.reason, operation.message))
+            else:
+                self.api.run(carry_out(self.client, operation, controller.name))
 
     def next_due(self) -> float | None:
         """Seconds until a controller wants to be asked again."""

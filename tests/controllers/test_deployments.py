@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster, template
-from kilauea.api.ports import Create
+from kilauea.api.ports import Create, Outcome, Together
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from kilauea.controllers.replicasets import ReplicaSetController
@@ -25,6 +25,12 @@ def deployment(image: str = "nginx:1", **spec: Any) -> dict[str, Any]:
 @pytest.fixture
 def cluster(cluster_of: Make) -> Cluster:
     return cluster_of(DeploymentController(), ReplicaSetController())
+
+
+def creations(outcome: Outcome) -> list[Create]:
+    """What an outcome creates side by side."""
+    chains = [chain for each in outcome.operations if isinstance(each, Together) for chain in each.chains]
+    return [each for chain in chains for each in chain if isinstance(each, Create)]
 
 
 def renew(cluster: Cluster, image: str) -> None:
@@ -263,18 +269,10 @@ def test_what_failed_half_way_is_tried_again_with_the_same_names(cluster: Cluste
     cluster.refresh()
     controller = ReplicaSetController()
     key = next(iter(controller.interests[0].keys(made)))
-    wanted = [
-        each
-        for each in controller.reconcile(key, cluster.cache, cluster.api.now).operations
-        if isinstance(each, Create)
-    ]
+    wanted = creations(controller.reconcile(key, cluster.cache, cluster.api.now))
     for each in wanted[:2]:
         cluster.create(PODS, each.body)
-    again = [
-        each
-        for each in controller.reconcile(key, cluster.cache, cluster.api.now).operations
-        if isinstance(each, Create)
-    ]
+    again = creations(controller.reconcile(key, cluster.cache, cluster.api.now))
     assert again == wanted
     cluster.settle()
     assert cluster.names(PODS) == sorted(each.body["metadata"]["name"] for each in wanted)

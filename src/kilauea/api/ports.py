@@ -220,7 +220,20 @@ class Record:
     message: str
 
 
-Operation = Create | Patch | Delete | Record
+Single = Create | Patch | Delete | Record
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Chains of operations that need not wait for each other, each in order; one that fails ends only its own.
+
+    When all have ended, the whole has failed if one has.
+    """
+
+    chains: Sequence[Sequence[Single]]
+
+
+Operation = Single | Together
 
 
 @dataclass(frozen=True, slots=True)

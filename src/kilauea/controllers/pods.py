@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kilauea.api.ports import Create, Key, Obj, Operation, Outcome, Record, Resource, View
+from kilauea.api.ports import Create, Key, Obj, Operation, Record, Resource, Single, View
 from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
 from kilauea.controllers.kinds import PODS
@@ -164,14 +164,7 @@ def generate_name(base: str) -> str:
     return f"{base}-"[:LONGEST_BASE]
 
 
-def creation(resource: Resource, owner: Obj, pod: Obj) -> tuple[Operation, Operation]:
+def creation(resource: Resource, owner: Obj, pod: Obj) -> tuple[Single, Single]:
     """Creates a pod and tells of it."""
     told = Record(owner, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")
     return Create(PODS, pod, about=owner), told
-
-
-def soonest(outcome: Outcome, seconds: float | None) -> Outcome:
-    """The same, but asked again after these seconds at the latest."""
-    if seconds is None or (outcome.again is not None and outcome.again <= seconds):
-        return outcome
-    return Outcome(outcome.operations, seconds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Together, View, key_of
 from kilauea.controllers.kinds import PODS, REPLICA_SETS
 from kilauea.controllers.objects import (
     NOTHING,
@@ -68,22 +68,22 @@ class ReplicaSetController:
 
 def _create(view: View, replica_set: Obj, count: int) -> list[Operation]:
     template = spec_of(replica_set)["template"]
-    operations: list[Operation] = []
+    chains = []
     for name in islice(free_names(view, replica_set), count):
         pod = from_template(template, REPLICA_SETS, replica_set, name)
         pod["metadata"]["generateName"] = generate_name(name_of(replica_set))
-        operations += creation(REPLICA_SETS, replica_set, pod)
-    return operations
+        chains.append(creation(REPLICA_SETS, replica_set, pod))
+    return [Together(chains)]
 
 
 def _delete(replica_set: Obj, active: list[Obj], count: int) -> list[Operation]:
     beside = crowds(active)
     ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
-    operations: list[Operation] = []
+    chains = []
     for pod in ranked[:count]:
         told = Record(replica_set, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
-        operations += (Delete(PODS, key_of(pod), uid_of(pod)), told)
-    return operations
+        chains.append((Delete(PODS, key_of(pod), uid_of(pod)), told))
+    return [Together(chains)]
 
 
 def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, Any], float | None]:

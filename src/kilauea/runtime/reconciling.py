@@ -20,7 +20,20 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from kilauea.api.ports import Api, ApiError, Clock, Controller, Create, Interest, Key, Obj, Operation, Record
+from kilauea.api.ports import (
+    Api,
+    ApiError,
+    Clock,
+    Controller,
+    Create,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Record,
+    Single,
+    Together,
+)
 from kilauea.client.backoff import pause
 from kilauea.client.view import Cache
 from kilauea.runtime.echoes import Echoes
@@ -30,6 +43,8 @@ from kilauea.runtime.work_queue import WorkQueue
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 """Seconds after the first failure of a key, and at most."""
+SIDE_BY_SIDE = 16
+"""Operations for one key that are under way at a time, where their order does not matter."""
 CONCURRENCY = 32
 """Keys of one controller whose operations are under way at a time."""
 
@@ -142,10 +157,7 @@ class Driver:
     async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> None:
         """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it."""
         outcome = station.controller.reconcile(key, self._cache, self._clock.now())
-        for operation in outcome.operations:
-            trace = await self._carry_out(station.controller.name, operation)
-            if trace is not None:
-                traces.append(trace)
+        await self._chain(station.controller.name, outcome.operations, traces)
         station.failures.pop(key, None)
         moment = _Moment(station, key, False)
         if outcome.again is None:
@@ -153,7 +165,30 @@ class Driver:
         else:
             self._timers.set(moment, outcome.again)
 
-    async def _carry_out(self, name: str, operation: Operation) -> Trace | None:
+    async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:
+        """Carry out operations in order; the first that fails ends them."""
+        for operation in operations:
+            if isinstance(operation, Together):
+                await self._together(name, operation, traces)
+                continue
+            trace = await self._carry_out(name, operation)
+            if trace is not None:
+                traces.append(trace)
+
+    async def _together(self, name: str, together: Together, traces: list[Trace]) -> None:
+        """Carry out chains, some at a time; whoever meets a failure takes no further one."""
+        waiting = iter(together.chains)
+
+        async def work() -> None:
+            for chain in waiting:
+                await self._chain(name, chain, traces)
+
+        workers = [work() for _ in range(min(SIDE_BY_SIDE, len(together.chains)))]
+        for ended in await asyncio.gather(*workers, return_exceptions=True):
+            if ended is not None:
+                raise ended
+
+    async def _carry_out(self, name: str, operation: Single) -> Trace | None:
         if isinstance(operation, Record):
             self._record(name, operation)
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Together, View
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.jobs.counting import (
     count,
@@ -131,7 +131,7 @@ class Look:
         deadline = deadline_in(job, self._now)
         if deadline:
             self.again = deadline if self.again is None else min(self.again, deadline)
-        letting_go = [untracked(pod) for pod in self._count.to_let_go]
+        letting_go = [Together([[untracked(pod)] for pod in self._count.to_let_go])] if self._count.to_let_go else []
         return [*self._claims, *self._written(), *letting_go, *doing, *self._records]
 
     def _written(self) -> Sequence[Operation]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
-from kilauea.api.ports import Delete, Key, Obj, Operation, Record, View, key_of
+from kilauea.api.ports import Delete, Key, Obj, Operation, Record, Single, Together, View, key_of
 from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
 from kilauea.controllers.jobs.counting import TRACKING, Count, is_indexed, is_tracked, untracked
@@ -69,14 +70,12 @@ def new_pods(view: View, job: Obj, number: int, taken: set[int]) -> list[Operati
         number: how many.
         taken: indexes that have a pod or need none any more.
     """
-    operations: list[Operation] = []
     if is_indexed(job):
-        for index in _free(taken, int(spec_of(job).get("completions") or 0), number):
-            operations += creation(JOBS, job, _pod(job, _indexed_name(view, job, index), index))
-        return operations
-    for _, name in zip(range(number), free_names(view, job), strict=False):
-        operations += creation(JOBS, job, _pod(job, name, None))
-    return operations
+        indexes = _free(taken, int(spec_of(job).get("completions") or 0), number)
+        pods = [_pod(job, _indexed_name(view, job, index), index) for index in indexes]
+    else:
+        pods = [_pod(job, name, None) for name in islice(free_names(view, job), number)]
+    return [Together([creation(JOBS, job, pod) for pod in pods])] if pods else []
 
 
 def _free(taken: set[int], completions: int, number: int) -> Iterator[int]:
@@ -123,15 +122,15 @@ def _env(env: list[Any], told: dict[str, Any]) -> list[Any]:
 
 def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
     """Deletes pods; those that need not be counted are let go first."""
-    operations: list[Operation] = []
+    chains = []
     for pod in pods:
         if is_going(pod):
             continue
-        if not counted and is_tracked(pod):
-            operations.append(untracked(pod))
-        told = Record(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
-        operations += (Delete(PODS, key_of(pod), uid_of(pod)), told)
-    return operations
+        chain: list[Single] = [untracked(pod)] if not counted and is_tracked(pod) else []
+        chain.append(Delete(PODS, key_of(pod), uid_of(pod)))
+        chain.append(Record(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}"))
+        chains.append(chain)
+    return [Together(chains)] if chains else []
 
 
 def surplus(job: Obj, active: Sequence[Obj], number: int, completed: set[int]) -> list[Obj]:

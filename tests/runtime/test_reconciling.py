@@ -25,6 +25,8 @@ from kilauea.api.ports import (
     Patch,
     Record,
     Resource,
+    Single,
+    Together,
     View,
     key_of,
 )
@@ -350,6 +352,29 @@ def test_the_first_operation_that_fails_ends_the_others_of_its_outcome() -> None
 
         world.run(test())
     assert records[0] == ("calls", operations[0])
+
+
+def test_of_chains_side_by_side_one_that_fails_ends_only_itself_and_the_whole_is_tried_again() -> None:
+    def made(name: str) -> list[Single]:
+        body = {"metadata": {"namespace": "default", "name": name}}
+        return [Create(SECRETS, body), Record(body, "Normal", "Made", name)]
+
+    names = [f"n{number}" for number in range(40)]
+    chains = [made("No Name"), *map(made, names)]
+    after = Create(SECRETS, {"metadata": {"namespace": "default", "name": "after"}})
+    records: list[Any] = []
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda key, view, now: Outcome([Together(chains), after]))
+            drive(world, controller, records=records)
+            await make(world, "a")
+            await asyncio.sleep(0.2)
+            assert sorted(await decoded(world, SECRETS)) == sorted(names)
+            assert len(controller.calls) >= 2
+
+        world.run(test())
+    assert {record.message for _, record in records} == set(names)
 
 
 def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for() -> None:

@@ -290,3 +290,24 @@ def test_an_admission_that_nobody_waits_for_is_kept(live: Live) -> None:
     live.node("n2", metadata={"labels": {"no": "such"}})
     live.wait(0.1)
     assert live.node_of("lost-0") == "n2"
+
+
+def test_while_nothing_waits_and_nothing_changes_nothing_is_decided(live: Live) -> None:
+    live.start()
+    live.group("train", 2)
+    live.wait(5)
+    before = live.scheduler.scheduler.cycles
+    live.wait(30)
+    assert live.scheduler.scheduler.cycles == before
+    live.pod("web")
+    live.wait(0.05)
+    assert live.node_of("web") == "n1"
+
+
+def test_what_waits_is_decided_about_every_period(live: Live) -> None:
+    live.start()
+    live.group("large", 9)
+    live.wait(5)
+    before = live.scheduler.scheduler.cycles
+    live.wait(10)
+    assert 9 <= live.scheduler.scheduler.cycles - before <= 11

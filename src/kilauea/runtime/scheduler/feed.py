@@ -59,6 +59,8 @@ class Feed:
         self.groups: dict[str, PodGroup] = {}
         """As the API has them, without assumptions."""
         self.queues: dict[str, Queue] = {}
+        self.changes = 0
+        """Grows with everything that the state takes in."""
         self.touched: set[str] = set()
         """Pod groups of which a pod changed since somebody emptied this."""
         self.faults: dict[tuple[str, str], Fault] = {}
@@ -105,6 +107,7 @@ class Feed:
         if kind == "PodGroup":
             laid += self._loners.values()
         self.state.apply(Relisted(kind, laid))
+        self.changes += 1
         self._note_problems(laid)
         self.touched.update(self.groups)
         self.stir()
@@ -142,6 +145,7 @@ class Feed:
         task = self.state.tasks.get(key) if kind == "Pod" else None
         self._gone(kind, key)
         self.state.apply(Gone(kind, key))
+        self.changes += 1
         if task is not None:
             self._notice(task, None)
         elif kind != "Node":
@@ -158,7 +162,7 @@ class Feed:
         """The same for a pod group."""
         group = self.groups.get(key)
         if group is not None:
-            self.state.apply(Changed(self.assumed.over_group(group)))
+            self._apply(self.assumed.over_group(group))
 
     # --- one object
 
@@ -236,6 +240,7 @@ class Feed:
 
     def _apply(self, obj: Object) -> None:
         self.state.apply(Changed(obj))
+        self.changes += 1
         self._note_problems([obj])
 
     def _note_problems(self, objects: Sequence[Object]) -> None:

@@ -4,7 +4,8 @@
     await scheduler.run()          # until cancelled
 
 A cycle is done every period, and as soon as something happened that could let a pod be placed. Events that come
-together are decided about together, and after a long cycle there is a rest, so that everything else has its turn.
+together are decided about together, and after a long cycle there is a rest, so that everything else has its turn. While
+nothing waits and nothing changes there is nothing to decide, and no cycle, unless a plugin goes by the time of day.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import Any
 
 from kilauea.api.ports import Clock, Record
 from kilauea.api.times import SECOND
+from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.plan import Plan
+from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.deeds import Deeds
@@ -37,6 +40,11 @@ TOGETHER = 50
 """Binds that are assumed before everything else has its turn."""
 
 log = logging.getLogger(__name__)
+
+BY_TIME = frozenset({"tdm"})
+"""Plugins that may want something although nothing has changed and nothing waits."""
+QUIET_ACTIONS = ACTIONS.keys() - {"shuffle"}
+"""Actions that want nothing then; those of the user may be like shuffle."""
 
 Decide = Callable[[ClusterState, SchedulerConf, int], Plan]
 Runner = Callable[[Callable[[], Plan]], Awaitable[Plan]]
@@ -87,6 +95,8 @@ class Scheduler:
         """When everything is looked at again."""
         self._earliest = 0
         """When a cycle may be stirred."""
+        self._settled = -1
+        """The state of the feed in which a cycle found nothing to do."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
@@ -99,10 +109,28 @@ class Scheduler:
         while True:
             await self._wait()
             try:
-                await self.step()
+                if not self._rests():
+                    await self.step()
             except Exception:
                 log.exception("a cycle failed; the next one is tried after a period")
                 self._due = self._earliest = self._clock.now() + self._period
+
+    def _rests(self) -> bool:
+        """Whether there is nothing to decide; the next look is then a period away."""
+        parts = self._parts
+        if self._settled != parts.feed.changes or self._clock.now() < self._due:
+            return False
+        reading = parts.conf.look()
+        self._say_reading(reading)
+        conf = parts.conf.conf
+        built_in = PLUGINS.keys() - BY_TIME
+        if reading is not None or not built_in.issuperset(p.name for tier in conf.tiers for p in tier):
+            return False
+        if not QUIET_ACTIONS.issuperset(conf.actions):
+            return False
+        self._stirred.clear()
+        self._due = self._clock.now() + self._period
+        return True
 
     async def step(self) -> Plan:
         """One cycle."""
@@ -129,6 +157,8 @@ class Scheduler:
         now = self._clock.now()
         if whole:
             self._due = now + self._period
+            busy = plan.pending or plan.groups or plan.evictions or parts.statuses.busy
+            self._settled = -1 if busy else parts.feed.changes
         self._earliest = now + int((now - started) * REST)
         return plan
 

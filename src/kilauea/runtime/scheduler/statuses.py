@@ -56,6 +56,11 @@ class Statuses:
         self._waiting_pods: Settling[pod_status.Content] = Settling()
         self._cycle = 0
 
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be said."""
+        return bool(self._outcomes or self._feed.touched)
+
     def after(self, plan: Plan, *, all_: bool) -> None:
         """Say what a cycle decided; with `all_` everything that is not as it should be, else what is urgent."""
         self._cycle += 1

@@ -69,6 +69,7 @@ class Reflector:
         self._selection = {"namespace": namespace, "labels": labels, "fields": fields}
         self._version = ""
         self._failures = 0
+        self._asked_to_wait = 0.0
         self.complete = complete or asyncio.Event()
 
     async def run(self) -> None:
@@ -86,7 +87,8 @@ class Reflector:
                 self._version = ""
                 self._failures += 1
             if self._failures:
-                await self._clock.sleep(pause(self._failures, self._chance))
+                await self._clock.sleep(max(self._asked_to_wait, pause(self._failures, self._chance)))
+                self._asked_to_wait = 0.0
 
     async def _list(self) -> None:
         listed = await self._api.list(self._resource, **self._selection)
@@ -120,11 +122,12 @@ class Reflector:
     def _failed(self, error: ApiError) -> None:
         """Decide how to go on."""
         self._failures += 1
+        self._asked_to_wait = error.retry_after
         if error.code == 410:
             self._version = ""
             log.info("%s: listed again, the watch was too far behind: %s", self._resource.plural, error)
-        else:
-            log.warning("%s: %s", self._resource.plural, error)
+        elif self._failures & (self._failures - 1) == 0:  # the first, the second, the fourth: a long outage says little
+            log.warning("%s: %s (failure %d in a row)", self._resource.plural, error, self._failures)
 
 
 async def _close(batches: AsyncIterator[Sequence[Seen]]) -> None:

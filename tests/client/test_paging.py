@@ -1,0 +1,70 @@
+"""Lists in pages, while others write and the past is forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+
+from kilauea.api.ports import Resource
+from kilauea.apiserver.storage import Retention
+from kilauea.client.rest import Client
+from kilauea.client.transport import Answer
+from kilauea.runtime.direct import DirectTransport
+from virtual_api import World, virtual_api
+
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+
+
+class Disturbed:
+    """A transport at the other end of which somebody writes whenever a page has been given."""
+
+    def __init__(self, world: World, writes: int) -> None:
+        self._world = world
+        self._transport = DirectTransport(world.server, "tester")
+        self._writes = writes
+        self.targets: list[str] = []
+        self.made = 0
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        self.targets.append(target)
+        answer = await self._transport.request(method, target, headers, body)
+        for _ in range(self._writes):
+            self.made += 1
+            await self._world.calm.create(MAPS, "default", {"metadata": {"name": f"later-{self.made:03}"}})
+        return answer
+
+    def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        return self._transport.stream(target, headers)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def names_while(writes: int, retention: Retention) -> tuple[list[str], list[str]]:
+    """Names that a list in pages of two has found, and what was asked for."""
+    with virtual_api(1, retention=retention) as world:
+
+        async def test() -> tuple[list[str], list[str]]:
+            for name in "abcde":
+                await world.calm.create(MAPS, "default", {"metadata": {"name": name}})
+            wire = Disturbed(world, writes)
+            listed = await Client(wire, page=2).list(MAPS, "default")
+            found = [json.loads(item)["metadata"] for item in listed.items]
+            assert all(int(each["resourceVersion"]) <= int(listed.version) for each in found)
+            return [each["name"] for each in found], wire.targets
+
+        return world.run(test())
+
+
+def test_pages_are_of_one_moment_although_others_write() -> None:
+    names, targets = names_while(3, Retention())
+    assert names == list("abcde")
+    assert len(targets) == 3
+
+
+def test_a_list_whose_moment_is_forgotten_is_begun_anew_in_one_piece() -> None:
+    names, targets = names_while(30, Retention(seconds=-1, revisions=1, size=1))
+    assert names[:5] == list("abcde")
+    assert len(names) == 5 + 30 * (len(targets) - 1)
+    assert "limit" in targets[0]
+    assert "limit" not in targets[-1]

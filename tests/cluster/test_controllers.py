@@ -1,0 +1,90 @@
+"""`kilauea controllers` as a process beside a server: killed in the midst of its work, the next one ends it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.api_process import Client, Server
+
+WAIT_SECONDS = 60
+PODS = 300
+
+
+@contextmanager
+def running_controllers(server: Server, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The command with all controllers."""
+    command = [sys.executable, "-m", "kilauea", "controllers", "--kubeconfig", str(server.kubeconfig)]
+    options = ["--kubernetes-controllers", "*", "--leader-elect=false"]
+    with log.open("ab") as output:
+        process = subprocess.Popen([*command, *options], stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(check: Callable[[], bool], what: str) -> None:
+    """Wait for something."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not check():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+def items(client: Client, path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.send("GET", path).json()["items"]
+    return found
+
+
+def test_what_a_killed_process_has_begun_the_next_one_ends(
+    server: Server, client: Client, namespace: str, tmp_path: Path
+) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": PODS, "selector": {"matchLabels": labels}, "template": template}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    assert client.send("POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", body).code == 201
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    log = tmp_path / "log"
+    with running_controllers(server, log) as process:
+        until(lambda: len(items(client, pods)) > PODS // 10, "some pods")
+        process.kill()
+        process.wait()
+    begun = len(items(client, pods))
+    with running_controllers(server, log) as process:
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+        until(lambda: client.send("GET", path).json().get("status", {}).get("replicas") == PODS, "all pods")
+        names = {each["metadata"]["name"] for each in items(client, "/apis/scheduling.volcano.sh/v1beta1/queues")}
+        assert {"root", "default"} <= names
+        process.terminate()
+        assert process.wait(10) == 0
+    assert len(items(client, pods)) == PODS >= begun
+    assert len(items(client, f"/apis/apps/v1/namespaces/{namespace}/replicasets")) == 1
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--controllers", "queue"],
+            '--controllers: "queue" is no controller: use * or pg-controller, queue-controller',
+        ),
+        (["--controllers=-pg-controller"], "--controllers: none is left: use * or a name such as queue-controller"),
+        (["--leader-elect-renew-deadline", "20s"], "--leader-elect: "),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(options: list[str], words: str) -> None:
+    command = [sys.executable, "-m", "kilauea", "controllers", *options]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert words in ended.stderr

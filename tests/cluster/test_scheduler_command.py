@@ -105,13 +105,15 @@ def is_placed(client: Client, name: str, size: int) -> bool:
 
 def test_it_places_a_gang_and_shows_its_pages(server: Server, tmp_path: Path) -> None:
     client = server.client()
-    with scheduling(server, tmp_path / "log", "--leader-elect=false") as scheduler:
+    flags = ("--leader-elect=false", "-v=3", "--percentage-nodes-to-find=50", "--enable-metrics", "--logtostderr")
+    with scheduling(server, tmp_path / "log", *flags) as scheduler:
         until(lambda: scheduler.page("/readyz")[0] == 200)
         make_gang(client, "first", 3)
         until(lambda: is_placed(client, "first", 3))
         assert scheduler.page("/healthz") == (200, "ok")
         assert 'volcano_schedule_attempts_total{result="scheduled"} 3.0' in scheduler.page("/metrics")[1]
         until(lambda: "Scheduled" in str(client.get("/api/v1/namespaces/default/events")))
+        assert "--percentage-nodes-to-find has no effect" in scheduler.log.read_text()
         scheduler.stop()
 
 

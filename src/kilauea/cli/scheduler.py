@@ -51,6 +51,47 @@ class Duration(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+class Level(click.ParamType[Any]):
+    """How much is logged, as Go's flags spell it: `-v=4` and `-v 4`."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        text = str(value).removeprefix("=")
+        if not text.isdecimal():
+            self.fail(f'"{value}" is no number: use 0 to 10', param, ctx)
+        return int(text)
+
+
+NO_EFFECT = """
+resync-period minimum-feasible-nodes minimum-percentage-nodes-to-find percentage-nodes-to-find enable-pprof cache-dumper
+cache-dump-dir node-worker-threads gate-removal-worker-num ignored-provisioners resource-sync-timeout feature-gates
+scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lock
+""".split()
+"""Flags of the original that are taken, so that its manifests can be used, and have nothing to act on here."""
+
+
+def _without_effect(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        click.echo(f"warning: {parameter.opts[0]} has no effect in this scheduler", err=True)
+
+
+def original_flags(command: Command) -> Command:
+    """Take the flags that have no effect."""
+    for name in NO_EFFECT:
+        option = click.option(
+            f"--{name}",
+            is_flag=False,
+            flag_value="true",
+            hidden=True,
+            expose_value=False,
+            callback=_without_effect,
+        )
+        command = option(command)
+    return command
+
+
 def switch(name: str, default: bool, words: str) -> Callable[[Command], Command]:
     """An option that is on, off, or told by a word."""
     return click.option(
@@ -109,7 +150,9 @@ def address_of(text: str, option: str) -> tuple[str, int]:
 @click.option("--leader-elect-resource-namespace", "lease_namespace", default="volcano-system", show_default=True)
 @click.option("--lock-object-namespace", default="", hidden=True)
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
-@click.option("-v", "--v", "verbosity", type=int, default=2, hidden=True)
+@click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
+@click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+@original_flags
 def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
 
@@ -183,6 +226,7 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
     )
     return Options(
         kubeconfig=given["kubeconfig"],
+        master=given["master"],
         environment=dict(os.environ),
         scheduler_conf=scheduler_conf,
         strict=given["disable_default_scheduler_config"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import socket
 import sys
@@ -48,6 +49,7 @@ class Options:
     Attributes:
         kubeconfig: which cluster; None for the usual places.
         environment: variables of the process.
+        master: address of the server, if another than the kubeconfig says.
         scheduler_conf: file with the configuration, or None.
         strict: without a usable file there is no configuration.
         pages: addresses at which the pages are served.
@@ -60,6 +62,7 @@ class Options:
 
     kubeconfig: Path | None
     environment: dict[str, str]
+    master: str = ""
     scheduler_conf: str | None = None
     strict: bool = False
     pages: tuple[tuple[str, int], ...] = ()
@@ -85,7 +88,10 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
     metrics = SchedulerMetrics()
     component = options.live.component
     async with AsyncExitStack() as stack:
-        transport = await stack.enter_async_context(HttpTransport(find_access(options.kubeconfig, options.environment)))
+        access = find_access(options.kubeconfig, options.environment)
+        if options.master:
+            access = dataclasses.replace(access, server=options.master)
+        transport = await stack.enter_async_context(HttpTransport(access))
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
         client = Client(limited, f"kilauea-scheduler/{component}", chance)
         recorder = Recorder(client, clock, RateLimit(50, 200, clock))

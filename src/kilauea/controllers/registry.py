@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kilauea.api.ports import Controller
+from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.jobs.controller import JobController
@@ -46,6 +47,7 @@ def kubernetes_controllers(since: int = 0) -> list[Controller]:
         DeploymentController(),
         StatefulSetController(),
         JobController(),
+        CronJobController(),
         DisruptionController(),
         NodeLifecycleController(since),
         ClaimController(),

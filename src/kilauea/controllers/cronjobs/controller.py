@@ -1,0 +1,175 @@
+"""The controller of cron jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.controllers.cronjobs.schedule import Schedule, parse_schedule
+from kilauea.controllers.jobs.verdict import ended, is_true
+from kilauea.controllers.kinds import CRON_JOBS, JOBS
+from kilauea.controllers.objects import (
+    NOTHING,
+    is_going,
+    its_controller,
+    itself,
+    name_of,
+    owner_reference,
+    spec_of,
+    status_of,
+    status_patch,
+    uid_of,
+)
+
+SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+MANY_MISSED = 100
+LIMITS = {"Complete": ("successfulJobsHistoryLimit", 3), "Failed": ("failedJobsHistoryLimit", 1)}
+"""How many jobs that are over are kept, by how they ended."""
+
+
+class CronJobController:
+    """Makes jobs by schedules."""
+
+    name = "cronjob-controller"
+    interests = (Interest(CRON_JOBS, itself), Interest(JOBS, its_controller(CRON_JOBS)))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Make a job if one is due, forget old ones, say which run."""
+        cron = view.get(CRON_JOBS, key)
+        if cron is None or is_going(cron):
+            return NOTHING
+        jobs = view.owned(JOBS, uid_of(cron))
+        status, operations = _running(cron, jobs)
+        operations += _forgotten(cron, jobs)
+        again: float | None = None
+        spec = spec_of(cron)
+        try:
+            schedule = parse_schedule(spec["schedule"], spec.get("timeZone") or "")
+        except ValueError as error:
+            operations.append(Record(cron, "Warning", "UnparseableSchedule", f"unparseable schedule: {error}"))
+        else:
+            if not spec.get("suspend"):
+                operations += _due(cron, schedule, jobs, status, now)
+            following = schedule.after(now)
+            again = None if following is None or spec.get("suspend") else (following - now) / SECOND
+        return Outcome([*operations, *status_patch(CRON_JOBS, cron, status)], again)
+
+
+def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
+    """The jobs that are not over, as the status names them, and what is told of those that are now."""
+    active = [job for job in jobs if ended(job) is None]
+    there = {uid_of(job) for job in active}
+    told: list[Operation] = []
+    for reference in status_of(cron).get("active") or ():
+        if reference["uid"] not in there:
+            over = next((job for job in jobs if uid_of(job) == reference["uid"]), None)
+            how = f", condition: {'Complete' if is_true(over, 'Complete') else 'Failed'}" if over is not None else ""
+            reason, words = (
+                ("SawCompletedJob", "Saw completed job") if over is not None else ("MissingJob", "Active job")
+            )
+            end = how if over is not None else " went missing"
+            told.append(Record(cron, "Normal", reason, f"{words}: {reference['name']}{end}"))
+    done = [status_of(job).get("completionTime") or "" for job in jobs if is_true(job, "Complete")]
+    status: dict[str, Any] = {"active": [_reference(job) for job in active] or None}
+    latest = max([*done, status_of(cron).get("lastSuccessfulTime") or ""])
+    if latest:
+        status["lastSuccessfulTime"] = latest
+    return status, told
+
+
+def _reference(job: Obj) -> dict[str, str]:
+    metadata = job["metadata"]
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "resourceVersion": metadata["resourceVersion"],
+        "uid": metadata["uid"],
+    }
+
+
+def _forgotten(cron: Obj, jobs: Sequence[Obj]) -> list[Operation]:
+    """Deletes the oldest jobs that are over, beyond the limits."""
+    operations: list[Operation] = []
+    for how, (field, usual) in LIMITS.items():
+        limit = int(spec_of(cron).get(field, usual))
+        over = sorted((job for job in jobs if is_true(job, how) and not is_going(job)), key=_age)
+        for job in over[: max(0, len(over) - limit)]:
+            operations.append(_deletion(job))
+            operations.append(Record(cron, "Normal", "SuccessfulDelete", f"Deleted job {name_of(job)}"))
+    return operations
+
+
+def _age(job: Obj) -> tuple[str, str]:
+    return job["metadata"]["creationTimestamp"], name_of(job)
+
+
+def _deletion(job: Obj) -> Delete:
+    return Delete(JOBS, key_of(job), uid_of(job), propagation="Background")
+
+
+def _due(cron: Obj, schedule: Schedule, jobs: Sequence[Obj], status: dict[str, Any], now: int) -> list[Operation]:
+    """Makes the job of the latest time that is due and has none; changes the status accordingly."""
+    due = _latest(cron, schedule, now)
+    if due is None:
+        return []
+    active = [job for job in jobs if ended(job) is None]
+    policy = spec_of(cron).get("concurrencyPolicy", "Allow")
+    if policy == "Forbid" and active:
+        words = "Not starting job because prior execution is running and concurrency policy is Forbid"
+        return [Record(cron, "Normal", "JobAlreadyActive", words)]
+    operations: list[Operation] = []
+    if policy == "Replace":
+        for job in active:
+            operations.append(_deletion(job))
+            operations.append(Record(cron, "Normal", "SuccessfulDelete", f"Deleted job {name_of(job)}"))
+    job = _job(cron, due)
+    name = job["metadata"]["name"]
+    status["lastScheduleTime"] = format_time(due)
+    operations.append(Create(JOBS, job, about=cron))
+    return [*operations, Record(cron, "Normal", "SuccessfulCreate", f"Created job {name}")]
+
+
+def _latest(cron: Obj, schedule: Schedule, now: int) -> int | None:
+    """The latest time that is due and was not served yet; None if there is none, or it is too late for it."""
+    since = status_of(cron).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"]
+    start = parse_time(since)
+    deadline = spec_of(cron).get("startingDeadlineSeconds")
+    if deadline is not None:
+        start = max(start, now - int(deadline) * SECOND)
+    due, found = schedule.after(start), None
+    for _ in range(MANY_MISSED):
+        if due is None or due > now:
+            return found
+        found, due = due, schedule.after(due)
+    return _shortly_before(schedule, now)
+
+
+def _shortly_before(schedule: Schedule, now: int) -> int | None:
+    """The latest time that is due, after so many have been missed that they are not counted one by one."""
+    step = 60 * SECOND
+    while True:
+        due = schedule.after(now - step)
+        if due is not None and due <= now:
+            following = schedule.after(due)
+            while following is not None and following <= now:
+                due, following = following, schedule.after(following)
+            return due
+        step *= 2
+
+
+def _job(cron: Obj, due: int) -> dict[str, Any]:
+    template = spec_of(cron)["jobTemplate"]
+    given = template.get("metadata") or {}
+    metadata: dict[str, Any] = {
+        "name": f"{name_of(cron)}-{due // (60 * SECOND)}",
+        "namespace": cron["metadata"]["namespace"],
+        "annotations": {**(given.get("annotations") or {}), SCHEDULED: format_time(due)},
+        "ownerReferences": [owner_reference(CRON_JOBS, cron)],
+    }
+    if given.get("labels"):
+        metadata["labels"] = given["labels"]
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": template["spec"]}

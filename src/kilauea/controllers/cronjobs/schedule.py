@@ -1,0 +1,130 @@
+"""Schedules as crontab writes them: five fields, or a word such as `@hourly`, in a time zone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from kilauea.api.times import SECOND
+
+_WORDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_DAYS = {name: number for number, name in enumerate("sun mon tue wed thu fri sat".split())}
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of month", 1, 31, {}),
+    ("month", 1, 12, _MONTHS),
+    ("day of week", 0, 7, _DAYS),
+)
+_MOST_DAYS = 366 * 8 + 3
+"""Days that are searched: a 29th of February is at most eight years away."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When something is due.
+
+    Attributes:
+        minutes, hours, days, months, weekdays: the values of each field; Sunday is 0.
+        either: whether one of the two kinds of days suffices, as both are restricted.
+        zone: in which days and hours are meant.
+    """
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    either: bool
+    zone: tzinfo
+
+    def after(self, moment: int) -> int | None:
+        """The first time after a moment, both in microseconds since 1970; None if there is none in eight years."""
+        start = datetime.fromtimestamp(moment // SECOND, self.zone)
+        day = start.date()
+        for _ in range(_MOST_DAYS):
+            if self._has(day.month, day.day, day.isoweekday() % 7):
+                for hour in self.hours:
+                    for minute in self.minutes:
+                        found = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone)
+                        due = int(found.timestamp()) * SECOND
+                        if due > moment and datetime.fromtimestamp(due // SECOND, self.zone).hour == hour:
+                            return due
+            day += timedelta(days=1)
+        return None
+
+    def _has(self, month: int, day: int, weekday: int) -> bool:
+        if month not in self.months:
+            return False
+        if self.either:
+            return day in self.days or weekday in self.weekdays
+        return day in self.days and weekday in self.weekdays
+
+
+@lru_cache(maxsize=1024)
+def parse_schedule(text: str, zone: str = "") -> Schedule:
+    """Read a schedule.
+
+    Raises:
+        ValueError: it cannot be read, or there is no such time zone; names the field and the value.
+    """
+    fields = _WORDS.get(text.strip(), text).split()
+    if len(fields) != len(_FIELDS):
+        raise ValueError(f'"{text}" is no schedule: use five fields such as "*/5 * * * *"')
+    minutes, hours, days, months, weekdays = (
+        _values(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True)
+    )
+    return Schedule(
+        tuple(sorted(minutes)),
+        tuple(sorted(hours)),
+        frozenset(days),
+        frozenset(months),
+        frozenset(day % 7 for day in weekdays),
+        not fields[2].startswith(("*", "?")) and not fields[4].startswith(("*", "?")),
+        _zone(zone),
+    )
+
+
+def _zone(name: str) -> tzinfo:
+    if not name:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f'"{name}" is no time zone: use a name such as Europe/Rome') from None
+
+
+def _values(field: str, name: str, least: int, most: int, words: dict[str, int]) -> set[int]:
+    """The values of one field: `*`, numbers, names, ranges, steps, and several of them with commas."""
+    found: set[int] = set()
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        first, _, last = span.partition("-")
+        if span in ("*", "?"):
+            low, high = least, most
+        else:
+            low = _number(first, words)
+            high = _number(last, words) if last else (most if step else low)
+        every = _number(step, {}) if step else 1
+        if not least <= low <= high <= most or every < 1:
+            raise ValueError(f'"{part}" is no {name}: use {least} to {most}, such as {least}-{most}/2')
+        found.update(range(low, high + 1, every))
+    return found
+
+
+def _number(text: str, words: dict[str, int]) -> int:
+    """A number; -1 for what is none."""
+    if text.lower() in words:
+        return words[text.lower()]
+    return int(text) if text.isascii() and text.isdigit() else -1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kilauea.api.ports import Controller
 from kilauea.controllers.cronjobs.controller import CronJobController
+from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.jobs.controller import JobController
@@ -46,6 +47,7 @@ def kubernetes_controllers(since: int = 0) -> list[Controller]:
         ReplicaSetController(),
         DeploymentController(),
         StatefulSetController(),
+        DaemonSetController(),
         JobController(),
         CronJobController(),
         DisruptionController(),

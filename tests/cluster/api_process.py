@@ -1,4 +1,4 @@
-"""`kilauea apiserver` as a process of its own, and the plainest of clients for it.
+"""`kilauea apiserver` or `kilauea up` as a process of its own, and the plainest of clients for it.
 
 with running_server(folder) as server:
     server.client().get("/api/v1/pods")
@@ -120,14 +120,14 @@ class Client:
         assert pending == b"", "the stream ends within an event"
 
 
-def start_server(data_dir: Path, *options: str) -> Server:
+def start_server(data_dir: Path, *options: str, command: str = "apiserver") -> Server:
     """Start the command and wait until it has written the kubeconfig, which it does once it listens."""
     data_dir.mkdir(parents=True, exist_ok=True)
     kubeconfig, log = data_dir / "kubeconfig", data_dir.with_name(f"{data_dir.name}.log")
     kubeconfig.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "kilauea", "apiserver", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir)]
+    words = [sys.executable, "-m", "kilauea", command, "--listen", "127.0.0.1:0", "--data-dir", str(data_dir), *options]
     with log.open("ab") as output:
-        process = subprocess.Popen([*command, *options], stdout=output, stderr=output)
+        process = subprocess.Popen(words, stdout=output, stderr=output)
     deadline = time.monotonic() + START_SECONDS
     while not kubeconfig.exists():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -143,9 +143,9 @@ def start_server(data_dir: Path, *options: str) -> Server:
 
 
 @contextmanager
-def running_server(data_dir: Path, *options: str) -> Iterator[Server]:
+def running_server(data_dir: Path, *options: str, command: str = "apiserver") -> Iterator[Server]:
     """A server for the length of a block, which ends it and asserts that it ended cleanly."""
-    server = start_server(data_dir, *options)
+    server = start_server(data_dir, *options, command=command)
     try:
         yield server
         server.stop()

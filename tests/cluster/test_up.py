@@ -182,7 +182,7 @@ def test_the_demo_shows_its_table_and_what_happened() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert "TIME   JOB       QUEUE       GROUP      RUNNING  WAITING  ENDED" in lines
-    assert [line.split()[1] for line in lines if line[:1].isdigit()][0] == "sweep"
+    assert next(line.split()[1] for line in lines if line[:1].isdigit()) == "sweep"
     assert lines[-2].startswith("All three have ended after ")
     assert lines[-1] == "4 pods of the sweep gave way to production and ran again later."
     assert done.stderr == ""

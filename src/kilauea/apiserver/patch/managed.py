@@ -172,7 +172,15 @@ def _before(old: dict[str, Any] | None, new: dict[str, Any], subresource: bool) 
         managed = _decoded(theirs)
         if managed:
             return {key: owned._replace(fields=ordered(owned.fields)) for key, owned in managed.items()}
-    return _decoded(ours)
+    return _stored(ours)
+
+
+def _stored(entries: list[dict[str, Any]] | None) -> Managed:
+    """Entries that were written from here, so that their fields need not be looked through."""
+    return {
+        manager_of(entry): Owned(entry["apiVersion"], entry.get("fieldsV1") or {}, entry.get("time"))
+        for entry in entries or ()
+    }
 
 
 def _decoded(entries: Any) -> Managed:

@@ -107,9 +107,10 @@ _ALL_BUT_STATUS = fields("spec", "metadata.deletionTimestamp", "metadata.ownerRe
 _CUSTOM_BUT_STATUS = fields("spec", "metadata")
 
 
-def complete(call: Call, obj: Object) -> None:
-    """Fill in defaults."""
-    apply_defaults(call.resource.schema, obj)
+def complete(call: Call, obj: Object, old: Object | None = None) -> None:
+    """Fill in defaults; what a change leaves as it was has them, as those of built-in kinds never change."""
+    same = [key for key in obj if key in old and obj[key] == old[key]] if old and not call.resource.is_custom else ()
+    apply_defaults(call.resource.schema, obj, same)
     call.resource.strategy.default(obj)
 
 

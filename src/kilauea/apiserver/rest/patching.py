@@ -71,7 +71,9 @@ def parse_patch(call: Call) -> Any:
 def _check_repeated(call: Call, document: Any) -> None:
     """Warn of keys that are there twice in a patch, or refuse it, as asked."""
     mode = call.field_validation()
-    found = [f'duplicate field "{path}"' for path in repeated_fields(call.request.body)] if mode != "Ignore" else []
+    if mode == "Ignore" or _encode(document) == call.request.body:  # a text that can be got back has lost no key
+        return
+    found = [f'duplicate field "{path}"' for path in repeated_fields(call.request.body)]
     if mode == "Warn":
         call.warnings += found
     elif found:
@@ -93,13 +95,27 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     check_body_name(call, obj)
     text = _encode(obj)
     try:
-        strip(call, obj)
+        _strip_changed(call, form, obj, document)
     except status.ApiFault as fault:
         if call.resource.is_custom:
             raise
         why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
         raise status.invalid("", "", "", [invalid_value("patch", text.decode(), why)]) from fault
     return obj
+
+
+def _strip_changed(call: Call, form: str, obj: Object, document: Any) -> None:
+    """Take out what the kind does not know, where a patch can have brought it."""
+    if form == JSON_PATCH or call.resource.is_custom:
+        strip(call, obj)
+        return
+    part = {key: obj[key] for key in document if key in obj}
+    strip(call, part)
+    for key in document:
+        if key in part:
+            obj[key] = part[key]
+        else:
+            obj.pop(key, None)
 
 
 async def _apply(call: Call) -> ApiResponse:

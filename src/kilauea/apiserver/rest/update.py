@@ -143,7 +143,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     """Defaults, what only the server may say, checks, and the managers' book."""
     backend, strategy = call.backend, call.resource.strategy
     part = call.subresource.name if call.subresource else ""
-    complete(call, obj)
+    complete(call, obj, old)
     if track:
         note_manager(call, old, obj)
     kept_metadata(obj, old)

@@ -7,6 +7,7 @@ For custom resources that is `default` in the schema. For built-in kinds it is w
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from kilauea.apiserver.schema.nodes import Schema, derived
@@ -32,19 +33,19 @@ class _Plan(NamedTuple):
     below: dict[str, Schema]
 
 
-def apply_defaults(schema: Schema, value: Any) -> None:
+def apply_defaults(schema: Schema, value: Any, settled: Collection[str] = ()) -> None:
     """Fill in, in place, what was left out of an object or a part of it.
 
-    The object must have been read by `read_builtin` or `read_custom`.
+    The object must have been read by `read_builtin` or `read_custom`. Fields that are `settled` have it already.
     """
     if value.__class__ is dict:
-        _fill_object(schema, value)
+        _fill_object(schema, value, settled)
     elif value.__class__ is list and schema.items is not None and _matters(schema.items):
         for item in value:
             apply_defaults(schema.items, item)
 
 
-def _fill_object(schema: Schema, obj: dict[str, Any]) -> None:
+def _fill_object(schema: Schema, obj: dict[str, Any], settled: Collection[str] = ()) -> None:
     plan = _plan(schema)
     for key, default in plan.values:
         if key not in obj:
@@ -57,7 +58,7 @@ def _fill_object(schema: Schema, obj: dict[str, Any]) -> None:
     below = plan.below
     for key, value in obj.items():
         child = below.get(key)
-        if child is None:
+        if child is None or key in settled:
             continue
         if value:
             apply_defaults(child, value)

@@ -1,0 +1,123 @@
+"""A component as a process of its own: it may die at any moment, and what comes after it knows nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from random import Random
+from typing import Any
+
+from faults import FaultyTransport
+from kilauea.api.ports import Controller
+from kilauea.api.times import SECOND
+from kilauea.client.recording import Recorder
+from kilauea.client.rest import Client
+from kilauea.client.view import Cache
+from kilauea.engine.plan import Plan
+from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
+from kilauea.telemetry.metrics import SchedulerMetrics
+from virtual_api import World
+
+Works = Sequence[Coroutine[Any, Any, None]]
+NAMES = ("volcano", "default-scheduler")
+PERIOD = 5 * SECOND
+"""Between cycles when nothing happens; a history is long, and what happens stirs the scheduler anyway."""
+WORKERS = 4
+"""Keys of one controller that are worked on at a time."""
+
+
+class Process:
+    """Lives and dies.
+
+    Args:
+        world: where.
+        name: of the component.
+        seed: of what goes wrong on its way to the server.
+    """
+
+    def __init__(self, world: World, name: str, seed: str) -> None:
+        self.world = world
+        self.name = name
+        self.chance = Random(f"{seed} {name}")
+        self.faults = FaultyTransport(DirectTransport(world.server, name), Random(f"{seed} faults of {name}"), 0.0)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def lives(self) -> bool:
+        """Whether it was started and not killed since."""
+        return bool(self._tasks)
+
+    def start(self) -> None:
+        """Begin without memory."""
+        client = Client(self.faults, self.name, Random(self.chance.random()), page=self.chance.choice((0, 3, 500)))
+        self._tasks = self.world.start(*self._works(client))
+
+    def kill(self) -> None:
+        """Die in the midst of everything."""
+        for task in self._tasks:
+            task.cancel()
+        self.world.run(asyncio.wait(self._tasks))
+        self._tasks = []
+
+    def ended(self) -> list[str]:
+        """What of it has come to an end by itself, which nothing should."""
+        return [f"{self.name}: {task}" for task in self._tasks if task.done()]
+
+    def _works(self, client: Client) -> Works:
+        raise NotImplementedError
+
+
+class Controllers(Process):
+    """Controllers with a cache of their own, made anew at each start."""
+
+    def __init__(self, world: World, name: str, seed: str, make: Callable[[int], Sequence[Controller]]) -> None:
+        super().__init__(world, name, seed)
+        self._make = make
+
+    def _works(self, client: Client) -> Works:
+        clock, cache, chance = self.world.clock, Cache(), Random(self.chance.random())
+        recorder = Recorder(client, clock)
+        driver = Driver(client, cache, clock, chance, recorder.record, self._make(clock.now()), WORKERS)
+        return cache.run(client, clock, chance), driver.run(), recorder.run()
+
+
+class SchedulerProcess(Process):
+    """The live scheduler; somebody looks at each plan before it is carried out.
+
+    Args:
+        world: where.
+        seed: of what goes wrong, and of ties.
+        conf: file with the configuration.
+        look: is given each plan while the state is still that of which it was made.
+    """
+
+    def __init__(self, world: World, seed: str, conf: str, look: Callable[[LiveScheduler, Plan], None]) -> None:
+        super().__init__(world, "kilauea-scheduler", seed)
+        self._conf = conf
+        self._look = look
+        self.scheduler: LiveScheduler
+
+    def _works(self, client: Client) -> Works:
+        recorder = Recorder(client, self.world.clock)
+        self.scheduler = scheduler = LiveScheduler(
+            client,
+            LiveOptions(names=NAMES, period=PERIOD),
+            ConfReload(self._conf),
+            self.world.clock,
+            Random(self.chance.random()),
+            recorder.record,
+            SchedulerMetrics(),
+            run=self._runner(),
+        )
+        return scheduler.watch(), scheduler.schedule(), recorder.run()
+
+    def _runner(self) -> Callable[[Callable[[], Plan]], Awaitable[Plan]]:
+        async def run(work: Callable[[], Plan]) -> Plan:
+            plan = work()
+            self._look(self.scheduler, plan)
+            return plan
+
+        return run

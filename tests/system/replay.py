@@ -1,0 +1,37 @@
+"""Play histories again, or many that nobody has played yet.
+
+python tests/system/replay.py --seed 7                 # one, with its acts
+python tests/system/replay.py --seed 1000 --count 500  # from a seed on; tells of those that break something
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from system.history import play
+
+
+def main() -> int:
+    """Play; 1 if something was broken."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1)
+    options = parser.parse_args()
+    bad = 0
+    for seed in range(options.seed, options.seed + options.count):
+        broken, acts = play(seed)
+        if options.count == 1:
+            print(*acts, sep="\n")
+        if broken:
+            bad += 1
+            print(f"seed {seed}:", *broken, sep="\n  ", flush=True)
+    print(f"{options.count} histories, {bad} of them break something")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,7 +33,7 @@ class FaultyTransport:
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask, if nothing goes wrong."""
-        fault = self._fault("lost", "refused", "late", "answer lost")
+        fault = self._fault("lost", "refused", "late", "answer late", "answer lost")
         if fault == "late":
             await asyncio.sleep(self._chance.uniform(0, 5))
         if fault == "lost":
@@ -43,6 +43,8 @@ class FaultyTransport:
             status = {"kind": "Status", "code": code, "reason": reason, "message": "not now"}
             return Answer(code, {}, json.dumps(status).encode())
         answer = await self._transport.request(method, target, headers, body)
+        if fault == "answer late":
+            await asyncio.sleep(self._chance.uniform(0, 10))
         if fault == "answer lost":
             raise unreachable("the answer is lost")
         return answer

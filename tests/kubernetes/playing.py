@@ -183,7 +183,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _CHANCE = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "metadata.resourceVersion", "token"))
 _CHANCE_LISTS = frozenset(("clusterIPs",))
 _MANAGER = ("manager", "operation", "subresource")
-_VERSION = re.compile(r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+""")
+_VERSION = re.compile(
+    r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+"""
+)
 _AGE = re.compile(r"\d+[smh](\d+[smh])?")
 
 

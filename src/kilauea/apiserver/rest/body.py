@@ -28,7 +28,9 @@ from kilauea.apiserver.schema import (
 from kilauea.apiserver.status import ApiFault
 
 READABLE = (JSON, YAML, PROTOBUF)
-_ANSWERED = frozenset({("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")})
+_ANSWERED = frozenset(
+    {("authentication.k8s.io/v1", "TokenRequest"), ("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")}
+)
 """Kinds of subresources, which are no resources of their own."""
 
 
@@ -90,7 +92,7 @@ def message_name(api_version: str, kind: str) -> str:
     if kind == "DeleteOptions":
         return "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
     if (api_version, kind) in _ANSWERED:
-        return f"io.k8s.api.{group}.{version}.{kind}"
+        return f"io.k8s.api.{group.partition('.')[0]}.{version}.{kind}"
     return definition_name(group, version, kind)
 
 

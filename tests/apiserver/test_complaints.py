@@ -53,8 +53,11 @@ def test_the_first_fault_of_yaml_is_told_as_go_tells_it(body: bytes, words: str)
     assert yaml_complaint(body, "fine") == words
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-                    | st.text(), lambda below: st.lists(below) | st.dictionaries(st.text(), below)), st.data())  # fmt: skip
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+DOCUMENTS = st.recursive(PLAIN, lambda below: st.lists(below) | st.dictionaries(st.text(), below))
+
+
+@given(DOCUMENTS, st.data())
 def test_json_has_no_fault_and_each_of_its_beginnings_has_one_at_its_end(value: object, data: st.DataObject) -> None:
     body = json.dumps(value).encode()
     assert json_complaint(body, "fine") == "fine"

@@ -134,8 +134,8 @@ _NO_KIND = "couldn't get version/kind; json parse error"
 def read_object(call: Call) -> Object:
     """The object in the body, of the kind of the resource, without unknown fields."""
     obj = read_document(call, call.resource.kind)
-    check_kind(obj, call.resource.api_version, call.resource.kind)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
+    check_kind(obj, call.resource.api_version, call.resource.kind)
     strip(call, obj, call.request.body if twice else b"")
     return obj
 

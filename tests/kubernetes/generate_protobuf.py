@@ -21,7 +21,7 @@ from real_binaries import HERE
 from kilauea.apiserver.schema import builtin_resources, definition_name, openapi_definitions
 
 TARGET = HERE.parents[1] / "src/kilauea/apiserver/protobuf/messages.json.gz"
-OTHERS = [("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction")]
+OTHERS = [("authentication", "v1", "TokenRequest"), ("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction")]
 DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _MESSAGE = re.compile(r"message (\w+) \{([^{}]*)\}")

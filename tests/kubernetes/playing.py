@@ -184,8 +184,7 @@ _CHANCE = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "me
 _CHANCE_LISTS = frozenset(("clusterIPs",))
 _MANAGER = ("manager", "operation", "subresource")
 _VERSION = re.compile(
-    r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |"""
-    r"""\\"resourceVersion\\":\\"))\d+"""
+    r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+"""
 )
 _AGE = re.compile(r"\d+[smh](\d+[smh])?")
 

@@ -11,6 +11,9 @@ from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 
 SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
+OWN_ADDRESS = "10.96.0.1"
+"""The first address of services, which is the server's own."""
+_AGENT = {"user-agent": "kube-apiserver/kilauea"}
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -46,3 +49,23 @@ async def create_first_objects(api: ApiServer) -> None:
         answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
         if not isinstance(answer, ApiResponse) or answer.status not in (201, 409):
             raise RuntimeError(f"{path}: {answer}")
+
+
+async def publish_address(api: ApiServer, port: int) -> None:
+    """Tell by the service `kubernetes` where the server is, as in every cluster; nothing routes its address here.
+
+    Raises:
+        RuntimeError: the server refuses its own object.
+    """
+    path = "/api/v1/namespaces/default/services"
+    ports = [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    metadata = {"name": "kubernetes", "labels": labels}
+    service = {"metadata": metadata, "spec": {"clusterIP": OWN_ADDRESS, "ports": ports}}
+    answer = await api.handle(ApiRequest("POST", path, headers=_AGENT, body=msgspec.json.encode(service), user=SELF))
+    if isinstance(answer, ApiResponse) and answer.status == 409:
+        change = msgspec.json.encode({"spec": {"ports": ports}})
+        headers = {**_AGENT, "content-type": "application/merge-patch+json"}
+        answer = await api.handle(ApiRequest("PATCH", f"{path}/kubernetes", headers=headers, body=change, user=SELF))
+    if not isinstance(answer, ApiResponse) or answer.status not in (200, 201):
+        raise RuntimeError(f"{path}: {answer}")

@@ -19,7 +19,7 @@ from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.authentication import Authenticator
 from kilauea.apiserver.backend import Backend
-from kilauea.apiserver.bootstrap import create_first_objects
+from kilauea.apiserver.bootstrap import create_first_objects, publish_address
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.crd.controller import DefinitionController
@@ -132,6 +132,7 @@ async def _listen(
             ) from error
         host = f"[{options.host}]" if ":" in options.host else options.host
         address = f"https://{host}:{port}"
+        await publish_address(api, port)
         write_kubeconfig(options.kubeconfig, address, credentials)
         ready(address)
         await stop.wait()

@@ -61,13 +61,17 @@ class Station:
 
     def concerned(self, interest: Interest, old: Obj | None, new: Obj | None) -> Iterable[Key]:
         """The keys that a changed object concerns, and those that it has concerned."""
-        keys: dict[Key, None] = {}
-        for obj in (old, new):
-            try:
-                keys.update(dict.fromkeys(interest.keys(obj) if obj is not None else ()))
-            except Exception:
-                log.exception("%s: cannot say which keys are concerned", self.controller.name)
-        return keys
+        before, now = self._keys(interest, old), self._keys(interest, new)
+        return now if not before or before == now else (*before, *now)
+
+    def _keys(self, interest: Interest, obj: Obj | None) -> tuple[Key, ...]:
+        if obj is None:
+            return ()
+        try:
+            return tuple(interest.keys(obj))
+        except Exception:
+            log.exception("%s: cannot say which keys are concerned", self.controller.name)
+            return ()
 
 
 class _Moment(NamedTuple):

@@ -40,6 +40,8 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 SWITCH = 0.0005
 """Seconds after which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
 
+SCHEDULERS = ("volcano", "kilauea")
+"""Names of the scheduler that pods with groups may write; it schedules those of `default-scheduler` too."""
 RENEW_SECONDS = 20
 """Between two heartbeats of a node: they are the most that an idle cluster does."""
 LOOK_SECONDS = 0.01
@@ -99,13 +101,14 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock)
+    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *_nodes(up)]
     driver = Driver(
         controllers,
         cache,
         clock,
         chance,
         recorder.record,
-        [*volcano_controllers(), *kubernetes_controllers(), *_nodes(up)],
+        everybody,
     )
     api.backend.logs = PodLogs(cache)
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
@@ -169,7 +172,7 @@ def _scheduler(up: Up, client: Client, clock: SystemClock, chance: Random, recor
     conf = ConfReload(str(up.scheduler_conf) if up.scheduler_conf else None)
     if conf.fault:
         raise StartError(conf.fault)
-    options = LiveOptions(names=("volcano", "kilauea", "default-scheduler"), seed=None)
+    options = LiveOptions(names=(*SCHEDULERS, "default-scheduler"), seed=None)
     return LiveScheduler(client, options, conf, clock, chance, recorder.record, SchedulerMetrics())
 
 

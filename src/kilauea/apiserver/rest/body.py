@@ -28,7 +28,9 @@ from kilauea.apiserver.schema import (
 from kilauea.apiserver.status import ApiFault
 
 READABLE = (JSON, YAML, PROTOBUF)
-_ANSWERED = frozenset({("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")})
+_ANSWERED = frozenset(
+    {("authentication.k8s.io/v1", "TokenRequest"), ("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")}
+)
 """Kinds of subresources, which are no resources of their own."""
 
 
@@ -90,7 +92,7 @@ def message_name(api_version: str, kind: str) -> str:
     if kind == "DeleteOptions":
         return "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
     if (api_version, kind) in _ANSWERED:
-        return f"io.k8s.api.{group}.{version}.{kind}"
+        return f"io.k8s.api.{group.partition('.')[0]}.{version}.{kind}"
     return definition_name(group, version, kind)
 
 
@@ -132,8 +134,8 @@ _NO_KIND = "couldn't get version/kind; json parse error"
 def read_object(call: Call) -> Object:
     """The object in the body, of the kind of the resource, without unknown fields."""
     obj = read_document(call, call.resource.kind)
-    check_kind(obj, call.resource.api_version, call.resource.kind)
     twice = call.field_validation() != "Ignore" and _has_repeated_keys(call, obj)
+    check_kind(obj, call.resource.api_version, call.resource.kind)
     strip(call, obj, call.request.body if twice else b"")
     return obj
 

@@ -14,6 +14,7 @@ _END = "unexpected end of JSON input"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]*')
 _DIGITS = re.compile(r"[0-9]*")
+_ALIAS = re.compile(r"\*([^\s,\[\]{}]+)")
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'", '"': '"'}
 
@@ -169,8 +170,9 @@ def yaml_complaint(body: bytes, otherwise: str) -> str:
             pass
         yaml.compose(body, Loader=_LOADER)
     except yaml.composer.ComposerError as error:
-        unknown = re.search(r"undefined alias '?([^' ]*)", str(error.problem))
-        return f"yaml: unknown anchor '{unknown[1]}' referenced" if unknown else otherwise
+        place = error.problem_mark
+        alias = _ALIAS.match(body.decode(errors="replace"), place.index) if place else None
+        return f"yaml: unknown anchor '{alias[1]}' referenced" if alias else otherwise
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line if error.problem_mark else 0
         line += isinstance(error, yaml.scanner.ScannerError) if line else 0

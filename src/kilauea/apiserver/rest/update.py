@@ -161,7 +161,8 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
         causes += strategy.validate_status(obj, old)
     else:
         causes += strategy.validate_change(obj, old)
-        causes += strategy.validate_update(obj, old) if part in ("", "scale") else []
+        whole = part in ("", "scale")
+        causes += strategy.validate_update(obj, old) if whole else strategy.validate_part(obj, old, part)
     refuse(call, call.info.name, causes)
     if obj.get("spec") != old.get("spec"):
         call.warnings += strategy.warnings(obj)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kilauea.apiserver.storage.errors import Conflict, Missing, StorageError, TooNew, WriteFailed
 from kilauea.apiserver.storage.history import CHECK_EVERY, History, Retention
-from kilauea.apiserver.storage.log import RevisionLog, row
+from kilauea.apiserver.storage.log import RevisionLog, Row, row
 from kilauea.apiserver.storage.objects import Objects
 from kilauea.apiserver.storage.records import Durability, Event, Page, Stored
 from kilauea.apiserver.storage.watch import Watcher, Watchers
@@ -44,6 +44,7 @@ class Store:
         self._epoch = 0
         self._in_flight: deque[_Pending] = deque()
         self._ahead: dict[str, _Pending] = {}
+        self._unsent: list[Row] = []
         self._closed = False
 
     @classmethod
@@ -159,6 +160,7 @@ class Store:
         self._closed = True
         writer, self._writer = self._writer, None
         if writer is not None:
+            self._send_to(writer)
             await asyncio.to_thread(writer.close)
         for watcher in list(self._watchers.all):
             watcher.close()
@@ -182,9 +184,17 @@ class Store:
         self._ahead[key] = pending
         if self._writer is None:
             self._committed(1)
-        else:
-            self._writer.put(self._epoch, line)
+            return pending.done
+        if not self._unsent:  # what is written in one turn of the loop wakes the writer once
+            asyncio.get_running_loop().call_soon(self._send_to, self._writer)
+        self._unsent.append(line)
         return pending.done
+
+    def _send_to(self, writer: Writer) -> None:
+        """Hand the writer what has gathered."""
+        rows, self._unsent = self._unsent, []
+        if rows:
+            writer.put(self._epoch, rows)
 
     def _committed(self, count: int) -> None:
         """So many of the writes on their way are durable: show them to readers and watchers."""
@@ -206,6 +216,7 @@ class Store:
         failed = list(self._in_flight)
         self._in_flight.clear()
         self._ahead.clear()
+        self._unsent.clear()
         self._epoch += 1
         self._assigned = self.revision
         for each in failed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import apsw
@@ -16,7 +16,7 @@ import apsw
 from kilauea.apiserver.storage.errors import WriteFailed
 from kilauea.apiserver.storage.log import STEP, RevisionLog, Row
 
-GROUP = STEP // 2  # rows of a commit at most; a step of compaction goes further, so that it keeps up
+GROUP = STEP // 4  # rows from which on a commit takes no more; at most twice that, so that compaction keeps up
 
 
 class Writer:
@@ -33,14 +33,15 @@ class Writer:
         self._log = log
         self._committed = committed
         self._failed = failed
-        self._queue: queue.SimpleQueue[tuple[int, Row] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[int, Sequence[Row]] | None] = queue.SimpleQueue()
         self._broken = -1
         self._thread = threading.Thread(target=self._run, name="revision-log", daemon=True)
         self._thread.start()
 
-    def put(self, epoch: int, row: Row) -> None:
-        """Commit this row soon."""
-        self._queue.put((epoch, row))
+    def put(self, epoch: int, rows: Sequence[Row]) -> None:
+        """Commit these rows soon, together if they are not too many."""
+        for start in range(0, len(rows), GROUP):
+            self._queue.put((epoch, rows[start : start + GROUP]))
 
     def close(self) -> None:
         """Commit what has come in, close the log and wait for that."""
@@ -56,17 +57,19 @@ class Writer:
             self._compact()
         self._log.close()
 
-    def _collect(self) -> list[tuple[int, Row] | None]:
-        items = [self._queue.get()]
-        while len(items) < GROUP and items[-1] is not None:
+    def _collect(self) -> list[tuple[int, Sequence[Row]] | None]:
+        item = self._queue.get()
+        items, count = [item], 0
+        while item is not None and (count := count + len(item[1])) < GROUP:
             try:
-                items.append(self._queue.get_nowait())
+                item = self._queue.get_nowait()
             except queue.Empty:
                 break
+            items.append(item)
         return items
 
-    def _commit(self, items: list[tuple[int, Row]]) -> None:
-        rows = [row for epoch, row in items if epoch > self._broken]
+    def _commit(self, items: list[tuple[int, Sequence[Row]]]) -> None:
+        rows = [row for epoch, group in items if epoch > self._broken for row in group]
         if not rows:
             return
         try:

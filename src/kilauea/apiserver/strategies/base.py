@@ -92,6 +92,10 @@ class Strategy:
         """What is wrong with a change; the object as such was found right."""
         return []
 
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        """What is wrong with a change through any other subresource."""
+        return []
+
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
         """What is wrong with a change of the status."""
         return []

@@ -259,17 +259,3 @@ class Quotas(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         return check_amounts("spec.hard", spec_of(obj).get("hard") or {})
-
-
-class LimitRanges(Plain):
-    """Limits and defaults for what is in a namespace."""
-
-    def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
-        for number, limit in enumerate(spec_of(obj).get("limits") or []):
-            path = f"spec.limits[{number}]"
-            for part in ("min", "max", "default", "defaultRequest"):
-                found += check_amounts(f"{path}.{part}", limit.get(part) or {})
-            if not limit.get("type"):
-                found.append(required(f"{path}.type"))
-        return found

@@ -10,6 +10,7 @@ import msgspec
 from kilauea.apiserver.fields import check_labels, forbidden_field
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, count_generation, keep, spec_of
+from kilauea.apiserver.strategies.pod_parts import check_ephemeral, check_resize, keep_all_but
 from kilauea.apiserver.strategies.pod_spec import check_pod_spec
 from kilauea.apiserver.strategies.pod_warnings import pod_warnings
 
@@ -59,10 +60,17 @@ class Pods(Strategy):
             obj["status"] = {**state, "qosClass": before["qosClass"]}
 
     def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
+        keep_all_but(obj, old, subresource)
         keep(obj, old, "status")
         count_generation(obj, old)
 
     def validate(self, obj: Object) -> list[Cause]:
+        found = check_pod_spec("spec", spec_of(obj))
+        if spec_of(obj).get("ephemeralContainers") and not obj["metadata"].get("resourceVersion"):
+            found.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        return found
+
+    def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         return check_pod_spec("spec", spec_of(obj))
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -81,6 +89,11 @@ class Pods(Strategy):
 
     def warnings(self, obj: Object) -> list[str]:
         return pod_warnings(obj)
+
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        if subresource == "resize":
+            return check_resize(obj, old, (qos_class(spec_of(obj)), qos_class(spec_of(old))))
+        return check_ephemeral(obj, old)
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         spec = spec_of(obj)

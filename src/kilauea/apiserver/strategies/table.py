@@ -9,7 +9,6 @@ from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.core import (
     ConfigMaps,
     Events,
-    LimitRanges,
     Namespaces,
     NewEvents,
     Nodes,
@@ -17,6 +16,7 @@ from kilauea.apiserver.strategies.core import (
     Quotas,
     Secrets,
 )
+from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
 from kilauea.apiserver.strategies.policy import (

@@ -1,0 +1,107 @@
+"""The rules of limit ranges: their figures must not contradict each other, or nothing could pass them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from kilauea.apiserver.fields import duplicate, forbidden_field, invalid_value, qualified_name_problems, required
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, spec_of
+from kilauea.apiserver.strategies.core import Plain
+from kilauea.apiserver.strategies.quantities import amount
+
+_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
+_PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_NAMES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Resources of containers that may be promised more than once."""
+_ORDER = (
+    ("min", "max", "min", "min value {} is greater than max value {}"),
+    ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
+    ("defaultRequest", "max", "defaultRequest", "default request value {} is greater than max value {}"),
+    ("defaultRequest", "default", "defaultRequest", "default request value {} is greater than default limit value {}"),
+    ("min", "default", "default", "min value {} is greater than default value {}"),
+    ("default", "max", "default", "default value {} is greater than max value {}"),
+)
+"""Which figure may not be above which, where that is told, and how."""
+_SHOWN = {"default": {"min": "min", "default": "max"}}
+"""Of a default that is out of bounds the real server shows the bound."""
+
+
+class LimitRanges(Plain):
+    """Limits and defaults for what is in a namespace."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        found: list[Cause] = []
+        seen: set[str] = set()
+        for number, limit in enumerate(spec_of(obj).get("limits") or []):
+            path, kind = f"spec.limits[{number}]", limit.get("type", "")
+            found += _check_type(f"{path}.type", kind)
+            if kind in seen:
+                found.append(duplicate(f"{path}.type", kind))
+            seen.add(kind)
+            found += _check_limit(path, kind, limit)
+        return found
+
+
+def _check_type(path: str, kind: str) -> list[Cause]:
+    found = [invalid_value(path, kind, each) for each in qualified_name_problems(kind)]
+    if not found and "/" not in kind and kind not in _TYPES:
+        found.append(invalid_value(path, kind, "must be a standard limit type or fully qualified"))
+    return found
+
+
+def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
+    """The limits of one type of thing."""
+    parts = {part: limit.get(part) or {} for part in _PARTS}
+    if kind == "Pod":
+        for part in ("default", "defaultRequest"):
+            if parts.pop(part):
+                yield forbidden_field(f"{path}.{part}", "may not be specified when `type` is 'Pod'")
+            parts[part] = {}
+    for part in _PARTS:
+        for name in parts[part]:
+            yield from _check_name(f"{path}.{part}[{name}]", kind, name)
+    if kind == "PersistentVolumeClaim" and not any("storage" in parts[part] for part in ("min", "max")):
+        words = "either minimum or maximum storage value is required, but neither was provided"
+        yield required(f"{path}.limits", words)
+    for name in sorted({name for part in _PARTS for name in parts[part]}):
+        yield from _check_figures(path, name, {part: parts[part][name] for part in _PARTS if name in parts[part]})
+
+
+def _check_name(path: str, kind: str, name: str) -> Iterator[Cause]:
+    """The name of a resource, which for pods and containers must be one that these can ask for."""
+    for problem in qualified_name_problems(name):
+        yield invalid_value(path, name, problem)
+    standard = "/" in name or name in _NAMES or name.startswith("hugepages-")
+    if not standard:
+        yield invalid_value(path, name, "must be a standard resource type or fully qualified")
+    if kind in ("Pod", "Container") and (not standard or name == "storage"):
+        yield invalid_value(path, name, "must be a standard resource for containers")
+
+
+def _check_figures(path: str, name: str, given: dict[str, Any]) -> Iterator[Cause]:
+    """The figures for one resource, against each other."""
+    figures = {part: amount(str(text)) for part, text in given.items()}
+    for low, high, told, words in _ORDER:
+        below, above = figures.get(low), figures.get(high)
+        if below is not None and above is not None and below > above:
+            shown = given[_SHOWN.get(told, {}).get(low, told)]
+            yield invalid_value(f"{path}.{told}[{name}]", shown, words.format(given[low], given[high]))
+    yield from _check_ratio(f"{path}.maxLimitRequestRatio[{name}]", given, figures)
+    request, default = given.get("defaultRequest"), given.get("default")
+    if request is not None and default is not None and request != default and name not in _NATIVE:
+        words = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        yield invalid_value(f"{path}.defaultRequest[{name}]", request, words)
+
+
+def _check_ratio(path: str, given: dict[str, Any], figures: dict[str, Fraction | None]) -> Iterator[Cause]:
+    """How far limits may be above requests."""
+    ratio, low, high = (figures.get(part) for part in ("maxLimitRequestRatio", "min", "max"))
+    text = given.get("maxLimitRequestRatio")
+    if ratio is not None and ratio < 1:
+        yield invalid_value(path, text, f"ratio {text} is less than 1")
+    if ratio is not None and low and high is not None and ratio > high / low:
+        yield invalid_value(path, text, f"ratio {text} is greater than max/min = {float(high / low):f}")

@@ -1,0 +1,128 @@
+"""What may change in a pod through its subresources; all else stays as it was.
+
+`resize` gives containers other amounts of cpu and memory, `ephemeralcontainers` adds containers to look into the pod.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.apiserver.fields import duplicate, forbidden_field, invalid_value, missing_reference, required
+from kilauea.apiserver.status import Cause
+from kilauea.apiserver.strategies.base import Object, spec_of
+
+_RESIZED = frozenset({"cpu", "memory"})
+_GROUPS = ("containers", "initContainers")
+_NOT_EPHEMERAL = (
+    "ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy",
+)  # fmt: skip
+_KEPT = ("resourceVersion", "uid", "managedFields")
+"""Metadata that goes with the write and not with the pod."""
+
+
+def keep_all_but(obj: Object, old: Object, part: str) -> None:
+    """Put back everything that a subresource does not change."""
+    spec, before = spec_of(obj), spec_of(old)
+    obj["metadata"] = {**old["metadata"], **{key: obj["metadata"][key] for key in _KEPT if key in obj["metadata"]}}
+    if part == "ephemeralcontainers":
+        obj["spec"] = {**before, "ephemeralContainers": spec.get("ephemeralContainers") or []}
+        return
+    kept = dict(before)
+    for group in _GROUPS:
+        now, then = spec.get(group) or [], before.get(group) or []
+        if len(now) != len(then):
+            kept[group] = now
+        elif now:
+            kept[group] = [_resized(one, other) for one, other in zip(now, then, strict=True)]
+    obj["spec"] = kept
+
+
+def _resized(now: Object, then: Object) -> Object:
+    out = {**then, "resources": now.get("resources") or {}}
+    if now.get("resizePolicy") != then.get("resizePolicy"):
+        out["resizePolicy"] = now.get("resizePolicy")
+    return out
+
+
+def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
+    """What is wrong with other amounts.
+
+    Args:
+        obj: the pod as it shall be.
+        old: as it is.
+        qos: the quality of service of both, which must be one.
+    """
+    spec, before = spec_of(obj), spec_of(old)
+    found: list[Cause] = []
+    for group in _GROUPS:
+        now, then = spec.get(group) or [], before.get(group) or []
+        if len(now) != len(then):
+            return [forbidden_field(f"spec.{group}", "containers may not be added or removed on resize")]
+        for number, (one, other) in enumerate(zip(now, then, strict=True)):
+            found += _check_removed(f"spec.{group}[{number}].resources", one, other)
+    if any(_other_parts(spec, group) != _other_parts(before, group) for group in _GROUPS):
+        found.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
+    if qos[0] != qos[1]:
+        found.append(invalid_value("spec", qos[1], "Pod QOS Class may not change as a result of resizing"))
+    return found
+
+
+def _check_removed(path: str, now: Object, then: Object) -> list[Cause]:
+    found = []
+    for side in ("requests", "limits"):
+        amounts, before = ((each.get("resources") or {}).get(side) or {} for each in (now, then))
+        if any(name in _RESIZED and name not in amounts for name in before):
+            found.append(forbidden_field(f"{path}.{side}", f"resource {side} cannot be removed"))
+    return found
+
+
+def _other_parts(spec: Object, group: str) -> list[Any]:
+    """What a resize may not change in containers."""
+    found = []
+    for container in spec.get(group) or []:
+        resources = container.get("resources") or {}
+        amounts = {
+            side: {name: each for name, each in (resources.get(side) or {}).items() if name not in _RESIZED}
+            for side in ("requests", "limits")
+        }
+        found.append({**container, "resources": {**resources, **amounts}})
+    return found
+
+
+def check_ephemeral(obj: Object, old: Object) -> list[Cause]:
+    """What is wrong with ephemeral containers: those that are there stay as they are."""
+    spec = spec_of(obj)
+    now, then = spec.get("ephemeralContainers") or [], spec_of(old).get("ephemeralContainers") or []
+    found: list[Cause] = []
+    named = {each["name"]: each for each in now if each.get("name")}
+    names = {each.get("name") for group in _GROUPS for each in spec.get(group) or []}
+    taken = set(names)
+    for number, container in enumerate(now):
+        found += _check_new(f"spec.ephemeralContainers[{number}]", container, names, taken)
+        taken.add(container.get("name"))
+    for container in then:
+        name = container["name"]
+        if name not in named or named[name] != container:
+            what = "changed" if name in named else "removed"
+            words = f'existing ephemeral containers "{name}" may not be {what}\n'
+            found.append(forbidden_field("spec.ephemeralContainers", words))
+    return found
+
+
+def _check_new(path: str, container: Object, names: set[Any], taken: set[Any]) -> list[Cause]:
+    found: list[Cause] = []
+    name, target = container.get("name", ""), container.get("targetContainerName")
+    if not name:
+        found.append(required(f"{path}.name"))
+    elif name in taken:
+        found.append(duplicate(f"{path}.name", name))
+    if not container.get("image"):
+        found.append(required(f"{path}.image"))
+    if target and target not in names:
+        found.append(missing_reference(f"{path}.targetContainerName", target))
+    found += [
+        forbidden_field(f"{path}.{field}", "cannot be set for an Ephemeral Container")
+        for field in _NOT_EPHEMERAL
+        if container.get(field)
+    ]
+    return found

@@ -1,0 +1,119 @@
+"""Warnings, limit ranges, label selectors and the subresources of pods, in the words heard from the real server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from api_core import ADMIN, MAPS, PODS, Api
+from kilauea.apiserver.request import make_request
+
+LIMITS = "/api/v1/namespaces/default/limitranges"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def warnings(api: Api, method: str, path: str, body: Any, **headers: str) -> list[str]:
+    """The texts of the warnings of an answer."""
+    sent = {key.replace("_", "-"): value for key, value in headers.items()}
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = api.run(api.server.handle(make_request(method, path, sent, data, ADMIN)))
+    return [value.removeprefix('299 - "').removesuffix('"') for key, value in answer.headers if key == "Warning"]
+
+
+def test_a_pod_with_doubtful_fields_is_accepted_with_warnings(api: Api) -> None:
+    environment = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}, {"name": "A", "value": "$(A)"}]
+    spec = {
+        "nodeSelector": {"beta.kubernetes.io/os": "linux"},
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}],
+        "containers": [{"name": "a", "image": "i", "env": environment, "resources": {"limits": {"memory": "1500m"}}}],
+    }
+    found = warnings(api, "POST", PODS, {"metadata": {"name": "a"}, "spec": spec})
+    assert [each.replace('\\"', '"') for each in found] == [
+        'spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead',
+        "spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+        'spec.containers[0].resources.limits[memory]: fractional byte value "1500m" is invalid, must be an integer',
+        'spec.containers[0].resources.requests[memory]: fractional byte value "1500m" is invalid, must be an integer',
+        'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
+    ]
+
+
+def test_keys_given_twice_are_told_refused_or_let_pass(api: Api) -> None:
+    body = b'{"metadata":{"name":"a","name":"b","x":1},"data":{"k":"1","k":"2"}}'
+    told = ['duplicate field "metadata.name"', 'unknown field "metadata.x"', 'duplicate field "data.k"']
+    found = warnings(api, "POST", f"{MAPS}?dryRun=All", body)
+    assert [each.replace('\\"', '"') for each in found] == told
+    assert warnings(api, "POST", f"{MAPS}?dryRun=All&fieldValidation=Ignore", body) == []
+    refused = api.ask("POST", f"{MAPS}?fieldValidation=Strict", body)
+    assert (refused.code, refused.body["message"].partition("error: ")[2]) == (400, ", ".join(told))
+
+
+def test_a_quote_that_is_written_as_a_code_hides_no_key(api: Api) -> None:
+    body = rb'{"metadata":{"name":"a"},"data":{"k":"\u0022\u0022\u0022\u0022","k":"\u0022\u0022\u0022\u0022"}}'
+    assert warnings(api, "POST", f"{MAPS}?dryRun=All", body) == ['duplicate field \\"data.k\\"']
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        ("app in", "unable to parse requirement: found '' expected: '('"),
+        ("app in (a", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a,,b", "found ',', expected: identifier after ','"),
+        ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+        ("!a=b", "found '=', expected: ',' or 'end of string'"),
+    ],
+)
+def test_what_is_wrong_with_a_label_selector_is_told(api: Api, selector: str, words: str) -> None:
+    refused = api.ask("GET", f"{MAPS}?labelSelector={quote(selector)}")
+    assert (refused.code, refused.body["message"]) == (400, words)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ({"type": "Pod", "min": {"cpu": 2}, "max": {"cpu": 1}}, "min value 2 is greater than max value 1"),
+        ({"type": "Pod", "default": {"cpu": 1}}, "may not be specified when `type` is 'Pod'"),
+        ({"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}}, "ratio 500m is less than 1"),
+        ({"type": "PersistentVolumeClaim", "max": {"cpu": 1}}, "either minimum or maximum storage value is required"),
+        ({"type": "Foo"}, "must be a standard limit type or fully qualified"),
+    ],
+)
+def test_a_limit_range_that_contradicts_itself_is_refused(api: Api, limit: Any, words: str) -> None:
+    refused = api.ask("POST", LIMITS, {"metadata": {"name": "l"}, "spec": {"limits": [limit]}})
+    assert refused.code == 422
+    assert words in refused.body["message"]
+
+
+def test_resize_changes_amounts_and_nothing_else(api: Api) -> None:
+    amounts = {"requests": {"cpu": "100m"}, "limits": {"cpu": "1"}}
+    made = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "a", "image": "i", "resources": amounts}]}}
+    api.good("POST", PODS, made)
+
+    def resize(**changes: Any) -> Any:
+        body = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "a", **changes}]}}
+        return api.ask("PATCH", f"{PODS}/a/resize", body, content_type=STRATEGIC)
+
+    after = resize(image="other", resources={"requests": {"cpu": "200m"}}).body
+    container = after["spec"]["containers"][0]
+    assert (container["image"], container["resources"]["requests"]) == ("i", {"cpu": "200m"})
+    assert "labels" not in after["metadata"]
+    assert "only cpu and memory" in resize(resources={"requests": {"ephemeral-storage": "1Gi"}}).body["message"]
+    assert "limits cannot be removed" in resize(resources={"limits": {"cpu": None}}).body["message"]
+    assert "may not be added or removed on resize" in resize(name="b", image="i").body["message"]
+
+
+def test_ephemeral_containers_are_added_and_stay(api: Api) -> None:
+    api.create_pod("a")
+
+    def add(**container: Any) -> Any:
+        body = {"spec": {"ephemeralContainers": [container]}}
+        return api.ask("PATCH", f"{PODS}/a/ephemeralcontainers", body, content_type=STRATEGIC)
+
+    assert add(name="look", image="i").code == 200
+    assert 'existing ephemeral containers "look" may not be changed' in add(name="look", image="j").body["message"]
+    assert add(name="other", image="i", ports=[{"containerPort": 80}]).code == 422
+    names = [each["name"] for each in api.good("GET", f"{PODS}/a")["spec"]["ephemeralContainers"]]
+    assert names == ["look"]

@@ -64,8 +64,28 @@ def _objects(source: str, value: Any) -> list[Manifest]:
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         raise ManifestError(f"{source}: a document without a kind: every object needs apiVersion, kind and metadata")
     if value["kind"] == "List" or (value["kind"].endswith("List") and isinstance(value.get("items"), list)):
-        return [each for item in value.get("items") or () for each in _objects(source, item)]
+        items = value.get("items") or []
+        if not isinstance(items, list):
+            raise ManifestError(f"{source}: {value['kind']}: items is {items!r}: it must be a list of objects")
+        return [each for item in items for each in _objects(source, item)]
+    _check(source, value)
     return [Manifest(source, value)]
+
+
+def _check(source: str, body: Mapping[str, Any]) -> None:
+    """What must be right before anybody can be asked about an object.
+
+    Raises:
+        ManifestError: it is not.
+    """
+    kind, version, metadata = body["kind"], body.get("apiVersion"), body.get("metadata") or {}
+    if not isinstance(version, str):
+        raise ManifestError(f"{source}: {kind}: apiVersion is {version!r}: it must be text such as v1 or batch/v1")
+    if not isinstance(metadata, dict):
+        raise ManifestError(f"{source}: {kind}: metadata is {metadata!r}: it must be a map with a name")
+    for field in ("name", "namespace"):
+        if not isinstance(metadata.get(field, ""), str):
+            raise ManifestError(f"{source}: {kind}: metadata.{field} is {metadata[field]!r}: text is needed; quote it")
 
 
 async def apply_manifests(api: Api, manifests: Sequence[Manifest], resource_of: ResourceOf, manager: str) -> None:
@@ -76,13 +96,13 @@ async def apply_manifests(api: Api, manifests: Sequence[Manifest], resource_of: 
     """
     for manifest in manifests:
         body = manifest.body
-        resource = resource_of(body.get("apiVersion", ""), body["kind"])
+        resource = resource_of(body["apiVersion"], body["kind"])
         if resource is None:
-            raise ManifestError(f"{manifest.label}: the cluster has no {body['kind']} of {body.get('apiVersion')}")
+            raise ManifestError(f"{manifest.label}: the cluster has no {body['kind']} of {body['apiVersion']}")
         metadata = dict(body.get("metadata") or {})
         if resource.namespaced:
             metadata.setdefault("namespace", "default")
-        key = Key(metadata.get("namespace", ""), str(metadata.get("name", "")))
+        key = Key(metadata.get("namespace", ""), metadata.get("name", ""))
         whole = {**body, "metadata": metadata}
         try:
             await _apply(api, resource, key, whole, manager)

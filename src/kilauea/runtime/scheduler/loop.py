@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.deeds import Deeds
-from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.feed import Fault, Feed
 from kilauea.runtime.scheduler.figures import Figures
 from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.statuses import Statuses
@@ -224,16 +224,24 @@ class Scheduler:
         for text in sorted(findings - self._findings):
             log.warning("%s", text)
         self._findings = findings
-        if self._parts.feed.faults or self._faults:
-            self._say_faults()
+        faults = self._left_out()
+        if faults or self._faults:
+            self._say_faults(faults)
         for name, queue in plan.queues.items():
             if queue.conditions != self._conditions.get(name, ()):
                 self._conditions[name] = queue.conditions
                 for condition in queue.conditions:
                     self._parts.record(Record(reference("Queue", name), "Warning", condition.reason, condition.message))
 
-    def _say_faults(self) -> None:
-        faults = self._parts.feed.faults
+    def _left_out(self) -> Mapping[tuple[str, str], Fault]:
+        """Objects that are left out: those that cannot be read, and HyperNodes that contradict each other."""
+        feed = self._parts.feed
+        if not feed.state.domains:
+            return feed.faults
+        faults = feed.state.hypernodes.faults.items()
+        return {**feed.faults, **{("HyperNode", name): Fault("HyperNode", name, "", why) for name, why in faults}}
+
+    def _say_faults(self, faults: Mapping[tuple[str, str], Fault]) -> None:
         for name, fault in sorted(faults.items()):
             if self._faults.get(name) != fault.message:
                 log.warning("%s %s is left out: %s", fault.kind, fault.key, fault.message)

@@ -18,6 +18,7 @@ from typing import Any
 
 from kilauea.api.ports import Controller, Resource
 from kilauea.apiserver.core import ApiServer
+from kilauea.client.limits import RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
@@ -42,6 +43,8 @@ SWITCH = 0.0005
 
 SCHEDULERS = ("volcano", "kilauea")
 """Names of the scheduler that pods with groups may write; it schedules those of `default-scheduler` too."""
+EVENTS = 200
+"""Events written a second: the others wait until a rush is over."""
 RENEW_SECONDS = 20
 """Between two heartbeats of a node: they are the most that an idle cluster does."""
 LOOK_SECONDS = 0.01
@@ -100,7 +103,7 @@ async def _components(
         return Client(DirectTransport(api, component), component, Random(chance.random()), page=0)
 
     controllers = client("kilauea-controllers")
-    recorder = Recorder(controllers, clock)
+    recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *_nodes(up)]
     driver = Driver(
         controllers,

@@ -129,6 +129,15 @@ def test_pods_of_a_node_that_is_gone_go_too(cluster: Cluster) -> None:
     assert cluster.names(PODS) == []
 
 
+def test_pods_of_a_node_that_went_while_nobody_watched_go_too(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of(NodeLifecycleController())
+    node(cluster)
+    cluster.say(pod(cluster), "Running")
+    cluster.say(pod(cluster, "q", on="gone"), "Running")
+    cluster.wait(50)
+    assert cluster.names(PODS) == ["p"]
+
+
 def test_a_look_at_a_node_that_is_well_asks_for_nothing(cluster: Cluster) -> None:
     key = next(iter(NodeLifecycleController.interests[0].keys(cluster.get(NODES, "n"))))
     outcome = NodeLifecycleController().reconcile(key, cluster.cache, cluster.api.now)

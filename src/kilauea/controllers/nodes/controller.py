@@ -29,6 +29,10 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
     return (Key("", name),) if name and phase_of(pod) in ("", "Pending") else ()
 
 
+EVERYWHERE = Key("", "")
+"""Asked about at the start: nodes may have gone while nobody watched, so that no event tells of them."""
+
+
 class NodeLifecycleController:
     """Watches over nodes.
 
@@ -38,7 +42,7 @@ class NodeLifecycleController:
 
     name = "node-lifecycle-controller"
     interests = (
-        Interest(NODES, itself),
+        Interest(NODES, itself, always=(EVERYWHERE,)),
         Interest(PODS, _keys_of_pod, indexes={NODE_NAME: node_of}, delay=ARRIVAL_SECONDS),
         Interest(LEASES, nobody),
     )
@@ -48,6 +52,8 @@ class NodeLifecycleController:
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Judge a node, and let pods go that have to."""
+        if key == EVERYWHERE:
+            return _without_any_node(view, now)
         node = view.get(NODES, key)
         if node is None:
             return _without_node(view, key.name, now)
@@ -72,11 +78,22 @@ class NodeLifecycleController:
         return Outcome([*operations, *gone], min(waits, default=None))
 
 
+def _without_any_node(view: View, now: int) -> Outcome:
+    """Pods whose node went before the start."""
+    there = {"", *(node["metadata"]["name"] for node in view.list(NODES))}
+    return _lost((pod for pod in view.list(PODS) if node_of(pod) not in there), now)
+
+
 def _without_node(view: View, name: str, now: int) -> Outcome:
     """Pods whose node is gone go, too."""
+    return _lost(view.indexed(PODS, NODE_NAME, name), now)
+
+
+def _lost(pods: Iterable[Obj], now: int) -> Outcome:
+    """Deletes pods once it is sure that they have no node."""
     operations: list[Operation] = []
     waits = []
-    for pod in view.indexed(PODS, NODE_NAME, name):
+    for pod in pods:
         doing, wait = lost(pod, now)
         operations += doing
         if wait is not None:

@@ -1,4 +1,4 @@
-"""A whole cluster in one process under virtual time: server, scheduler, controllers, nodes, each with faults of its own.
+"""A whole cluster in one process under virtual time: server, scheduler, controllers, nodes, each with its own faults.
 
 with cluster(seed=7) as system:
     system.wait(1)

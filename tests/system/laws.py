@@ -64,7 +64,7 @@ class Laws:
         for key, count in taken.items():
             job = state.jobs[key]
             left = _ready(job) - count
-            if 1 < job.min_available and left < job.min_available:
+            if job.min_available > 1 and left < job.min_available <= _ready(job):
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:

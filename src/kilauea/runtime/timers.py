@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -35,7 +36,7 @@ class Timers(Generic[Name]):
 
     def set(self, name: Name, seconds: float) -> None:
         """Call for a name after some time."""
-        moment = (self._clock.now() + int(seconds * SECOND), next(self._numbers))
+        moment = (self._clock.now() + _micros(seconds), next(self._numbers))
         self._moments[name] = moment
         if not self._heap or moment < self._heap[0][:2]:
             self._earlier.set()
@@ -44,7 +45,7 @@ class Timers(Generic[Name]):
     def bring_forward(self, name: Name, seconds: float) -> None:
         """Call for a name after some time, unless that happens sooner anyway."""
         known = self._moments.get(name)
-        if known is None or known[0] > self._clock.now() + int(seconds * SECOND):
+        if known is None or known[0] > self._clock.now() + _micros(seconds):
             self.set(name, seconds)
 
     def cancel(self, name: Name) -> None:
@@ -85,3 +86,8 @@ class Timers(Generic[Name]):
         finally:
             sleeping.cancel()
             earlier.cancel()
+
+
+def _micros(seconds: float) -> int:
+    """Rounded up: who is asked too early by less than a microsecond puts it off again and again."""
+    return math.ceil(seconds * SECOND)

@@ -260,6 +260,20 @@ def test_what_is_wrong_with_an_object_is_said_of_the_object(nonsense: Server, ki
     until(lambda: said(client, kind, name) and words in said(client, kind, name), f"{words} on {kind} {name}")
 
 
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("queue/egg", "ParentCycle"),
+        ("podgroup/in-no-queue", "QueueNotFound"),
+        ("hypernode/self", "cyclic dependency detected"),
+        ("hypernode/pattern", "InvalidObject"),
+        ("pod/no-such-group", "FailedScheduling"),
+    ],
+)
+def test_kubectl_describe_shows_it(nonsense: Server, what: str, words: str) -> None:
+    until(lambda: words in kubectl(nonsense, "describe", what).partition("Events:")[2], f"{words} on {what}")
+
+
 def test_what_makes_sense_runs_beside_all_that_makes_none(nonsense: Server) -> None:
     client = nonsense.client()
     apply(nonsense, pod("sound"), group("pair", 2), pod("pair-0", group="pair"), pod("pair-1", group="pair"))

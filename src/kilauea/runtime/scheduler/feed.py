@@ -16,6 +16,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.ports import Seen
 from kilauea.api.scheduling import PodGroup, Queue
+from kilauea.api.topology import HyperNode
 from kilauea.engine.events import Changed, Gone, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.tasks import Task
@@ -59,6 +60,8 @@ class Feed:
         self.groups: dict[str, PodGroup] = {}
         """As the API has them, without assumptions."""
         self.queues: dict[str, Queue] = {}
+        self.domains: dict[str, str] = {}
+        """The uids of HyperNodes."""
         self.changes = 0
         """Grows with everything that the state takes in."""
         self.touched: set[str] = set()
@@ -190,6 +193,8 @@ class Feed:
                 return self.assumed.over_group(obj)
             case Queue():
                 self.queues[obj.name] = obj
+            case HyperNode():
+                self.domains[obj.name] = obj.metadata.uid or ""
             case Node():
                 self._nodes[obj.name] = _offer(obj)
         return obj
@@ -256,6 +261,7 @@ class Feed:
     def _keys(self, kind: str) -> list[str]:
         """Objects of a kind of which something is kept here."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
+        kept["HyperNode"] = self.domains
         known = kept.get(kind, self._nodes if kind == "Node" else {})
         return [*known, *(key for of, key in self.faults if of == kind)]
 
@@ -270,6 +276,8 @@ class Feed:
             self.groups.pop(key, None)
         elif kind == "Queue":
             self.queues.pop(key, None)
+        elif kind == "HyperNode":
+            self.domains.pop(key, None)
         elif kind == "Node":
             self._nodes.pop(key, None)
 

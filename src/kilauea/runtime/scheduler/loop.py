@@ -19,6 +19,7 @@ from typing import Any
 
 from kilauea.api.ports import Clock, Record
 from kilauea.api.times import SECOND
+from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.plan import Plan
@@ -208,7 +209,7 @@ class Scheduler:
         for warning in reading.warnings:
             log.warning("configuration: %s", warning)
         self._parts.figures.configured(good=not reading.fault)
-        about = reference("Queue", "root")
+        about = self._queue(ROOT_QUEUE)
         if reading.fault:
             log.error("configuration: not used, the last good one stays: %s", reading.fault)
             message = f"the scheduler's configuration file is not used, the last good one stays: {reading.fault}"
@@ -231,15 +232,23 @@ class Scheduler:
             if queue.conditions != self._conditions.get(name, ()):
                 self._conditions[name] = queue.conditions
                 for condition in queue.conditions:
-                    self._parts.record(Record(reference("Queue", name), "Warning", condition.reason, condition.message))
+                    self._parts.record(Record(self._queue(name), "Warning", condition.reason, condition.message))
+
+    def _queue(self, name: str) -> dict[str, object]:
+        """A queue as events refer to it; with its uid, by which `kubectl describe` finds them."""
+        known = self._parts.feed.queues.get(name)
+        return reference("Queue", name, (known and known.metadata.uid) or "")
 
     def _left_out(self) -> Mapping[tuple[str, str], Fault]:
         """Objects that are left out: those that cannot be read, and HyperNodes that contradict each other."""
         feed = self._parts.feed
-        if not feed.state.domains:
+        if not feed.domains:
             return feed.faults
-        faults = feed.state.hypernodes.faults.items()
-        return {**feed.faults, **{("HyperNode", name): Fault("HyperNode", name, "", why) for name, why in faults}}
+        contradictions = {
+            ("HyperNode", name): Fault("HyperNode", name, feed.domains.get(name, ""), why)
+            for name, why in feed.state.hypernodes.faults.items()
+        }
+        return {**feed.faults, **contradictions}
 
     def _say_faults(self, faults: Mapping[tuple[str, str], Fault]) -> None:
         for name, fault in sorted(faults.items()):

@@ -55,7 +55,7 @@ test: install
 	@$(BIN)/pytest -n 2 --ignore=tests/cluster $(PYTEST_FLAGS)
 
 test-cluster: install
-	@$(BIN)/pytest -n 2 tests/cluster $(PYTEST_FLAGS)
+	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(PYTEST_FLAGS)
 
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py

@@ -50,8 +50,11 @@ class Complaints(logging.Handler):
         self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
-        self.texts.append(self.format(record))
+        """Keep it, if it is news; of a fault its last line tells what, and where is in the log."""
+        lines = self.format(record).splitlines()
+        text = " ... ".join(dict.fromkeys((lines[0], *lines[-5:])))
+        if text not in self.texts:
+            self.texts.append(text)
 
 
 class System:

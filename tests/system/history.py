@@ -190,12 +190,13 @@ def play(seed: int) -> tuple[list[str], list[str]]:
     """Play a history.
 
     Returns:
-        What it broke, and its acts.
+        What it broke; its acts, and what the scheduler decided.
     """
     with cluster(seed) as system:
         history = History(system, seed)
         history.play()
-        return [*system.laws.broken, *system.complaints.texts, *system.ended(), *at_the_end(system)], history.told
+        broken = [*system.laws.broken, *system.complaints.texts, *system.ended(), *at_the_end(system)]
+        return broken, [*history.told, *(f"{time}: {what}" for time, what in system.laws.deeds)]
 
 
 # --- the end

@@ -54,7 +54,7 @@ class Laws:
         self._floor(state, plan)
 
     def _gangs(self, state: ClusterState, plan: Plan) -> None:
-        """A gang starts with its minimum or not at all, and is not brought below it by eviction."""
+        """A gang starts with its minimum or not at all, and evictions leave it its minimum or nothing."""
         started = Counter(state.tasks[bind.pod].group for bind in plan.binds)
         for key, count in started.items():
             job = state.jobs[key]
@@ -64,7 +64,7 @@ class Laws:
         for key, count in taken.items():
             job = state.jobs[key]
             left = _ready(job) - count
-            if job.min_available > 1 and left < job.min_available <= _ready(job):
+            if 0 < left < job.min_available <= _ready(job):
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:

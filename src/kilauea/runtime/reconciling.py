@@ -156,7 +156,8 @@ class Driver:
             except Exception as error:
                 self._failed(station, key, error)
             self._echoes.after(traces, partial(station.queue.done, key))
-            await asyncio.sleep(0)  # one key after another could go on for long without others having their turn
+            if not traces:  # one key after another could go on for long without others having their turn
+                await asyncio.sleep(0)
 
     async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> None:
         """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it."""

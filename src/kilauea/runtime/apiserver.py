@@ -85,8 +85,11 @@ async def serve(
         backend = Backend(store, Registry(builtin_types()), _now, Random(secrets.randbits(256)))
         backend.admission = admission_steps()
         api = ApiServer(backend)
-        await create_first_objects(api)
-        await install_bundled(api)
+        try:
+            await create_first_objects(api)
+            await install_bundled(api)
+        except RuntimeError as error:
+            raise StartError(f"{options.data_dir}: {error}") from error
         _collect_seldom()
         async with _controllers(api), beside(api):
             if not stop.is_set():

@@ -26,4 +26,5 @@ async def install_bundled(api: ApiServer) -> None:
         path = f"{COLLECTION}/{each['metadata']['name']}"
         answer = await api.handle(ApiRequest("PATCH", path, query, headers, msgspec.json.encode(each), SELF))
         if not isinstance(answer, ApiResponse) or answer.status not in (200, 201):
-            raise RuntimeError(f"{path}: {answer}")
+            said = msgspec.json.decode(answer.body) if isinstance(getattr(answer, "body", None), bytes) else {}
+            raise RuntimeError(f"{path} cannot be written: {said.get('message', answer)}")

@@ -161,14 +161,15 @@ class Driver:
 
     async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> None:
         """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it."""
-        outcome = station.controller.reconcile(key, self._cache, self._clock.now())
+        now = self._clock.now()
+        outcome = station.controller.reconcile(key, self._cache, now)
         await self._chain(station.controller.name, outcome.operations, traces)
         station.failures.pop(key, None)
         moment = _Moment(station, key, False)
         if outcome.again is None:
             self._timers.cancel(moment)
         else:
-            self._timers.set(moment, outcome.again)
+            self._timers.set(moment, outcome.again, now)
 
     async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:
         """Carry out operations in order; the first that fails ends them."""

@@ -34,9 +34,10 @@ class Timers(Generic[Name]):
     def __len__(self) -> int:
         return len(self._moments)
 
-    def set(self, name: Name, seconds: float) -> None:
-        """Call for a name after some time."""
-        moment = (self._clock.now() + _micros(seconds), next(self._numbers))
+    def set(self, name: Name, seconds: float, since: int | None = None) -> None:
+        """Call for a name after some time from now, or from an earlier moment in microseconds."""
+        start = self._clock.now() if since is None else since
+        moment = (start + _micros(seconds), next(self._numbers))
         self._moments[name] = moment
         if not self._heap or moment < self._heap[0][:2]:
             self._earlier.set()

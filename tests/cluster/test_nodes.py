@@ -54,9 +54,10 @@ def phase(client: Client, namespace: str, name: str) -> str:
 @pytest.mark.parametrize("end", ["kill", "terminate"])
 def test_pods_go_on_where_the_last_process_left_them(server, client, namespace, tmp_path, end):
     with running_nodes(server, tmp_path / "first.log", "--count", "2", "--node-cpu", "3") as process:
-        create(client, namespace, "ends", "sleep 3; exit 4", restartPolicy="Never")
         create(client, namespace, "stays", "sleep 3600")
-        until(lambda: phase(client, namespace, "ends") == "Running", "the pod to run")
+        until(lambda: phase(client, namespace, "stays") == "Running", "the pod that stays to run")
+        create(client, namespace, "ends", "sleep 3; exit 4", restartPolicy="Never")
+        until(lambda: phase(client, namespace, "ends") == "Running", "the pod that ends to run")
         getattr(process, end)()
         code = process.wait()
         assert end == "kill" or code == 0, (tmp_path / "first.log").read_text()

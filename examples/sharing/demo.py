@@ -38,7 +38,7 @@ SCRIPT = (
     (3.0, "training", "Research adds a gang of four. It needs 16 cpus at once, so it waits."),
     (6.0, "serving", "Production wants its half. What it deserves is taken back from the sweep."),
 )
-LONGEST = 55.0
+LONGEST = 120.0
 WIDTHS = (7, 10, 12, 11, 9, 9, 6)
 
 

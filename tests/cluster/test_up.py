@@ -177,7 +177,7 @@ def test_the_demo_shows_its_table_and_what_happened() -> None:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

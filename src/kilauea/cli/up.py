@@ -91,7 +91,7 @@ def default_folder() -> Path:
     help="Scheduler configuration, as Volcano's; read again when it changes.",
 )
 @click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything that is left to chance.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the pauses that are left to chance.")
 def up(
     nodes: int,
     node_cpu: str,

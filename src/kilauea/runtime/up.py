@@ -7,7 +7,6 @@ cluster. All that they know is in the objects, so a process that ends is followe
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,10 +35,8 @@ from kilauea.runtime.manifests import Manifest, ManifestError, apply_manifests, 
 from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
+from kilauea.runtime.tasks import take_short_turns
 from kilauea.telemetry.metrics import SchedulerMetrics
-
-SWITCH = 0.0005
-"""Seconds after which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
 
 SCHEDULERS = ("volcano", "kilauea")
 """Names of the scheduler that pods with groups may write; it schedules those of `default-scheduler` too."""
@@ -84,7 +81,7 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
     Raises:
         StartError: it cannot start.
     """
-    sys.setswitchinterval(SWITCH)
+    take_short_turns()
     try:
         manifests = read_manifests([str(path) for path in up.manifests])
     except (SourceError, ManifestError) as error:

@@ -6,14 +6,11 @@ import asyncio
 import dataclasses
 import logging
 import socket
-import sys
 import uuid
-from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from kilauea.api.ports import ApiError, Key
 from kilauea.client.finding import find_access
@@ -27,11 +24,9 @@ from kilauea.runtime.extensions import BUILT_IN, Extensions
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
 from kilauea.runtime.scheduler.watched import RESOURCES
+from kilauea.runtime.tasks import take_short_turns, until
 from kilauea.telemetry.metrics import SchedulerMetrics
 from kilauea.telemetry.serving import serve_pages
-
-SWITCH = 0.0005
-"""Seconds after which a thread lets the others have their turn, so that cycles hold nobody up."""
 
 NAMESPACES = RESOURCES["Namespace"]
 
@@ -82,7 +77,7 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
         SourceError: there is no usable configuration, and none is built in.
         LeaseLost: another one may schedule now.
     """
-    sys.setswitchinterval(SWITCH)
+    take_short_turns()
     clock, chance = SystemClock(), Random(uuid.uuid4().int)
     conf = ConfReload(options.scheduler_conf, extensions, strict=options.strict)
     metrics = SchedulerMetrics()
@@ -115,7 +110,7 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
                 words = "choose another address with --listen-address"
                 raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error
         leading = _leading(options, live, client, clock, chance)
-        await _until(stop, [live.watch(), recorder.run(), leading])
+        await until(stop, [live.watch(), recorder.run(), leading])
 
 
 async def _leading(options: Options, live: LiveScheduler, client: Client, clock: SystemClock, chance: Random) -> None:
@@ -135,18 +130,3 @@ async def _make_namespace(client: Client, name: str) -> None:
     except ApiError as error:
         if error.reason != "AlreadyExists":
             log.warning("namespace %s of the lease: %s", name, error)
-
-
-async def _until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Work until told to stop, or until some of the work ends."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        done, _ = await asyncio.wait({*tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (*tasks, stopping):
-            task.cancel()
-        await asyncio.gather(*tasks, stopping, return_exceptions=True)
-    for task in done:
-        if task is not stopping:
-            task.result()

@@ -71,9 +71,9 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     or Ctrl-C; every write that was answered is there again at the next start.
     """
     import asyncio
-    import signal
 
     from kilauea.runtime.apiserver import Options, StartError, serve
+    from kilauea.runtime.tasks import stopped_by_signals
 
     host, port = parse_listen(listen)
     folder = data_dir or default_data_dir()
@@ -83,10 +83,7 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
         click.echo(f"listening on {address}\nexport KUBECONFIG={options.kubeconfig}")
 
     async def run() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await serve(options, ready, stop)
+        await serve(options, ready, stopped_by_signals())
 
     try:
         asyncio.run(run())

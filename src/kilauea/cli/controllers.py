@@ -145,12 +145,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 async def _run(options: Options) -> None:
-    import asyncio
-    import signal
 
     from kilauea.runtime.controllers import run_controllers
+    from kilauea.runtime.tasks import stopped_by_signals
 
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await run_controllers(options, stop)
+    await run_controllers(options, stopped_by_signals())

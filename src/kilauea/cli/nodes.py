@@ -103,12 +103,8 @@ def nodes(
 
 
 async def _run(options: Options) -> None:
-    import asyncio
-    import signal
 
     from kilauea.runtime.nodes import run_nodes
+    from kilauea.runtime.tasks import stopped_by_signals
 
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await run_nodes(options, lambda number: click.echo(f"simulating {number} nodes"), stop)
+    await run_nodes(options, lambda number: click.echo(f"simulating {number} nodes"), stopped_by_signals())

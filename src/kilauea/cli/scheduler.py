@@ -180,15 +180,11 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: i
 
 
 async def _run(options: Any, extensions: Any) -> None:
-    import asyncio
-    import signal
 
     from kilauea.runtime.scheduler.process import run_scheduler
+    from kilauea.runtime.tasks import stopped_by_signals
 
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await run_scheduler(options, stop, extensions)
+    await run_scheduler(options, stopped_by_signals(), extensions)
 
 
 def _options(scheduler_conf: str | None, **given: Any) -> Any:

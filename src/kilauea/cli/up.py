@@ -125,9 +125,9 @@ def up(
 def run(options: Up) -> None:
     """Run until told to stop."""
     import asyncio
-    import signal
 
     from kilauea.runtime.apiserver import StartError
+    from kilauea.runtime.tasks import stopped_by_signals
     from kilauea.runtime.up import run_up
 
     def ready(address: str) -> None:
@@ -136,10 +136,7 @@ def run(options: Up) -> None:
         click.echo(TRY.removeprefix("\b\n"), nl=False)
 
     async def main() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await run_up(options, ready, stop)
+        await run_up(options, ready, stopped_by_signals())
 
     try:
         asyncio.run(main())

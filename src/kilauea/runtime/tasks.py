@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -14,6 +15,14 @@ TURN_SECONDS = 0.0005
 def take_short_turns() -> None:
     """Share the interpreter among the threads of this process in short turns."""
     sys.setswitchinterval(TURN_SECONDS)
+
+
+def stopped_by_signals() -> asyncio.Event:
+    """An event of the running loop that SIGTERM and Ctrl-C set."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 async def until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:

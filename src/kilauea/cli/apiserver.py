@@ -37,14 +37,24 @@ def parse_listen(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-@click.command(short_help="Serve a Kubernetes API without a cluster.", epilog=EXAMPLES)
-@click.option(
+listen_option = click.option(
     "--listen",
     default="127.0.0.1:6443",
     show_default=True,
     metavar="HOST:PORT",
     help="Address to listen at; port 0 picks a free one.",
 )
+durability_option = click.option(
+    "--durability",
+    type=click.Choice(["full", "normal", "memory"]),
+    default="full",
+    show_default=True,
+    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
+)
+
+
+@click.command(short_help="Serve a Kubernetes API without a cluster.", epilog=EXAMPLES)
+@listen_option
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -57,13 +67,7 @@ def parse_listen(text: str) -> tuple[str, int]:
     metavar="FILE",
     help="File to write for clients, once the server listens. [default: kubeconfig in the data folder]",
 )
-@click.option(
-    "--durability",
-    type=click.Choice(["full", "normal", "memory"]),
-    default="full",
-    show_default=True,
-    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
-)
+@durability_option
 def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durability: Durability) -> None:
     """Serve the Kubernetes API to kubectl and other clients, from this process and one folder.
 

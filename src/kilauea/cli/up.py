@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kilauea.cli.apiserver import parse_listen
+from kilauea.cli.apiserver import durability_option, listen_option, parse_listen
 from kilauea.cli.nodes import Quantity
 
 if TYPE_CHECKING:
@@ -64,26 +64,14 @@ def default_folder() -> Path:
     metavar="DIR",
     help="Folder that the cluster lives in. [default: kilauea/cluster in the user's data folder]",
 )
-@click.option(
-    "--listen",
-    default="127.0.0.1:6443",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Address to listen at; port 0 picks a free one.",
-)
+@listen_option
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="File to write for clients, once the cluster is ready. [default: kubeconfig in the data folder]",
 )
-@click.option(
-    "--durability",
-    type=click.Choice(["full", "normal", "memory"]),
-    default="full",
-    show_default=True,
-    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
-)
+@durability_option
 @click.option(
     "--scheduler-conf",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -6,6 +6,9 @@ from kilauea.api.ports import Resource
 
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", False)
+SERVICES = Resource("", "v1", "services", "Service")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 
@@ -24,3 +27,5 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False)
 COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command")
+VC_JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
+"""Volcano's jobs; `JOBS` are those of Kubernetes."""

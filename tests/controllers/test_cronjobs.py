@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from controlled import Cluster, template
-from kilauea.api.times import format_time, parse_time
+from kilauea.api.times import parse_time
 from kilauea.controllers.cronjobs.controller import CronJobController
-from kilauea.controllers.cronjobs.schedule import parse_schedule
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.kinds import CRON_JOBS, JOBS
 
@@ -26,36 +25,6 @@ def cron(cluster: Cluster, schedule: str = "*/5 * * * *", **spec: Any) -> None:
     job = {"spec": {"template": template({}, restartPolicy="Never")}}
     cluster.create(CRON_JOBS, {"metadata": {"name": "c"}, "spec": {"schedule": schedule, "jobTemplate": job, **spec}})
     cluster.settle()
-
-
-@pytest.mark.parametrize(
-    ("schedule", "zone", "after", "due"),
-    [
-        ("*/5 * * * *", "", "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"),
-        ("0 0 29 2 *", "", "2025-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
-        ("30 9 * * mon-fri", "", "2026-01-02T10:00:00Z", "2026-01-05T09:30:00Z"),
-        ("0 0 13 * fri", "", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
-        ("0 12 * * 7", "", "2026-01-01T00:00:00Z", "2026-01-04T12:00:00Z"),
-        ("@monthly", "", "2026-01-31T00:00:00Z", "2026-02-01T00:00:00Z"),
-        ("0 6 * * *", "Europe/Rome", "2026-01-01T00:00:00Z", "2026-01-01T05:00:00Z"),
-        ("30 2 * * *", "Europe/Rome", "2026-03-29T00:00:00Z", "2026-03-30T00:30:00Z"),
-        ("10-20/5,50 3 * jan,jun *", "", "2026-01-31T03:20:00Z", "2026-01-31T03:50:00Z"),
-    ],
-)
-def test_a_schedule_says_when_it_is_due_next(schedule: str, zone: str, after: str, due: str) -> None:
-    found = parse_schedule(schedule, zone).after(parse_time(after))
-    assert found is not None
-    assert format_time(found) == due
-
-
-@pytest.mark.parametrize("schedule", ["* * * *", "60 * * * *", "*/0 * * * *", "5-1 * * * *", "a * * * *", "@never"])
-def test_what_is_no_schedule_is_refused(schedule: str) -> None:
-    with pytest.raises(ValueError, match="is no "):
-        parse_schedule(schedule)
-
-
-def test_a_day_that_never_comes_is_never_due() -> None:
-    assert parse_schedule("0 0 31 2 *").after(0) is None
 
 
 def test_a_job_is_made_when_it_is_due_and_old_ones_are_forgotten(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
 """Cron jobs of Kubernetes (batch/v1): a job whenever a schedule says so.
 
-`schedule` reads schedules, `controller` makes jobs by them and forgets old ones.
+`slots` says which time is to be served, `controller` makes jobs and forgets old ones.
 """

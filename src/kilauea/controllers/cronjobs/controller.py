@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.cron import parse_schedule
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
-from kilauea.api.times import SECOND, format_time, parse_time
-from kilauea.controllers.cronjobs.schedule import Schedule, parse_schedule
+from kilauea.api.times import SECOND, format_time
+from kilauea.controllers.cronjobs.slots import slots
 from kilauea.controllers.jobs.verdict import ended, is_true
 from kilauea.controllers.kinds import CRON_JOBS, JOBS
 from kilauea.controllers.objects import (
@@ -24,7 +25,6 @@ from kilauea.controllers.objects import (
 )
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-MANY_MISSED = 100
 LIMITS = {"Complete": ("successfulJobsHistoryLimit", 3), "Failed": ("failedJobsHistoryLimit", 1)}
 """How many jobs that are over are kept, by how they ended."""
 
@@ -51,9 +51,9 @@ class CronJobController:
             operations.append(Record(cron, "Warning", "UnparseableSchedule", f"unparseable schedule: {error}"))
         else:
             if not spec.get("suspend"):
-                operations += _due(cron, schedule, jobs, status, now)
-            following = schedule.after(now)
-            again = None if following is None or spec.get("suspend") else (following - now) / SECOND
+                found = slots(cron, schedule, now)
+                operations += _due(cron, found.latest, jobs, status)
+                again = None if found.following is None else (found.following - now) / SECOND
         return Outcome([*operations, *status_patch(CRON_JOBS, cron, status)], again)
 
 
@@ -111,9 +111,8 @@ def _deletion(job: Obj) -> Delete:
     return Delete(JOBS, key_of(job), uid_of(job), propagation="Background")
 
 
-def _due(cron: Obj, schedule: Schedule, jobs: Sequence[Obj], status: dict[str, Any], now: int) -> list[Operation]:
+def _due(cron: Obj, due: int | None, jobs: Sequence[Obj], status: dict[str, Any]) -> list[Operation]:
     """Makes the job of the latest time that is due and has none; changes the status accordingly."""
-    due = _latest(cron, schedule, now)
     if due is None:
         return []
     active = [job for job in jobs if ended(job) is None]
@@ -131,34 +130,6 @@ def _due(cron: Obj, schedule: Schedule, jobs: Sequence[Obj], status: dict[str, A
     status["lastScheduleTime"] = format_time(due)
     operations.append(Create(JOBS, job, about=cron))
     return [*operations, Record(cron, "Normal", "SuccessfulCreate", f"Created job {name}")]
-
-
-def _latest(cron: Obj, schedule: Schedule, now: int) -> int | None:
-    """The latest time that is due and was not served yet; None if there is none, or it is too late for it."""
-    since = status_of(cron).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"]
-    start = parse_time(since)
-    deadline = spec_of(cron).get("startingDeadlineSeconds")
-    if deadline is not None:
-        start = max(start, now - int(deadline) * SECOND)
-    due, found = schedule.after(start), None
-    for _ in range(MANY_MISSED):
-        if due is None or due > now:
-            return found
-        found, due = due, schedule.after(due)
-    return _shortly_before(schedule, now)
-
-
-def _shortly_before(schedule: Schedule, now: int) -> int | None:
-    """The latest time that is due, after so many have been missed that they are not counted one by one."""
-    step = 60 * SECOND
-    while True:
-        due = schedule.after(now - step)
-        if due is not None and due <= now:
-            following = schedule.after(due)
-            while following is not None and following <= now:
-                due, following = following, schedule.after(following)
-            return due
-        step *= 2
 
 
 def _job(cron: Obj, due: int) -> dict[str, Any]:

@@ -1,13 +1,19 @@
-"""Schedules as crontab writes them: five fields, or a word such as `@hourly`, in a time zone."""
+"""Schedules as crontab writes them: five fields, a word such as `@hourly`, in a time zone; or `@every 90m`.
+
+schedule = parse_schedule("30 9 * * mon-fri", "Europe/Rome")
+schedule.after(moment)                                          # the next half past nine of a working day
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import product
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from kilauea.api.times import SECOND
+from kilauea.api.times import SECOND, parse_duration
 
 _WORDS = {
     "@yearly": "0 0 1 1 *",
@@ -18,6 +24,7 @@ _WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_EVERY = "@every "
 _MONTHS = {name: number for number, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _DAYS = {name: number for number, name in enumerate("sun mon tue wed thu fri sat".split())}
 _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
@@ -49,20 +56,35 @@ class Schedule:
     either: bool
     zone: tzinfo
 
-    def after(self, moment: int) -> int | None:
-        """The first time after a moment, both in microseconds since 1970; None if there is none in eight years."""
+    def after(self, moment: int, since: int = 0) -> int | None:
+        """The first time after a moment; None if there is none in eight years.
+
+        An hour that a clock shows twice, when summer time ends, counts twice; one that it leaves out does not come.
+
+        Args:
+            moment: in microseconds since 1970, as is the answer.
+            since: nothing here counts from it.
+        """
         start = datetime.fromtimestamp(moment // SECOND, self.zone)
         day = start.date()
         for _ in range(_MOST_DAYS):
             if self._has(day.month, day.day, day.isoweekday() % 7):
-                for hour in self.hours:
-                    for minute in self.minutes:
-                        found = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone)
-                        due = int(found.timestamp()) * SECOND
-                        if due > moment and datetime.fromtimestamp(due // SECOND, self.zone).hour == hour:
-                            return due
+                found = min((due for due in self._times_of(day) if due > moment), default=None)
+                if found is not None:
+                    return found
             day += timedelta(days=1)
         return None
+
+    def _times_of(self, day: date) -> Iterator[int]:
+        """All times of a day."""
+        for hour, minute in product(self.hours, self.minutes):
+            for fold in (0, 1):
+                shown = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone, fold=fold)
+                due = int(shown.timestamp())
+                if fold and due == int(shown.replace(fold=0).timestamp()):
+                    continue  # a clock shows it once
+                if datetime.fromtimestamp(due, self.zone).hour == hour:
+                    yield due * SECOND
 
     def _has(self, month: int, day: int, weekday: int) -> bool:
         if month not in self.months:
@@ -72,13 +94,33 @@ class Schedule:
         return day in self.days and weekday in self.weekdays
 
 
+@dataclass(frozen=True)
+class Interval:
+    """Something is due again and again after the same time, counted from a beginning.
+
+    Attributes:
+        length: in microseconds, whole seconds.
+    """
+
+    length: int
+
+    def after(self, moment: int, since: int = 0) -> int | None:
+        """The first time after a moment and after the beginning, in microseconds since 1970."""
+        return since + max(1, (moment - since) // self.length + 1) * self.length
+
+
 @lru_cache(maxsize=1024)
-def parse_schedule(text: str, zone: str = "") -> Schedule:
-    """Read a schedule.
+def parse_schedule(text: str, zone: str = "") -> Schedule | Interval:
+    """Read a schedule; without a zone it is meant in UTC.
 
     Raises:
         ValueError: it cannot be read, or there is no such time zone; names the field and the value.
     """
+    if text.startswith(_EVERY):
+        length = parse_duration(text.removeprefix(_EVERY).strip())
+        if length < 0:
+            raise ValueError(f'"{text}" is no schedule: use a duration above zero such as @every 90m')
+        return Interval(max(SECOND, length - length % SECOND))
     fields = _WORDS.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
         raise ValueError(f'"{text}" is no schedule: use five fields such as "*/5 * * * *"')

@@ -1,0 +1,54 @@
+"""Which time of a schedule is to be served now: of those that have passed, the latest; both kinds of cron jobs ask."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kilauea.api.cron import Interval, Schedule
+from kilauea.api.ports import Obj
+from kilauea.api.times import SECOND, parse_time
+from kilauea.controllers.objects import spec_of, status_of
+
+MANY_MISSED = 100
+"""Times that may have passed before that is worth a warning; more are not counted one by one."""
+
+
+class Slots(NamedTuple):
+    """Times of a schedule around now, in microseconds since 1970.
+
+    Attributes:
+        latest: that has passed and was not served yet; None if there is none, or it is too late for it.
+        many: whether many have been missed.
+        following: the first that has not come yet.
+    """
+
+    latest: int | None
+    many: bool
+    following: int | None
+
+
+def slots(cron: Obj, schedule: Schedule | Interval, now: int) -> Slots:
+    """The times around now of a cron job, counted from when it was made or last served."""
+    since = parse_time(status_of(cron).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
+    following = schedule.after(max(now, since), since)
+    deadline = spec_of(cron).get("startingDeadlineSeconds")
+    start = since if deadline is None else max(since, now - int(deadline) * SECOND)
+    due, found = schedule.after(start, since), None
+    for _ in range(MANY_MISSED):
+        if due is None or due > now:
+            return Slots(found, False, following)
+        found, due = due, schedule.after(due, since)
+    return Slots(_shortly_before(schedule, now, since), True, following)
+
+
+def _shortly_before(schedule: Schedule | Interval, now: int, since: int) -> int | None:
+    """The latest time that has passed, found from now backwards in growing steps."""
+    step = 60 * SECOND
+    while True:
+        due = schedule.after(now - step, since)
+        if due is not None and due <= now:
+            following = schedule.after(due, since)
+            while following is not None and following <= now:
+                due, following = following, schedule.after(following, since)
+            return due
+        step *= 2

@@ -1,0 +1,55 @@
+"""The tree of queues as the view shows it: children, ancestors, depth. The queue `root` is above all and has no parent.
+
+Whoever walks it is safe from circles: an object that was made while nobody checked may close one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kilauea.admission.kinds import QUEUES, parent_of
+from kilauea.api.ports import Key, Obj, View
+from kilauea.api.wellknown import ROOT_QUEUE
+
+
+def queue_named(view: View, name: str) -> Obj | None:
+    """A queue by its name."""
+    return view.get(QUEUES, Key("", name))
+
+
+def children_of(view: View, name: str) -> Sequence[Obj]:
+    """The queues that name a queue as their parent, in order of their names."""
+    return view.indexed(QUEUES, "parent", name)
+
+
+def is_below_root(parent: str) -> bool:
+    """Whether a parent is one that limits its children: what is under `root`, written or not, is limited by nobody."""
+    return parent not in ("", ROOT_QUEUE)
+
+
+def ancestors(view: View, queue: Obj) -> Iterator[Obj]:
+    """The queues above one, nearest first, without root; ends where one is missing or was there before."""
+    seen = {queue["metadata"]["name"]}
+    parent = parent_of(queue)
+    while is_below_root(parent) and parent not in seen:
+        found = queue_named(view, parent)
+        if found is None:
+            return
+        seen.add(parent)
+        yield found
+        parent = parent_of(found)
+
+
+def below(view: View, name: str) -> Iterator[tuple[Obj, int]]:
+    """The queues under one, each with how many levels it lies under it, parents first."""
+    seen, level, depth = {name}, [name], 0
+    while level:
+        depth += 1
+        children = [child for parent in level for child in children_of(view, parent)]
+        level = []
+        for child in children:
+            below_name = child["metadata"]["name"]
+            if below_name not in seen:
+                seen.add(below_name)
+                level.append(below_name)
+                yield child, depth

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from kilauea.api.names import label_value_problems, qualified_name_problems
 from kilauea.api.selectors import Requirement, Selector
 from kilauea.apiserver import status
-from kilauea.apiserver.fields import invalid_value, label_value_problems, qualified_name_problems
+from kilauea.apiserver.fields import invalid_value
 
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+|)")
 _MARKS = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">", ""))

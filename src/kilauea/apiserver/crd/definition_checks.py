@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kilauea.api.names import service_name_problems, subdomain_problems
 from kilauea.apiserver.crd.jsonpath import JsonPathError, parse_json_path
 from kilauea.apiserver.crd.rules import check_rules
 from kilauea.apiserver.crd.structural import check_structural
-from kilauea.apiserver.fields import invalid_value, not_supported, required, service_name_problems, subdomain_problems
+from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 
 Object = dict[str, Any]

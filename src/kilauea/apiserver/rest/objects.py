@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.names import qualified_name_problems
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import (
     check_annotations,
@@ -15,7 +16,6 @@ from kilauea.apiserver.fields import (
     check_name,
     forbidden_field,
     invalid_value,
-    qualified_name_problems,
     required,
 )
 from kilauea.apiserver.patch import FieldSet, fields, track_update

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from kilauea.apiserver.fields import subdomain_problems
+from kilauea.api.names import subdomain_problems
 from kilauea.apiserver.status import Cause
 
 Object = dict[str, Any]

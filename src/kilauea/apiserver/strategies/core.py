@@ -8,13 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kilauea.apiserver.fields import (
-    forbidden_field,
-    invalid_value,
-    label_problems,
-    not_supported,
-    required,
-)
+from kilauea.api.names import label_problems
+from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of, text_at
 from kilauea.apiserver.strategies.quantities import check_amounts

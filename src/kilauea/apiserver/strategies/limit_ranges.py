@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from kilauea.apiserver.fields import duplicate, forbidden_field, invalid_value, qualified_name_problems, required
+from kilauea.api.names import qualified_name_problems
+from kilauea.apiserver.fields import duplicate, forbidden_field, invalid_value, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, spec_of
 from kilauea.apiserver.strategies.core import Plain

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 
+from kilauea.api.names import label_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_labels,
     check_range,
     duplicate,
     invalid_value,
-    label_problems,
     not_supported,
     required,
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kilauea.api.names import qualified_name_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_name,
     check_range,
     forbidden_field,
     invalid_value,
-    qualified_name_problems,
     required,
 )
 from kilauea.apiserver.status import Cause

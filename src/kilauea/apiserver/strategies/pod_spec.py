@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.names import label_problems, qualified_name_problems, subdomain_problems
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_labels,
@@ -14,12 +15,9 @@ from kilauea.apiserver.fields import (
     duplicate,
     forbidden_field,
     invalid_value,
-    label_problems,
     missing_reference,
     not_supported,
-    qualified_name_problems,
     required,
-    subdomain_problems,
 )
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.placement import check_affinity

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from kilauea.apiserver.fields import (
-    check_label_selector,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    path_segment_problems,
-    required,
-)
+from kilauea.api.names import path_segment_problems
+from kilauea.apiserver.fields import check_label_selector, forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.status import Cause
 from kilauea.apiserver.strategies.base import Object, Strategy, keep, spec_of
 from kilauea.apiserver.strategies.core import Plain

@@ -6,8 +6,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from kilauea.api.names import qualified_name_problems
 from kilauea.api.quantity import QuantityError, parse_milli, parse_size
-from kilauea.apiserver.fields import invalid_value, qualified_name_problems
+from kilauea.apiserver.fields import invalid_value
 from kilauea.apiserver.status import Cause
 
 NEGATIVE = "must be greater than or equal to 0"

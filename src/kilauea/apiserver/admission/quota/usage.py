@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from kilauea.api.names import qualified_name_problems
 from kilauea.apiserver.admission.amounts import SINGLE, ZERO, Amount, add, count, largest, parse_all
 from kilauea.apiserver.admission.pod_resources import container_amounts, pod_amounts
 from kilauea.apiserver.admission.storage_defaults import class_of
-from kilauea.apiserver.fields import qualified_name_problems
 
 Kind = tuple[str, str]
 """Group and plural."""

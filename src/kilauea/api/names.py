@@ -1,0 +1,103 @@
+"""Why a text is no name: the forms that names, keys and values of labels must have, in the words of Kubernetes."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_SERVICE = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = rf"({_QUALIFIED})?"
+_NAMES = {
+    name: re.compile(text) for name, text in {"label": _LABEL, "subdomain": _SUBDOMAIN, "service": _SERVICE}.items()
+}
+_QUALIFIED_NAME, _LABEL_VALUE = re.compile(_QUALIFIED), re.compile(_VALUE)
+
+_SUBDOMAIN_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SUBDOMAIN}')"
+)
+_LABEL_WORDS = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_SERVICE_WORDS = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    f"and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_SERVICE}')"
+)
+_QUALIFIED_WORDS = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
+)
+_VALUE_WORDS = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'{_VALUE}')"
+)
+
+
+@lru_cache(maxsize=16384)
+def subdomain_problems(text: str) -> tuple[str, ...]:
+    """Why a text is no DNS subdomain, which most names must be."""
+    return _name_problems(text, "subdomain", 253, _SUBDOMAIN_WORDS)
+
+
+@lru_cache(maxsize=16384)
+def label_problems(text: str) -> tuple[str, ...]:
+    """Why a text is no DNS label, which names of namespaces, containers, volumes and ports must be."""
+    return _name_problems(text, "label", 63, _LABEL_WORDS)
+
+
+@lru_cache(maxsize=4096)
+def service_name_problems(text: str) -> tuple[str, ...]:
+    """Why a text is no name of a service: a label that begins with a letter."""
+    return _name_problems(text, "service", 63, _SERVICE_WORDS)
+
+
+@lru_cache(maxsize=4096)
+def path_segment_problems(text: str) -> tuple[str, ...]:
+    """Why a text cannot stand in a path, which is all that names of RBAC objects must do."""
+    if text in (".", ".."):
+        return (f"may not be '{text}'",)
+    return tuple(f"may not contain '{mark}'" for mark in "/%" if mark in text)
+
+
+def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, ...]:
+    """Length and form of a name."""
+    found = [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
+    if not _NAMES[form].fullmatch(text):
+        found.append(words)
+    return tuple(found)
+
+
+@lru_cache(maxsize=16384)
+def qualified_name_problems(text: str) -> tuple[str, ...]:
+    """Why a text is no qualified name (a key of labels and annotations): a name, maybe after a domain and a slash."""
+    prefix, slash, name = text.rpartition("/")
+    if "/" in prefix:
+        form = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return ("a qualified name must" + _QUALIFIED_WORDS.removeprefix("name part must") + form,)
+    found: list[str] = []
+    if slash and not prefix:
+        found.append("prefix part must be non-empty")
+    elif slash:
+        found += [f"prefix part {each}" for each in subdomain_problems(prefix)]
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    if not _QUALIFIED_NAME.fullmatch(name):
+        found.append(_QUALIFIED_WORDS)
+    return tuple(found)
+
+
+@lru_cache(maxsize=16384)
+def label_value_problems(text: str) -> tuple[str, ...]:
+    """Why a text is no value of a label."""
+    found = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
+    if not _LABEL_VALUE.fullmatch(text):
+        found.append(_VALUE_WORDS)
+    return tuple(found)

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.ages import since
 from kilauea.apiserver.crd.jsonpath import find
-from kilauea.apiserver.tables.columns import Column, TableForm, simple, since
+from kilauea.apiserver.tables.columns import Column, TableForm, simple
 
 Object = dict[str, Any]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.ages import age
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative
 from kilauea.apiserver.negotiation import TABLE, as_media, encode_table, view_of
@@ -19,7 +20,7 @@ from kilauea.apiserver.rest.objects import decode, metadata_of
 from kilauea.apiserver.rest.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, parse_patch, patch_form
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.schema import builtin_schema
-from kilauea.apiserver.tables.columns import AGE, Column, age, selector_text, simple
+from kilauea.apiserver.tables.columns import AGE, Column, selector_text, simple
 
 API_VERSION, KIND = "autoscaling/v1", "Scale"
 _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

@@ -7,17 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.tables.columns import (
-    NONE,
-    UNKNOWN,
-    Object,
-    age,
-    listed,
-    pairs,
-    part,
-    selector_text,
-    since,
-)
+from kilauea.api.ages import UNKNOWN, age, since
+from kilauea.apiserver.tables.columns import NONE, Object, listed, pairs, part, selector_text
 
 _ACCESS = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _ROLE_LABEL, _OLD_ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from kilauea.api.ages import age
 from kilauea.apiserver.schema import builtin_resources
 from kilauea.apiserver.tables import cells
-from kilauea.apiserver.tables.columns import AGE, Column, Object, Row, TableForm, age, simple
+from kilauea.apiserver.tables.columns import AGE, Column, Object, Row, TableForm, simple
 from kilauea.apiserver.tables.pods import pod_row
 from kilauea.apiserver.tables.workloads import cron_job, daemon_set, deployment, job, replica_set, stateful_set
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.apiserver.tables.columns import NONE, Object, Row, age, listed, part, since
+from kilauea.api.ages import age, since
+from kilauea.apiserver.tables.columns import NONE, Object, Row, listed, part
 
 _COMPLETED = {
     "type": "Completed",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.api.ages import age, human_duration, since
 from kilauea.api.times import SECOND, parse_time
-from kilauea.apiserver.tables.columns import NONE, Object, age, human_duration, part, selector_text, since
+from kilauea.apiserver.tables.columns import NONE, Object, part, selector_text
 
 
 def _containers(spec: Object) -> list[str]:

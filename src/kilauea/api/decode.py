@@ -66,6 +66,9 @@ GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
 }
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 
+WORKLOADS = frozenset({"batch.volcano.sh/Job"})
+"""Kinds (`group/Kind`) of which pods are made: kept as they are written, because their pods are, too."""
+
 MAX_LIST_DEPTH = 8
 """How deep lists may stand in lists."""
 
@@ -81,11 +84,13 @@ class Decoded:
 
     Attributes:
         objects: the objects that could be read, in the order of the source.
+        workloads: objects of which pods are made, as they are written.
         errors: what could not be read.
         skipped: how many objects there are of kinds that are not read, by `group/Kind` (`Kind` for the core group).
     """
 
     objects: list[Object] = field(default_factory=list)
+    workloads: list[dict[str, Any]] = field(default_factory=list)
     errors: list[ObjectError] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
@@ -242,7 +247,9 @@ class _Reader:
             self.reject_faults(form, part, place, "")
             return
         group = api_version.rpartition("/")[0]
-        if kind not in KINDS or (api_version and group != GROUPS[kind]):
+        if f"{group}/{kind}" in WORKLOADS:
+            self.take_workload(form, part, place, kind)
+        elif kind not in KINDS or (api_version and group != GROUPS[kind]):
             self.out.skipped[f"{group}/{kind}" if group else kind] += 1
         elif place.faults:
             self.reject_faults(form, part, place, kind)
@@ -261,6 +268,17 @@ class _Reader:
             return
         obj.kind, obj.api_version = kind, api_version
         self.out.objects.append(obj)
+
+    def take_workload(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
+        """Keep an object of which pods are made."""
+        if place.faults:
+            self.reject_faults(form, part, place, kind)
+            return
+        tree = form.tree(part)
+        if not _identity(tree, kind):
+            self.complain(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
+            return
+        self.out.workloads.append({**tree, "kind": kind})
 
     @staticmethod
     def typed(form: _Form, part: Any, type_: type[Object]) -> Object:

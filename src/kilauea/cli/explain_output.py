@@ -8,7 +8,14 @@ import yaml
 
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount
-from kilauea.cli.explain_queues import attempt_data, borrower_data, level_data, queue_lines
+from kilauea.cli.explain_queues import (
+    ahead_data,
+    attempt_data,
+    borrower_data,
+    holder_data,
+    level_data,
+    queue_lines,
+)
 from kilauea.cli.plan_output import human
 from kilauea.cli.table import printable, table
 from kilauea.engine.explain import Blocker, Change, Explanation
@@ -41,6 +48,8 @@ def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> di
         "change": None if explanation.change is None else _change(explanation.change),
         "queues": [level_data(level) for level in explanation.levels],
         "borrowers": [borrower_data(borrower) for borrower in explanation.borrowers],
+        "ahead": [ahead_data(each) for each in explanation.ahead],
+        "holders": [holder_data(each) for each in explanation.holders],
         "attempts": [attempt_data(attempt) for attempt in explanation.attempts],
         "timing": {"load": load, "cycle": cycle, "explain": explain},
     }

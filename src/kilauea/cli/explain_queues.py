@@ -10,9 +10,13 @@ from kilauea.cli.table import table
 from kilauea.engine.explain import Explanation
 from kilauea.engine.queue_levels import Borrower, Level
 from kilauea.engine.spared import Attempt
+from kilauea.engine.standing import Ahead, Holder
 
 BORROWERS_SHOWN = 8
 """Rows of borrowers in the text."""
+
+AHEAD_SHOWN, HOLDERS_SHOWN = 5, 5
+"""Rows of groups that are asked first, and of groups that hold a resource."""
 
 REASONS_SHOWN = 12
 """Rows of reasons for each action in the text."""
@@ -81,6 +85,27 @@ def attempt_data(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+def ahead_data(ahead: Ahead) -> dict[str, Any]:
+    """A group that is asked first, as plain data."""
+    return {
+        "podGroup": ahead.group,
+        "queue": ahead.queue,
+        "why": ahead.why,
+        "starting": ahead.starting,
+        "waiting": ahead.waiting,
+    }
+
+
+def _pods(ahead: Ahead) -> dict[str, int]:
+    return {"starting": ahead.starting, "promised": ahead.promised, "waiting": ahead.waiting}
+
+
+def holder_data(holder: Holder) -> dict[str, Any]:
+    """A group that holds what is lacking, as plain data."""
+    amount = format_amount(holder.resource, holder.amount)
+    return {"podGroup": holder.group, "queue": holder.queue, "resource": holder.resource, "amount": amount}
+
+
 # --- for people
 
 
@@ -88,6 +113,7 @@ def queue_lines(explanation: Explanation) -> list[str]:
     """The tables, each with a line that says what it is, and an empty line before it."""
     admission = any(b.code == "QueueQuotaInsufficient" for b in explanation.blockers)
     parts = [_levels(explanation.levels, admission=admission), _borrowers(explanation)]
+    parts += [_ahead(explanation.ahead), _holders(explanation.holders)]
     parts += [_attempt(attempt) for attempt in explanation.attempts]
     return [line for part in parts if part for line in ("", *part)]
 
@@ -133,6 +159,35 @@ def _borrowers(explanation: Explanation) -> list[str]:
     where = f" below {full[0]}" if full else ""
     title = f"Queues{where} that hold more than they deserve, the nearest first:"
     return [title, *shown, *([f"... and {more} more; -o json has them all"] if more > 0 else [])]
+
+
+def _ahead(ahead: tuple[Ahead, ...]) -> list[str]:
+    """Who is asked first."""
+    if not ahead:
+        return []
+    rows = [[a.group, a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
+    more = len(ahead) - AHEAD_SHOWN
+    return [
+        "Groups that are asked before it:",
+        *table(["POD GROUP", "QUEUE", "PODS STARTING", "PROMISED ROOM", "WAITING", "FIRST BECAUSE"], rows),
+        *([f"... and {more} more; -o json has them all"] if more > 0 else []),
+    ]
+
+
+def _holders(holders: tuple[Holder, ...]) -> list[str]:
+    """Who holds what is lacking: the largest of each resource."""
+    rows, left = [], 0
+    for resource in dict.fromkeys(each.resource for each in holders):
+        of_it = [each for each in holders if each.resource == resource]
+        left += max(len(of_it) - HOLDERS_SHOWN, 0)
+        rows += [[resource, h.group, h.queue, _cell(resource, h.amount)] for h in of_it[:HOLDERS_SHOWN]]
+    if not rows:
+        return []
+    return [
+        "Groups that hold what it lacks, the largest first:",
+        *table(["RESOURCE", "POD GROUP", "QUEUE", "HOLDS"], rows),
+        *([f"... and {left} more; -o json has them all"] if left else []),
+    ]
 
 
 def _attempt(attempt: Attempt) -> list[str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from kilauea.engine.plan import Plan
     from kilauea.runtime.extensions import Extensions
     from kilauea.runtime.planning import Cluster
+    from kilauea.runtime.snapshot import Snapshot
+
+CONFIG_MAP = "ConfigMap volcano-system/volcano-scheduler-configmap"
+"""How messages call the configuration that a cluster has."""
 
 OUTPUTS = ("table", "wide", "json", "yaml")
 
@@ -24,9 +31,14 @@ objects_option = click.option(
     "--filename",
     "paths",
     multiple=True,
-    required=True,
     metavar="PATH",
     help="File or folder with objects (YAML or JSON, gzipped or not); - is standard input. Repeatable.",
+)
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A live cluster to add the objects of -f to. [default: without -f, that of KUBECONFIG or ~/.kube/config]",
 )
 conf_option = click.option(
     "--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds."
@@ -56,26 +68,42 @@ class Inputs(NamedTuple):
     """Microseconds since 1970."""
 
 
-def read_inputs(paths: Sequence[str], scheduler_conf: str | None, folders: Sequence[str], at: str | None) -> Inputs:
+def read_inputs(
+    paths: Sequence[str],
+    kubeconfig: Path | None,
+    scheduler_conf: str | None,
+    folders: Sequence[str],
+    at: str | None,
+) -> Inputs:
     """What the options of a command name, read.
 
     Raises:
         Usage: one of them cannot be used.
+        Failure: the cluster cannot be asked.
     """
     from kilauea.api.times import parse_time
     from kilauea.engine.conf import ConfError
+    from kilauea.runtime.conf_file import conf_file
     from kilauea.runtime.extensions import ExtensionError, load_extensions
     from kilauea.runtime.files import SourceError
-    from kilauea.runtime.planning import read_cluster, read_conf
+    from kilauea.runtime.planning import conf_in, read_cluster, read_conf
 
     try:
         now = parse_time(at) if at else None
     except ValueError as error:
         raise Usage(f"--now: {error}") from error
+    live = _live(kubeconfig) if kubeconfig or not paths else None
+    in_cluster = live.configuration if live and scheduler_conf is None else ""
+    if live and now is None:
+        now = time.time_ns() // 1000
     try:
         # The built-in configuration names none of the plugins that are installed.
-        extensions = load_extensions(folders, installed=scheduler_conf is not None)
-        conf = read_conf(scheduler_conf, extensions)
+        extensions = load_extensions(folders, installed=scheduler_conf is not None or bool(in_cluster))
+        if in_cluster:
+            scheduler_conf = CONFIG_MAP
+            conf = conf_in(conf_file(CONFIG_MAP, in_cluster.encode()), extensions)
+        else:
+            conf = read_conf(scheduler_conf, extensions)
     except ConfError as error:
         lines = [f"  {finding}" for finding in error.findings if finding.error]
         more = f"`kilauea config check {scheduler_conf}` says more."
@@ -85,12 +113,32 @@ def read_inputs(paths: Sequence[str], scheduler_conf: str | None, folders: Seque
     try:
         # What is read stays until the command ends, so looking for garbage in it would only take time.
         gc.disable()
-        cluster = read_cluster(paths, _progress(sys.stderr.isatty()))
+        cluster = read_cluster(paths, _progress(sys.stderr.isatty()), live, now or 0 if live else 0)
         gc.freeze()
         gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
     return Inputs(cluster, conf, extensions, cluster.newest if now is None else now)
+
+
+def _live(kubeconfig: Path | None) -> Snapshot:
+    """The cluster that is meant.
+
+    Raises:
+        Usage: it is not known which.
+        Failure: it cannot be asked.
+    """
+    from kilauea.api.ports import ApiError
+    from kilauea.client.access import AccessError
+    from kilauea.runtime.snapshot import snapshot
+
+    try:
+        return snapshot(kubeconfig, os.environ)
+    except AccessError as error:
+        raise Usage(f"{error}; or give files with -f") from error
+    except ApiError as error:
+        asked = "; ".join(getattr(error, "__notes__", ()))
+        raise Failure(f"the cluster does not answer{f' ({asked})' if asked else ''}: {error}") from error
 
 
 def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], scheduler_conf: str | None) -> None:

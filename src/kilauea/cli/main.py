@@ -8,6 +8,7 @@ from kilauea import __version__
 from kilauea.cli.apiserver import apiserver
 from kilauea.cli.config import config
 from kilauea.cli.controllers import controllers
+from kilauea.cli.explain import explain
 from kilauea.cli.nodes import nodes
 from kilauea.cli.plan import plan
 from kilauea.cli.queues import queues
@@ -24,6 +25,7 @@ def main() -> None:
 main.add_command(apiserver)
 main.add_command(config)
 main.add_command(controllers)
+main.add_command(explain)
 main.add_command(nodes)
 main.add_command(plan)
 main.add_command(queues)

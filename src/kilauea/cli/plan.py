@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import click
 
 from kilauea.cli.inputs import (
     Failure,
     conf_option,
+    kubeconfig_option,
     now_option,
     objects_option,
     output_option,
@@ -22,12 +24,14 @@ EXAMPLES = """\b
 Examples:
   kilauea plan -f cluster.yaml
   kilauea plan -f cluster.yaml --explain team/training-7
+  kilauea plan --kubeconfig ./cluster/kubeconfig -f new-job.yaml
   kubectl get nodes,pods,podgroups,queues -A -o yaml | kilauea plan -f - --scheduler-conf scheduler.conf
 """
 
 
 @click.command(short_help="Show what the next scheduling cycle would do.", epilog=EXAMPLES)
 @objects_option
+@kubeconfig_option
 @conf_option
 @plugins_option
 @click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Show the last of this many.")
@@ -42,6 +46,7 @@ Examples:
 @output_option
 def plan(
     paths: tuple[str, ...],
+    kubeconfig: Path | None,
     scheduler_conf: str | None,
     folders: tuple[str, ...],
     cycles: int,
@@ -50,10 +55,12 @@ def plan(
     group: str | None,
     output: str,
 ) -> None:
-    """Show what the next scheduling cycle would do with the objects in PATH.
+    """Show what the next scheduling cycle would do with the objects in PATH, with a live cluster, or with both.
 
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
-    files and folders add up. Between several cycles pods that were bound run at once and evicted pods are gone.
+    files and folders add up, and Volcano's jobs count as the pods that they would get. With --kubeconfig they are
+    submitted, in thought, to the cluster as it is now, with the scheduler configuration that it has. Between several
+    cycles pods that were bound run at once and evicted pods are gone.
     """
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.plan_output import render
@@ -61,7 +68,7 @@ def plan(
     from kilauea.runtime.planning import explain_group, plan_cycles
 
     started = time.perf_counter()
-    inputs = read_inputs(paths, scheduler_conf, folders, at)
+    inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     cluster, conf, extensions, now = inputs
     read = time.perf_counter()
     result = plan_cycles(cluster, conf, now, seed, cycles, extensions)

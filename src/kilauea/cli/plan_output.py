@@ -48,6 +48,7 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
         "podGroups": _groups(plan, state),
         "queues": {name: queue_data(queue) for name, queue in plan.queues.items()},
         "pending": [_pending(p) for p in plan.pending],
+        "submitted": [_submitted(result, key) for key in result.submitted],
         "timing": {"load": round(load_seconds, 6), "cycle": round(result.cycle_seconds, 6)},
     }
 
@@ -60,6 +61,25 @@ def _groups(plan: Plan, state: ClusterState) -> dict[str, Any]:
             phase, tasks = (outcome.phase, dict(outcome.counts)) if outcome else (job.phase, counts_of(job))
             out[key] = {"queue": job.queue, "phase": phase, "tasks": tasks}
     return out
+
+
+def _submitted(result: Result, key: str) -> dict[str, Any]:
+    """What becomes of a pod group that is submitted."""
+    plan, state = result.plan, result.state
+    job = state.jobs[key]
+    waiting = [p for p in plan.pending if p.group == key]
+    starting = [bind for bind in plan.binds if state.tasks[bind.pod].group == key]
+    why = min(waiting, key=lambda p: (p.code == "GangWaiting", rank(p.code)), default=None)
+    return {
+        "podGroup": key,
+        "queue": job.queue,
+        "starting": len(starting),
+        "waiting": len(waiting),
+        "nodes": sorted({bind.node for bind in starting}),
+        "evicts": [e.pod for e in plan.evictions if e.by == key],
+        "code": why.code if why else "",
+        "reason": _reason(why) if why else "",
+    }
 
 
 def queue_data(queue: QueueOutcome) -> dict[str, Any]:
@@ -105,6 +125,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
     plan, state = result.plan, result.state
     parts = [
         [_totals(plan, state)],
+        _submissions(result),
         _starting(plan, state, wide),
         table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),
         _every_pending(plan) if wide else _pending_by_reason(plan),
@@ -127,6 +148,25 @@ def _totals(plan: Plan, state: ClusterState) -> str:
         outcome.append(f"{len(plan.evictions)} are evicted")
     nothing = not (plan.binds or plan.pending or plan.evictions)
     return f"{', '.join(there)}: {'nothing to do' if nothing else ', '.join(outcome)}."
+
+
+def _submissions(result: Result) -> list[str]:
+    """What becomes of what is submitted to a live cluster."""
+    rows = []
+    for key in result.submitted:
+        of = _submitted(result, key)
+        rows.append(
+            [
+                key,
+                of["queue"],
+                str(of["starting"]),
+                str(of["waiting"]),
+                _some(set(of["nodes"])) or "-",
+                _some(set(of["evicts"])) or "-",
+                f"{of['code']}: {of['reason']}" if of["code"] else "-",
+            ]
+        )
+    return table(["SUBMITTED", "QUEUE", "PODS STARTING", "WAITING", "ON NODES", "EVICTS", "WAITS BECAUSE"], rows)
 
 
 def plural(count: int, noun: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
 
 import click
 
 from kilauea.cli.inputs import (
     conf_option,
+    kubeconfig_option,
     now_option,
     objects_option,
     output_option,
@@ -26,12 +28,18 @@ Examples:
 
 @click.command(short_help="Show what queues deserve, hold and have borrowed.", epilog=EXAMPLES)
 @objects_option
+@kubeconfig_option
 @conf_option
 @plugins_option
 @now_option
 @output_option
 def queues(
-    paths: tuple[str, ...], scheduler_conf: str | None, folders: tuple[str, ...], at: str | None, output: str
+    paths: tuple[str, ...],
+    kubeconfig: Path | None,
+    scheduler_conf: str | None,
+    folders: tuple[str, ...],
+    at: str | None,
+    output: str,
 ) -> None:
     """Show the tree of queues with their figures, for the objects in PATH.
 
@@ -42,7 +50,7 @@ def queues(
     from kilauea.engine.conf import QUEUE_PLUGINS
     from kilauea.runtime.planning import plan_cycles
 
-    inputs = read_inputs(paths, scheduler_conf, folders, at)
+    inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     conf = dataclasses.replace(inputs.conf, actions=())
     result = plan_cycles(inputs.cluster, conf, inputs.now, None, 1, inputs.extensions)
     warn(inputs, result.plan, folders, scheduler_conf)

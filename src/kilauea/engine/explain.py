@@ -15,6 +15,7 @@ from kilauea.engine.model.tasks import TaskSpec
 from kilauea.engine.plan import NodeReason, Pending, Plan
 from kilauea.engine.queue_levels import Borrower, Level
 from kilauea.engine.spared import Attempt
+from kilauea.engine.standing import Ahead, Holder
 from kilauea.engine.state import ClusterState
 
 RULES = {
@@ -99,6 +100,10 @@ class Explanation:
     """The queues from the root to the group's own, where a plugin says anything of them."""
     borrowers: tuple[Borrower, ...] = ()
     """Queues that hold more than they deserve, the nearest first: of the queue that blocks, else of all."""
+    ahead: tuple[Ahead, ...] = ()
+    """Groups that waited too and are asked first: of its own queue, then of queues that come first."""
+    holders: tuple[Holder, ...] = ()
+    """Groups that hold what it lacks, by resource, those with most first."""
     attempts: tuple[Attempt, ...] = ()
     """Whom the actions that evict thought of, and why each was spared."""
 

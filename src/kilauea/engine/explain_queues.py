@@ -16,6 +16,7 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.queue_levels import Borrower, borrowers, levels
 from kilauea.engine.session import Session
 from kilauea.engine.spared import attempts
+from kilauea.engine.standing import ahead, holders
 
 QUOTAS = frozenset(
     {
@@ -49,6 +50,7 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
     if job.queue not in session.queues:
         return explanation
     lacking = _lacking(job)
+    first = ahead(session, plan, job)
     tried = attempts(session, plan, job) if explanation.verdict == "waits" else ()
     blocking = {
         (b.queue, part): b.asked for b in explanation.blockers if _of_queue(b) for part in b.resource.split(EITHER)
@@ -59,8 +61,10 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
     way = [queue.name for queue in (*session.queues[job.queue].figures.ancestors[::-1], session.queues[job.queue])]
     own = any(plugin.name == CARDS for plugin in session.plugins)
     found = levels(plan.queues, way, asked, blocking, own_capability=own)
-    lent = _lent(session, plan, job, [level.queue for level in found if level.blocks], resources)
-    return dataclasses.replace(explanation, levels=found, borrowers=lent, attempts=tried)
+    full = [level.queue for level in found if level.blocks]
+    lent = _lent(session, plan, job, full, resources)
+    hold = holders(session, job, full, resources)
+    return dataclasses.replace(explanation, levels=found, borrowers=lent, ahead=first, holders=hold, attempts=tried)
 
 
 def _lacking(job: Job) -> dict[str, float]:

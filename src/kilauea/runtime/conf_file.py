@@ -53,6 +53,16 @@ def read_conf_file(path: str) -> ConfFile:
                 data = file.read()
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}") from error
+    return conf_file(name, data)
+
+
+def conf_file(name: str, data: bytes) -> ConfFile:
+    """A configuration as it is written.
+
+    Args:
+        name: of the file, for messages.
+        data: its content.
+    """
     try:
         document, places = load_yaml_with_lines(data)
     except YamlError as error:

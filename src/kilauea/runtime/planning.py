@@ -6,15 +6,17 @@ import dataclasses
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
 from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.ports import Obj
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import parse_time
 from kilauea.api.validate import check
@@ -35,6 +37,9 @@ from kilauea.runtime.watchdog import watchdog
 from kilauea.simulator.instant import events_after
 from kilauea.simulator.what_if import WhatIf
 
+if TYPE_CHECKING:
+    from kilauea.runtime.snapshot import Snapshot
+
 PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict nobody."""
 
@@ -47,6 +52,10 @@ class Cluster:
     warnings: list[str] = field(default_factory=list)
     newest: int = 0
     """The newest time in the objects, in microseconds since 1970."""
+    submitted: tuple[str, ...] = ()
+    """Pod groups (`namespace/name`) that files add to a live cluster."""
+    groups_of_jobs: dict[str, str] = field(default_factory=dict)
+    """By Volcano's job (`namespace/name`): its pod group."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ class Result:
     cycle_seconds: float
     objects: Sequence[Object] = ()
     """The objects that the state is made of."""
+    submitted: tuple[str, ...] = ()
+    """Pod groups that files add to a live cluster."""
 
 
 def read_conf(path: str | None, extensions: Extensions = BUILT_IN) -> SchedulerConf:
@@ -69,7 +80,17 @@ def read_conf(path: str | None, extensions: Extensions = BUILT_IN) -> SchedulerC
     """
     if path is None:
         return default_conf()
-    file = read_conf_file(path)
+    return conf_in(read_conf_file(path), extensions)
+
+
+def conf_in(file: ConfFile, extensions: Extensions = BUILT_IN) -> SchedulerConf:
+    """The scheduler configuration in a file that was read.
+
+    Raises:
+        SourceError: it is no YAML.
+        ConfError: it is no usable configuration.
+    """
+    path = file.name
     if file.fault is not None:
         raise SourceError(f"{path}: {file.fault}")
     conf = inspect_conf(file.document, extensions.plugins, extensions.actions)
@@ -84,28 +105,42 @@ def _placed(finding: Finding, file: ConfFile) -> Finding:
     return dataclasses.replace(finding, where=f"{where}: {finding.where}" if finding.where else where)
 
 
-def read_cluster(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Cluster:
-    """Read objects and fill in what an API server would have.
+def read_cluster(
+    paths: Sequence[str], note: Callable[[str], None] = lambda _: None, live: Snapshot | None = None, now: int = 0
+) -> Cluster:
+    """Read objects and fill in what an API server would have; jobs become the groups and pods that they would get.
 
     Objects that cannot be used are left out and named in the warnings.
+
+    Args:
+        paths: files, folders, or `-`; what they hold takes the place of what is live.
+        note: is told the name of each source before it is read.
+        live: what a cluster holds.
+        now: when jobs in files are submitted, if they do not say; 0 to leave it open.
 
     Raises:
         SourceError: a path cannot be read.
     """
     cluster = Cluster()
     known: dict[tuple[str, str], Object] = {}
+    jobs: dict[tuple[str, str], Obj] = {}
+    if live is not None:
+        cluster.warnings.extend(live.warnings)
+        known.update((_label(obj), obj) for obj in live.objects)
+        jobs.update((_name(job), job) for job in live.workloads)
+    running = frozenset(known)
     times: Counter[tuple[str, str]] = Counter()
     skipped: Counter[str] = Counter()
     for source, decoded in read_sources(paths, note):
         cluster.warnings.extend(map(str, decoded.errors))
         skipped.update(decoded.skipped)
+        jobs.update((_name(job), job) for job in decoded.workloads)
         for obj in decoded.objects:
             errors = check(obj)
             cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
             if not errors:
-                key = (obj.kind, object_label(obj))
-                known[key] = obj
-                times[key] += 1
+                known[_label(obj)] = obj
+                times[_label(obj)] += 1
     for (kind, name), count in times.items():
         if count > 1:
             cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
@@ -114,10 +149,42 @@ def read_cluster(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
         cluster.warnings.append(f"objects of kinds that scheduling does not read are passed over: {kinds}")
     for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
         known.setdefault(("Queue", name), built_in_queue(name))
+    if jobs:
+        _expand(cluster, known, list(jobs.values()), now)
     cluster.objects = list(known.values())
     cluster.warnings.extend(fill_in(cluster.objects))
+    if live is not None:
+        cluster.submitted = _submitted(cluster.objects, running)
     cluster.newest = newest(cluster.objects)
     return cluster
+
+
+def _submitted(objects: Iterable[Object], running: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Groups that are not in the cluster, or have pods that are not."""
+    added = [obj for obj in objects if _label(obj) not in running]
+    named = {f"{obj.namespace}/{obj.annotations.get(wellknown.GROUP_NAME)}" for obj in added if isinstance(obj, Pod)}
+    return tuple(sorted(named | {obj.key for obj in added if obj.kind == "PodGroup"}))
+
+
+def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], jobs: Sequence[Obj], now: int) -> None:
+    """Add what jobs become."""
+    from kilauea.runtime.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
+
+    expansion = expand(jobs, list(known.values()), now)
+    cluster.groups_of_jobs = expansion.groups
+    cluster.warnings.extend(expansion.warnings)
+    for obj in expansion.objects:
+        known.setdefault(_label(obj), obj)
+
+
+def _label(obj: Object) -> tuple[str, str]:
+    return obj.kind, object_label(obj)
+
+
+def _name(job: Obj) -> tuple[str, str]:
+    """Namespace and name."""
+    metadata = job["metadata"]
+    return metadata.get("namespace") or "default", metadata["name"]
 
 
 def built_in_queue(name: str) -> Queue:
@@ -180,7 +247,7 @@ def plan_cycles(
         objects = [*others, *groups.values(), *pods.values()]
     started = time.perf_counter()
     plan = decide(state, conf, now, seed, extensions)
-    return Result(plan, state, time.perf_counter() - started, objects)
+    return Result(plan, state, time.perf_counter() - started, objects, cluster.submitted)
 
 
 def explain_group(

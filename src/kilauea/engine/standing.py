@@ -1,0 +1,111 @@
+"""Where a group that waits stands among the others: whose turn comes before its own, and who holds what it lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.resources import PODS
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """A group that waited too and is asked first.
+
+    Attributes:
+        group: `namespace/name`.
+        queue: its queue.
+        why: what puts it first, in words.
+        starting: how many of its pods start in this cycle.
+        promised: how many are promised room that is being freed.
+        waiting: how many go on waiting.
+    """
+
+    group: str
+    queue: str
+    why: str
+    starting: int
+    promised: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A group that holds some of a resource, in the engine's units."""
+
+    group: str
+    queue: str
+    resource: str
+    amount: float
+
+
+def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
+    """The groups that are asked before a group: those of its queue, and those of queues that come first.
+
+    Args:
+        session: the session as it stands after the plan.
+        plan: the plan.
+        job: the group; its queue exists.
+    """
+    tasks = session.state.tasks
+    starting = Counter(tasks[bind.pod].group for bind in plan.binds)
+    promised = Counter(tasks[nomination.pod].group for nomination in plan.nominations)
+    queue = session.queues[job.queue]
+    own_queue, own = session.queue_key(queue), session.job_key(job)
+    found = []
+    for other in session.waiting_jobs():
+        if other is job or not other.group or other.queue not in session.queues:
+            continue
+        if other.queue == job.queue:
+            key: tuple[object, ...] = (0, session.job_key(other))
+            first, why = session.job_key(other) < own, _why(other, job)
+        else:
+            key = (1, session.queue_key(session.queues[other.queue]), session.job_key(other))
+            first, why = session.queue_key(session.queues[other.queue]) < own_queue, f"queue {other.queue} comes first"
+        if first:
+            waiting = sum(1 for _ in other.pending())
+            found.append((key, Ahead(other.key, other.queue, why, starting[other.key], promised[other.key], waiting)))
+    return tuple(each for _, each in sorted(found, key=lambda pair: pair[0]))
+
+
+def _why(other: Job, job: Job) -> str:
+    """What puts another group of the same queue first, as far as priority and age tell."""
+    if other.priority > job.priority:
+        return f"its priority {other.priority} is above {job.priority}"
+    if other.priority == job.priority and other.creation < job.creation:
+        return "it is older"
+    return "it comes first in the order of jobs"
+
+
+def holders(session: Session, job: Job, blocking: Sequence[str], resources: Iterable[str]) -> tuple[Holder, ...]:
+    """The groups that hold most of what a group lacks: of the queue that blocks and those below it, else of all queues.
+
+    Args:
+        session: the session as it stands after the plan.
+        job: the group that waits.
+        blocking: queues that block, the uppermost first.
+        resources: what it lacks.
+    """
+    below = _below(session, blocking[0]) if blocking else None
+    found = [
+        Holder(other.key, other.queue, resource, amount)
+        for resource in resources
+        if resource != PODS
+        for other in session.state.jobs.values()
+        if other is not job and (below is None or other.queue in below)
+        if (amount := other.allocated.get(resource, 0)) > 0
+    ]
+    return tuple(sorted(found, key=lambda h: (h.resource, -h.amount, h.group)))
+
+
+def _below(session: Session, name: str) -> frozenset[str]:
+    """A queue and all below it."""
+    return frozenset(
+        queue.name
+        for queue in session.queues.values()
+        if queue.name == name or any(above.name == name for above in queue.figures.ancestors)
+    )

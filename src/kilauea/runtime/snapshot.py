@@ -1,0 +1,116 @@
+"""A cluster as it is now, for plans: every kind that scheduling reads, listed once over the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from kilauea.api.core import Pod
+from kilauea.api.meta import Object
+from kilauea.api.ports import Api, ApiError, Key, Listed, Resource
+from kilauea.client.finding import find_access
+from kilauea.client.http import HttpTransport
+from kilauea.client.rest import Client
+from kilauea.controllers.kinds import CONFIG_MAPS, VC_JOBS
+from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
+from kilauea.runtime.scheduler.watched import RESOURCES, head_of
+
+CONFIGURATION = Key("volcano-system", "volcano-scheduler-configmap")
+"""Where an installed scheduler's configuration is, ..."""
+CONFIGURATION_FILE = "volcano-scheduler.conf"
+"""... and under which name."""
+ALONE = frozenset({"default-scheduler"})
+"""Schedulers whose pods need no group: each is one of its own."""
+MISSING = (403, 404)
+"""Answers for kinds that a cluster does not have, or does not show to everybody."""
+
+
+@dataclass
+class Snapshot:
+    """What a cluster holds.
+
+    Attributes:
+        server: its address.
+        objects: what scheduling reads.
+        workloads: Volcano's jobs, as they are stored.
+        configuration: the text of the scheduler's configuration in the cluster; empty if there is none.
+        warnings: what could not be read.
+    """
+
+    server: str
+    objects: list[Object] = field(default_factory=list)
+    workloads: list[dict[str, Any]] = field(default_factory=list)
+    configuration: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapshot:
+    """The cluster that is meant, as it is now.
+
+    Args:
+        kubeconfig: a file that was named; None for the usual places.
+        environment: variables of the process.
+
+    Raises:
+        AccessError: it is not known how to come to the cluster.
+        ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
+    """
+    return asyncio.run(_snapshot(kubeconfig, environment))
+
+
+async def _snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapshot:
+    access = find_access(kubeconfig, environment)
+    async with HttpTransport(access) as transport:
+        client = Client(transport, "kilauea-plan", Random(0))
+        found = Snapshot(access.server)
+        kinds: list[tuple[str, Resource]] = [*RESOURCES.items(), ("", VC_JOBS)]
+        lists = await asyncio.gather(*(_listed(client, resource, found) for _, resource in kinds))
+        for (kind, _), listed in zip(kinds, lists, strict=True):
+            if kind:
+                _take(found, kind, listed)
+            else:
+                found.workloads = [msgspec.json.decode(data) for data in listed]
+        found.configuration = await _configuration(client)
+        return found
+
+
+async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[bytes]:
+    """All objects of a kind; none, and a warning, if the cluster does not have or show it."""
+    try:
+        listed: Listed = await client.list(resource)
+    except ApiError as error:
+        needed = resource.plural in ("pods", "nodes", "podgroups", "queues")
+        if error.code not in MISSING or needed:
+            error.add_note(f"list of {resource.plural}")
+            raise
+        if error.code == 403:
+            found.warnings.append(f"{resource.plural} are left out: {error.message}")
+        return ()
+    return listed.items
+
+
+def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
+    for data in items:
+        try:
+            obj = read(kind, data)
+        except Unusable as error:
+            found.warnings.append(f"{kind} {head_of(data).key}: {error}; left out")
+            continue
+        if isinstance(obj, Pod) and stands_alone(obj, ALONE):
+            obj, group = group_of_one(obj)
+            found.objects.append(group)
+        found.objects.append(obj)
+
+
+async def _configuration(client: Api) -> str:
+    try:
+        config = await client.get(CONFIG_MAPS, CONFIGURATION)
+    except ApiError:
+        return ""
+    return str((config.get("data") or {}).get(CONFIGURATION_FILE, ""))

@@ -16,7 +16,7 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.queue_levels import Borrower, borrowers, levels
 from kilauea.engine.session import Session
 from kilauea.engine.spared import attempts
-from kilauea.engine.standing import ahead, holders
+from kilauea.engine.standing import holders
 
 QUOTAS = frozenset(
     {
@@ -50,7 +50,6 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
     if job.queue not in session.queues:
         return explanation
     lacking = _lacking(job)
-    first = ahead(session, plan, job)
     tried = attempts(session, plan, job) if explanation.verdict == "waits" else ()
     blocking = {
         (b.queue, part): b.asked for b in explanation.blockers if _of_queue(b) for part in b.resource.split(EITHER)
@@ -64,7 +63,7 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
     full = [level.queue for level in found if level.blocks]
     lent = _lent(session, plan, job, full, resources)
     hold = holders(session, job, full, resources)
-    return dataclasses.replace(explanation, levels=found, borrowers=lent, ahead=first, holders=hold, attempts=tried)
+    return dataclasses.replace(explanation, levels=found, borrowers=lent, holders=hold, attempts=tried)
 
 
 def _lacking(job: Job) -> dict[str, float]:

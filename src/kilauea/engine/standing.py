@@ -47,10 +47,12 @@ def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
     """The groups that are asked before a group: those of its queue, and those of queues that come first.
 
     Args:
-        session: the session as it stands after the plan.
+        session: a session as it stands before the plan.
         plan: the plan.
-        job: the group; its queue exists.
+        job: the group.
     """
+    if job.queue not in session.queues:
+        return ()
     tasks = session.state.tasks
     starting = Counter(tasks[bind.pod].group for bind in plan.binds)
     promised = Counter(tasks[nomination.pod].group for nomination in plan.nominations)
@@ -67,8 +69,9 @@ def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
             key = (1, session.queue_key(session.queues[other.queue]), session.job_key(other))
             first, why = session.queue_key(session.queues[other.queue]) < own_queue, f"queue {other.queue} comes first"
         if first:
-            waiting = sum(1 for _ in other.pending())
-            found.append((key, Ahead(other.key, other.queue, why, starting[other.key], promised[other.key], waiting)))
+            starts, room = starting[other.key], promised[other.key]
+            waiting = sum(1 for _ in other.pending()) - starts - room
+            found.append((key, Ahead(other.key, other.queue, why, starts, room, max(waiting, 0))))
     return tuple(each for _, each in sorted(found, key=lambda pair: pair[0]))
 
 

@@ -29,6 +29,7 @@ from kilauea.engine.explain_queues import with_queues
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.guard import UNWATCHED
 from kilauea.engine.plan import Plan
+from kilauea.engine.standing import ahead
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.conf_file import ConfFile, read_conf_file
 from kilauea.runtime.extensions import BUILT_IN, Extensions
@@ -262,6 +263,7 @@ def explain_group(
             kind, _, name = finding.where.partition(" ")
             if finding.error and kind in ("plugin", "action"):
                 conf = conf.without(**{kind: name})
+        explanation = _with_turn(explanation, result, conf, now, seed, extensions)
         explanation = _with_queues(explanation, result, conf, now, seed, extensions)
     if explanation.verdict == "waits" and not explanation.promised:
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
@@ -269,6 +271,21 @@ def explain_group(
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation, time.perf_counter() - started
+
+
+def _with_turn(
+    explanation: Explanation, result: Result, conf: SchedulerConf, now: int, seed: int | None, extensions: Extensions
+) -> Explanation:
+    """The explanation with the groups whose turn came first; as it is, if a plugin fails at that."""
+    job = result.state.jobs[explanation.group]
+    try:
+        with (
+            watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog,
+            aftermath(result.state, conf, now, seed, Plan(), plugins=extensions.plugins, watchdog=dog) as session,
+        ):
+            return dataclasses.replace(explanation, ahead=ahead(session, result.plan, job))
+    except PluginFault:
+        return explanation
 
 
 def _with_queues(

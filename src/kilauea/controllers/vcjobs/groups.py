@@ -1,0 +1,145 @@
+"""The pod group of a Volcano job: what of it must run together, and how much room that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.ports import Obj
+from kilauea.api.wellknown import TASK_ROLE
+from kilauea.controllers.kinds import POD_GROUPS, VC_JOBS
+from kilauea.controllers.objects import annotations_of, labels_of, owner_reference, spec_of
+from kilauea.controllers.pod_usage import Amounts, pod_usage, times
+from kilauea.controllers.vcjobs.names import PARTITION_ID, group_name, queue_of, task_name
+
+Task = Mapping[str, Any]
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def group_of(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
+    """The pod group of a job, as it is created.
+
+    Args:
+        job: the job.
+        priorities: the value of a priority class; 0 if there is none of that name.
+    """
+    metadata: dict[str, Any] = {"name": group_name(job), "namespace": job["metadata"]["namespace"]}
+    # What kubectl says was applied is about the job, and would only confuse whoever applies a group.
+    annotations = {name: value for name, value in annotations_of(job).items() if name != _LAST_APPLIED}
+    for part, given in (("annotations", annotations), ("labels", {**labels_of(job)})):
+        if given:
+            metadata[part] = given
+    metadata["ownerReferences"] = [owner_reference(VC_JOBS, job)]
+    spec = {**_kept(job, priorities), "queue": queue_of(job)}
+    topology = _topology(spec_of(job).get("networkTopology"))
+    if topology:
+        spec["networkTopology"] = topology
+    return {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind, "metadata": metadata, "spec": spec}
+
+
+def group_changes(job: Obj, group: Obj, priorities: Callable[[str], int]) -> dict[str, Any] | None:
+    """The merge patch that makes a group what its job says now, or None if it is; queue and topology stay.
+
+    Tasks that the job has no more keep their entries in `minTaskMember`.
+    """
+    wanted, spec = _kept(job, priorities), spec_of(group)
+    patch: dict[str, Any] = {}
+    for name in ("minMember", "priorityClassName", "subGroupPolicy"):
+        if (wanted.get(name) or None) != (spec.get(name) or None):
+            patch[name] = wanted.get(name)
+    members = _changed(wanted["minTaskMember"], spec.get("minTaskMember") or {})
+    if members:
+        patch["minTaskMember"] = members
+    needed, had = wanted.get("minResources") or {}, spec.get("minResources") or {}
+    resources = {**dict.fromkeys(had.keys() - needed.keys()), **_changed(needed, had)}
+    if resources:
+        patch["minResources"] = resources
+    return {"spec": patch} if patch else None
+
+
+def _changed(wanted: Mapping[str, Any], had: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in wanted.items() if had.get(name) != value}
+
+
+def _kept(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
+    """The fields that follow the job."""
+    given = spec_of(job)
+    tasks: Sequence[Task] = given.get("tasks") or ()
+    fields: dict[str, Any] = {
+        "minMember": given.get("minAvailable", 0),
+        "minTaskMember": {task_name(each): minimum_of(each) for each in tasks},
+        "minResources": _resources(job, priorities),
+        "priorityClassName": given.get("priorityClassName"),
+        "subGroupPolicy": [_sub_group(each) for each in tasks if each.get("partitionPolicy")],
+    }
+    return {name: value for name, value in fields.items() if value or name in ("minMember", "minTaskMember")}
+
+
+def minimum_of(task: Task) -> int:
+    """How many pods of a task the gang needs."""
+    if task.get("minAvailable") is not None:
+        return int(task["minAvailable"])
+    policy = task.get("partitionPolicy") or {}
+    return int((policy.get("minPartitions") or 0) * (policy.get("partitionSize") or 0) or task.get("replicas") or 0)
+
+
+def _sub_group(task: Task) -> dict[str, Any]:
+    """A task's partitions, each a gang of its own."""
+    policy = task["partitionPolicy"]
+    entry: dict[str, Any] = {
+        "name": task_name(task),
+        "labelSelector": {"matchLabels": {TASK_ROLE: task_name(task)}},
+        "matchLabelKeys": [PARTITION_ID],
+        "subGroupSize": policy["partitionSize"],
+        "minSubGroups": policy.get("minPartitions") or 0,
+    }
+    topology = _topology(policy.get("networkTopology"))
+    return {**entry, "networkTopology": topology} if topology else entry
+
+
+def _topology(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A topology constraint; a number of a tier counts before a name."""
+    topology = dict(given or {})
+    if topology.get("highestTierAllowed") is not None:
+        topology.pop("highestTierName", None)
+    return topology
+
+
+# --- room
+
+
+def _resources(job: Obj, priorities: Callable[[str], int]) -> dict[str, str]:
+    """What the pods that the gang needs take together; those of higher priority are counted first."""
+    total: Amounts = {}
+    for task, count in _needed(job, priorities):
+        if count:
+            for name, value in pod_usage((task.get("template") or {}).get("spec") or {}).items():
+                total[name] = total.get(name, 0) + value * count
+    return times(total, 1)
+
+
+def _needed(job: Obj, priorities: Callable[[str], int]) -> Iterator[tuple[Task, int]]:
+    """How many pods of each task make up the minimum of the job."""
+    given = spec_of(job)
+    own = given.get("priorityClassName") or ""
+
+    def rank(task: Task) -> int:
+        name = ((task.get("template") or {}).get("spec") or {}).get("priorityClassName") or own
+        return -priorities(name) if name else 0
+
+    tasks = sorted(given.get("tasks") or (), key=rank)
+    minimum, left = sum(map(minimum_of, tasks)), given.get("minAvailable", 0)
+    if left >= minimum:
+        yield from ((each, minimum_of(each)) for each in tasks)
+        left -= minimum
+        yield from _first(left, ((each, each.get("replicas", 0) - minimum_of(each)) for each in tasks))
+    else:
+        yield from _first(left, ((each, each.get("replicas", 0)) for each in tasks))
+
+
+def _first(left: int, offered: Iterable[tuple[Task, int]]) -> Iterator[tuple[Task, int]]:
+    """As many pods of what is offered as are left to be found."""
+    for task, count in offered:
+        taken = min(left, max(0, count))
+        left -= taken
+        yield task, taken

@@ -1,0 +1,133 @@
+"""What all plugins of jobs have in common: the job they serve, what they add to pods, and the objects they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
+from kilauea.controllers.kinds import VC_JOBS
+from kilauea.controllers.objects import controller_of, name_of, owner_reference, spec_of, uid_of
+from kilauea.controllers.vcjobs.names import pod_name, task_name
+
+Task = Mapping[str, Any]
+Pod = dict[str, Any]
+
+
+def _as_it_is(found: Obj) -> None:
+    """Nothing is to be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """An object that a plugin keeps for its job.
+
+    Attributes:
+        resource: its kind.
+        name: its name, in the namespace of the job.
+        content: makes all of it but kind and metadata.
+        refresh: the merge patch that brings one that exists up to date, or None if it is.
+    """
+
+    resource: Resource
+    name: str
+    content: Callable[[], dict[str, Any]]
+    refresh: Callable[[Obj], dict[str, Any] | None] = _as_it_is
+
+
+class JobPlugin:
+    """A plugin at work for one job.
+
+    Args:
+        job: the job.
+        arguments: what the job says in `spec.plugins` behind the name of the plugin.
+
+    Raises:
+        PluginFault: it cannot use the arguments or the job.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
+        self.job = job
+
+    @property
+    def controlled(self) -> tuple[str, str] | None:
+        """The entry of the status' `controlledResources` that says that this plugin has been at work, if it has one."""
+        return f"plugin-{self.name}", self.name
+
+    def on_pod(self, pod: Pod, task: Task, index: int) -> None:
+        """Add to a new pod; lists in it that are added to are to be replaced."""
+
+    @property
+    def belongings(self) -> Sequence[Belonging]:
+        """The objects that must exist while the job is at work."""
+        return ()
+
+    def objects(self, view: View) -> Sequence[Operation]:
+        """What makes all belongings exist as they should; nothing if they do."""
+        return [*self._missing(view)]
+
+    def _missing(self, view: View) -> Iterator[Operation]:
+        for each in self.belongings:
+            found = view.get(each.resource, self._key(each))
+            if found is None:
+                yield Create(each.resource, self._made(each), about=self.job)
+                continue
+            # Whose it is does not matter: users may prepare a Service or a Secret of their own.
+            patch = each.refresh(found)
+            if patch is not None:
+                yield Patch(each.resource, key_of(found), patch)
+
+    def removal(self, view: View) -> Sequence[Operation]:
+        """What removes all belongings that are the job's."""
+        operations = []
+        for each in self.belongings:
+            found = view.get(each.resource, self._key(each))
+            owner = controller_of(found) if found is not None else None
+            if found is not None and owner is not None and owner["uid"] == uid_of(self.job):
+                operations.append(Delete(each.resource, key_of(found), uid_of(found)))
+        return operations
+
+    def _key(self, belonging: Belonging) -> Key:
+        return Key(self.job["metadata"]["namespace"], belonging.name)
+
+    def _made(self, belonging: Belonging) -> dict[str, Any]:
+        resource = belonging.resource
+        metadata = {
+            "name": belonging.name,
+            "namespace": self.job["metadata"]["namespace"],
+            "ownerReferences": [owner_reference(VC_JOBS, self.job)],
+        }
+        return {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": metadata,
+            **belonging.content(),
+        }
+
+    # --- the job
+
+    @cached_property
+    def tasks(self) -> Mapping[str, Task]:
+        """The tasks of the job by name, in order."""
+        return {task_name(each): each for each in spec_of(self.job).get("tasks") or ()}
+
+    def replicas(self, task: str) -> int:
+        """How many pods a task has; 0 if there is no such task."""
+        return int(self.tasks.get(task, {}).get("replicas") or 0)
+
+    def hosts(self, task: str) -> list[tuple[str, str]]:
+        """Host name and domain of each pod of a task; if its template fixes the host name, there is only one."""
+        given = self.tasks[task]
+        spec = (given.get("template") or {}).get("spec") or {}
+        domain, fixed = spec.get("subdomain") or name_of(self.job), spec.get("hostname")
+        if fixed:
+            return [(fixed, domain)] if self.replicas(task) else []
+        return [(pod_name(self.job, given, index), domain) for index in range(self.replicas(task))]
+
+    def addresses(self, task: str) -> list[str]:
+        """`<host>.<domain>` of each pod of a task, by which the others reach it."""
+        return [f"{host}.{domain}" for host, domain in self.hosts(task)]

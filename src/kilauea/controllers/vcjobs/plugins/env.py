@@ -1,0 +1,24 @@
+"""Plugin env: containers know the index of their pod in its task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilauea.api.ports import Obj
+from kilauea.controllers.vcjobs.plugins.additions import add_variables, all_containers, variable
+from kilauea.controllers.vcjobs.plugins.arguments import Arguments, read
+from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
+
+
+class Env(JobPlugin):
+    """Sets `VC_TASK_INDEX`, and `VK_TASK_INDEX`, which it was called first."""
+
+    name = "env"
+
+    def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
+        super().__init__(job, arguments)
+        read(self.name, Arguments, arguments)
+
+    def on_pod(self, pod: Pod, task: Task, index: int) -> None:
+        """Set the variables in all containers."""
+        add_variables(all_containers(pod), [variable("VK_TASK_INDEX", index), variable("VC_TASK_INDEX", index)])

@@ -1,0 +1,44 @@
+"""Plugin mpi: the master knows the hosts of the workers, and all open the port by which it starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from kilauea.api.ports import Obj
+from kilauea.controllers.vcjobs.names import task_name
+from kilauea.controllers.vcjobs.plugins.additions import add_port, add_variables, all_containers, variable
+from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, read
+from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
+
+PORT_NAME = "mpijob-port"
+
+
+class Flags(Arguments, frozen=True, rename="kebab"):
+    """Arguments of mpi: the two tasks, and the port where the workers' daemons listen."""
+
+    master: str = "master"
+    worker: str = "worker"
+    port: Port = 22
+
+
+class Mpi(JobPlugin):
+    """An MPI job."""
+
+    name = "mpi"
+
+    def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
+        super().__init__(job, arguments)
+        self._flags = read(self.name, Flags, arguments)
+
+    def on_pod(self, pod: Pod, task: Task, index: int) -> None:
+        """Open the port, and tell the master of the workers; a master without workers is left alone."""
+        if task_name(task) == self._flags.master:
+            if self._flags.worker not in self.tasks:
+                return
+            add_variables(all_containers(pod), [self._hosts])
+        add_port(all_containers(pod), PORT_NAME, self._flags.port)
+
+    @cached_property
+    def _hosts(self) -> dict[str, str]:
+        return variable("MPI_HOST", ",".join(self.addresses(self._flags.worker)))

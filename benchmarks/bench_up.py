@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,26 @@ async def measure(kubeconfig: Path, pid: int, gangs: int, size: int, idle: float
     print(f"memory: {resident(pid) / 1e6:.0f} MB")
 
 
+@contextmanager
+def running(nodes: int, *options: str) -> Iterator[tuple[Path, int]]:
+    """A cluster for the length of a block: its kubeconfig and the number of its process."""
+    with tempfile.TemporaryDirectory() as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        command = [sys.executable, "-m", "kilauea", "up", "--nodes", str(nodes), "--listen", "127.0.0.1:0"]
+        command += ["--data-dir", f"{folder}/data", "--kubeconfig", str(kubeconfig), *options]
+        begin = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as cluster:
+            assert cluster.stdout is not None
+            while b"KUBECONFIG" not in cluster.stdout.readline():
+                assert cluster.poll() is None, "the cluster has ended"
+            print(f"ready with {nodes} nodes after {time.perf_counter() - begin:.2f} s")
+            try:
+                yield kubeconfig, cluster.pid
+            finally:
+                cluster.terminate()
+                cluster.communicate()
+
+
 def main() -> None:
     """Start a cluster, measure, stop it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -105,21 +126,8 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=10)
     options = parser.parse_args()
     nodes, gangs, idle = (20, 10, 1.0) if options.smoke else (options.nodes, options.gangs, 30.0)
-    with tempfile.TemporaryDirectory() as folder:
-        kubeconfig = Path(folder) / "kubeconfig"
-        command = [sys.executable, "-m", "kilauea", "up", "--nodes", str(nodes), "--listen", "127.0.0.1:0"]
-        command += ["--data-dir", f"{folder}/data", "--kubeconfig", str(kubeconfig)]
-        begin = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as cluster:
-            assert cluster.stdout is not None
-            while b"KUBECONFIG" not in cluster.stdout.readline():
-                assert cluster.poll() is None, "the cluster has ended"
-            print(f"ready with {nodes} nodes after {time.perf_counter() - begin:.2f} s")
-            try:
-                asyncio.run(measure(kubeconfig, cluster.pid, gangs, options.size, idle))
-            finally:
-                cluster.terminate()
-                cluster.communicate()
+    with running(nodes) as (kubeconfig, pid):
+        asyncio.run(measure(kubeconfig, pid, gangs, options.size, idle))
 
 
 if __name__ == "__main__":

@@ -23,10 +23,6 @@ Examples:
 """
 NOT_YET = (
     "job-controller",
-    "gc-controller",
-    "jobflow-controller",
-    "jobtemplate-controller",
-    "cronjob-controller",
     "hyperNode-controller",
     "sharding-controller",
     "colocation-config-controller",

@@ -162,6 +162,19 @@ def status_patch(resource: Resource, obj: Obj, wanted: Mapping[str, Any], *, saf
     return [Patch(resource, key_of(obj), {"status": changed}, subresource="status", version=version)]
 
 
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes one mapping of another, all the way down; what is not in the new one goes."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, wanted in new.items():
+        found = old.get(name)
+        if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+            if inner := merge_patch(found, wanted):
+                patch[name] = inner
+        elif found != wanted or name not in old:
+            patch[name] = wanted
+    return patch
+
+
 def adoption(resource: Resource, obj: Obj, by: Resource, owner: Obj) -> Patch:
     """Makes an owner control an object, if it still is the one that was seen."""
     metadata = {"ownerReferences": [owner_reference(by, owner)], "uid": uid_of(obj)}

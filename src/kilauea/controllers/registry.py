@@ -9,6 +9,9 @@ from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
+from kilauea.controllers.finished import FinishedJobController
+from kilauea.controllers.jobflows.controller import JobFlowController
+from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.kinds import REPLICA_SETS, STATEFUL_SETS
 from kilauea.controllers.nodes.controller import NodeLifecycleController
@@ -16,6 +19,7 @@ from kilauea.controllers.podgroups import IdleGroupController, PodGroupControlle
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
+from kilauea.controllers.vccronjobs.controller import VcCronJobController
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
@@ -34,6 +38,10 @@ def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bo
         IdleGroupController(REPLICA_SETS),
         IdleGroupController(STATEFUL_SETS),
         QueueController(),
+        FinishedJobController(),
+        JobFlowController(),
+        JobTemplateController(),
+        VcCronJobController(),
     ]
 
 

@@ -1,0 +1,68 @@
+"""Volcano's jobs that are over are deleted when their time to live has passed.
+
+The job of a flow stays until its flow has noted how it ended: it would be run once more else.
+"""
+
+from __future__ import annotations
+
+from kilauea.api.ports import Delete, Interest, Key, Obj, Outcome, View
+from kilauea.api.times import SECOND, parse_time
+from kilauea.controllers.kinds import JOB_FLOWS, VC_JOBS
+from kilauea.controllers.objects import (
+    NOTHING,
+    controller_of,
+    is_going,
+    itself,
+    name_of,
+    nobody,
+    spec_of,
+    status_of,
+    uid_of,
+)
+
+OVER = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases that a job does not leave again; an aborted one may be resumed."""
+NOTING_SECONDS = 1.0
+"""How soon to look again whether a flow has noted the end of a job."""
+
+
+class FinishedJobController:
+    """Deletes jobs with `ttlSecondsAfterFinished`, after their pods."""
+
+    name = "gc-controller"
+    interests = (Interest(VC_JOBS, itself), Interest(JOB_FLOWS, nobody))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Delete a job, or come back when that is due."""
+        job = view.get(VC_JOBS, key)
+        due = None if job is None else expiry(job)
+        if job is None or due is None:
+            return NOTHING
+        if due > now:
+            return Outcome(again=(due - now) / SECOND)
+        if not is_noted(job, view):
+            return Outcome(again=NOTING_SECONDS)
+        return Outcome([Delete(VC_JOBS, key, uid_of(job), propagation="Foreground")])
+
+
+def expiry(job: Obj) -> int | None:
+    """When a job is to be deleted, in microseconds since 1970; None if it stays, or nobody has said since when."""
+    seconds, state = spec_of(job).get("ttlSecondsAfterFinished"), status_of(job).get("state") or {}
+    since = state.get("lastTransitionTime")
+    if seconds is None or since is None or state.get("phase") not in OVER or is_going(job):
+        return None
+    return parse_time(since) + int(seconds) * SECOND
+
+
+def is_noted(job: Obj, view: View) -> bool:
+    """Whether the flow of a job that is over knows that; also if it has none, or one that has ended."""
+    owner = controller_of(job)
+    if owner is None or owner["kind"] != JOB_FLOWS.kind:
+        return True
+    flow = view.get(JOB_FLOWS, Key(job["metadata"]["namespace"], owner["name"]))
+    if flow is None or uid_of(flow) != owner["uid"]:
+        return True
+    status = status_of(flow)
+    said = (status.get("conditions") or {}).get(name_of(job)) or {}
+    ended = (status.get("state") or {}).get("phase") in ("Succeed", "Failed")
+    return ended or said.get("phase") == status_of(job)["state"]["phase"]

@@ -1,0 +1,101 @@
+"""The controller of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch, Record, Single, Together, View, key_of
+from kilauea.controllers.jobflows import BY_FLOW, BY_TEMPLATE
+from kilauea.controllers.jobflows.status import job_name, phases, vertices_of, wanted_status
+from kilauea.controllers.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
+from kilauea.controllers.objects import (
+    NOTHING,
+    is_going,
+    its_controller,
+    itself,
+    merge_patch,
+    name_of,
+    nobody,
+    owner_reference,
+    spec_of,
+    status_of,
+    uid_of,
+)
+
+LONGEST_LABEL = 63
+MISSING_SECONDS = 5.0
+"""How soon a flow looks again for what stood in its way."""
+
+
+class JobFlowController:
+    """Makes the jobs of flows, one after another as they depend on each other."""
+
+    name = "jobflow-controller"
+    interests = (
+        Interest(JOB_FLOWS, itself),
+        Interest(VC_JOBS, its_controller(JOB_FLOWS)),
+        Interest(JOB_TEMPLATES, nobody),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Say how far a flow is, make the jobs that can begin, and delete all once it succeeded if that is wished."""
+        flow = view.get(JOB_FLOWS, key)
+        if flow is None or is_going(flow):
+            return NOTHING
+        jobs = view.owned(VC_JOBS, uid_of(flow))
+        status = wanted_status(flow, jobs)
+        operations = _status_patch(flow, status)
+        if status["state"]["phase"] in ("Pending", "Running"):
+            chains = list(_starts(flow, jobs, view))
+            stuck = any(not isinstance(chain[0], Create) for chain in chains)
+            return Outcome(
+                [*operations, Together(chains)] if chains else operations, MISSING_SECONDS if stuck else None
+            )
+        if status["state"]["phase"] == "Succeed" and spec_of(flow).get("jobRetainPolicy") == "delete":
+            there = [job for job in jobs if not is_going(job)]
+            return Outcome([*operations, *(Delete(VC_JOBS, key_of(job), uid_of(job)) for job in there)])
+        return Outcome(operations)
+
+
+def _status_patch(flow: Obj, status: Mapping[str, Any]) -> list[Patch]:
+    changes = merge_patch(status_of(flow), status)
+    return [Patch(JOB_FLOWS, key_of(flow), {"status": changes}, subresource="status")] if changes else []
+
+
+def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]]:
+    """For each vertex that can begin, what makes its job, or what is in its way."""
+    found = phases(flow, jobs)
+    for vertex in {each["name"]: each for each in vertices_of(flow)}.values():
+        targets = (vertex.get("dependsOn") or {}).get("targets") or ()
+        if job_name(flow, vertex["name"]) in found:
+            continue
+        if all(found.get(job_name(flow, target)) == "Completed" for target in targets):
+            yield _start(flow, vertex["name"], view)
+
+
+def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
+    """Makes the job of a vertex; says why if that is not possible."""
+    namespace, name = flow["metadata"]["namespace"], job_name(flow, vertex)
+    template = view.get(JOB_TEMPLATES, Key(namespace, vertex))
+    labels = {BY_TEMPLATE: f"{namespace}.{vertex}", BY_FLOW: f"{namespace}.{name_of(flow)}"}
+    if template is None:
+        return [_failure(flow, f'jobtemplate "{vertex}" is not there: create it, or name another in spec.flows')]
+    if view.get(VC_JOBS, Key(namespace, name)) is not None:
+        return [_failure(flow, f'job "{name}" is there and is not this flow\'s: rename it or the flow')]
+    long = max(labels.values(), key=len)
+    if len(long) > LONGEST_LABEL:
+        return [_failure(flow, f'"{long}" is no label: use a namespace and a name of {LONGEST_LABEL - 1} together')]
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": labels,
+        "ownerReferences": [owner_reference(JOB_FLOWS, flow)],
+    }
+    job = {"apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind, "metadata": metadata, "spec": spec_of(template)}
+    return [Create(VC_JOBS, job, about=flow), Record(flow, "Normal", "Created", f"create a job named {name}!")]
+
+
+def _failure(flow: Obj, why: str) -> Record:
+    return Record(flow, "Warning", "SyncJobFlow", f"SyncJobFlow JobFlow failed for {why}")

@@ -1,0 +1,119 @@
+"""How far a flow is: its jobs by phase, what became of each, and the phase of the whole.
+
+A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kilauea.api.ports import Obj
+from kilauea.api.times import format_time, parse_duration, parse_time
+from kilauea.controllers.objects import name_of, spec_of, status_of
+
+LISTS = {
+    "Pending": "pendingJobs",
+    "Running": "runningJobs",
+    "Failed": "failedJobs",
+    "Completed": "completedJobs",
+    "Terminated": "terminatedJobs",
+}
+"""Where jobs are listed by their phase; those with another one are in `unKnowJobs`, but for what will end soon."""
+ENDING = frozenset({"Completing", "Terminating"})
+
+
+def job_name(flow: Obj, vertex: str) -> str:
+    """The name of the job of a vertex."""
+    return f"{name_of(flow)}-{vertex}"
+
+
+def vertices_of(flow: Obj) -> Sequence[Mapping[str, Any]]:
+    """The vertices of a flow."""
+    return spec_of(flow).get("flows") or ()
+
+
+def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
+    """What the status says of jobs that were completed when it was written, by name."""
+    listed = status_of(flow).get("jobStatusList") or ()
+    return {each["name"]: each for each in listed if each.get("state") == "Completed"}
+
+
+def phases(flow: Obj, jobs: Iterable[Obj]) -> dict[str, str]:
+    """The phases of jobs by name, in the order of the flow; those that are gone and were not completed have none."""
+    there = {name_of(job): _phase(job) for job in jobs}
+    past = dict.fromkeys(remembered(flow), "Completed")
+    names = dict.fromkeys(job_name(flow, vertex["name"]) for vertex in vertices_of(flow))
+    return {name: found for name in names if (found := there.get(name, past.get(name))) is not None}
+
+
+def _phase(job: Obj) -> str:
+    return (status_of(job).get("state") or {}).get("phase") or ""
+
+
+def phase(flow: Obj, found: Mapping[str, str]) -> str:
+    """The phase of a flow whose jobs have these phases. One that has failed or succeeded stays so."""
+    now = (status_of(flow).get("state") or {}).get("phase") or "Pending"
+    ended = list(found.values())
+    failed, stopped = "Failed" in ended, "Failed" in ended or "Terminated" in ended
+    if now == "Pending" and ("Running" in ended or "Completed" in ended) and not failed:
+        now = "Running"
+    elif now == "Pending" and stopped:
+        now = "Failed"
+    if now == "Running":
+        vertices = {vertex["name"] for vertex in vertices_of(flow)}
+        now = "Succeed" if ended.count("Completed") == len(vertices) else "Failed" if stopped else now
+    return now
+
+
+def wanted_status(flow: Obj, jobs: Sequence[Obj]) -> dict[str, Any]:
+    """The whole status; what is empty is not in it."""
+    there, past = {name_of(job): job for job in jobs}, remembered(flow)
+    found = phases(flow, jobs)
+    lists: dict[str, list[str]] = {}
+    for name, each in found.items():
+        if each not in ENDING:
+            lists.setdefault(LISTS.get(each, "unKnowJobs"), []).append(name)
+    known = status_of(flow).get("conditions") or {}
+    conditions = {name: _condition(there[name]) if name in there else known.get(name) for name in found}
+    status: dict[str, Any] = {
+        **lists,
+        "conditions": {name: said for name, said in conditions.items() if said},
+        "jobStatusList": [_story(there[name]) if name in there else past[name] for name in found],
+    }
+    return {**{name: said for name, said in status.items() if said}, "state": {"phase": phase(flow, found)}}
+
+
+def _condition(job: Obj) -> dict[str, Any]:
+    """A job in a few fields."""
+    status = status_of(job)
+    fields = {
+        "phase": _phase(job),
+        "createTime": job["metadata"]["creationTimestamp"],
+        "runningDuration": status.get("runningDuration"),
+        "taskStatusCount": status.get("taskStatusCount"),
+    }
+    return {name: said for name, said in fields.items() if said}
+
+
+def _story(job: Obj) -> dict[str, Any]:
+    """What became of a job."""
+    status, start = status_of(job), job["metadata"]["creationTimestamp"]
+    lasted = status.get("runningDuration")
+    fields = {
+        "name": name_of(job),
+        "state": _phase(job),
+        "startTimestamp": start,
+        "endTimestamp": format_time(parse_time(start) + parse_duration(lasted)) if lasted else None,
+        "restartCount": status.get("retryCount"),
+        "runningHistories": list(_histories(status.get("conditions") or ())),
+    }
+    return {name: said for name, said in fields.items() if said}
+
+
+def _histories(conditions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    """The phases of a job one after another; each ends when the next one begins."""
+    known = [each for each in conditions if each.get("status") and each.get("lastTransitionTime")]
+    for number, each in enumerate(known):
+        ends = {"endTimestamp": known[number + 1]["lastTransitionTime"]} if number + 1 < len(known) else {}
+        yield {"startTimestamp": each["lastTransitionTime"], **ends, "state": each["status"]}

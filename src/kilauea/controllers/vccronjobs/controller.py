@@ -1,0 +1,118 @@
+"""The controller of Volcano's cron jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kilauea.api.cron import Interval, Schedule, parse_schedule
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Record, View
+from kilauea.api.times import SECOND, format_time
+from kilauea.controllers.cronjobs.slots import Slots, slots
+from kilauea.controllers.kinds import VC_CRON_JOBS, VC_JOBS
+from kilauea.controllers.objects import (
+    NOTHING,
+    is_going,
+    its_controller,
+    itself,
+    name_of,
+    owner_reference,
+    spec_of,
+    status_patch,
+    uid_of,
+)
+from kilauea.controllers.vccronjobs.history import deletion, forgotten, noted, running
+
+SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
+
+
+class VcCronJobController:
+    """Makes Volcano's jobs by schedules."""
+
+    name = "cronjob-controller"
+    interests = (Interest(VC_CRON_JOBS, itself), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Make a job if one is due, forget old ones, say which run."""
+        cron = view.get(VC_CRON_JOBS, key)
+        if cron is None or is_going(cron):
+            return NOTHING
+        jobs = view.owned(VC_JOBS, uid_of(cron))
+        status, operations = noted(cron, jobs)
+        operations += forgotten(cron, jobs)
+        again: float | None = None
+        if not spec_of(cron).get("suspend"):
+            schedule, complaints = _schedule(cron)
+            operations += complaints
+            if schedule is not None:
+                found = slots(cron, schedule, now)
+                operations += _due(cron, found, jobs, status, view)
+                again = None if found.following is None else (found.following - now) / SECOND
+        return Outcome([*operations, *status_patch(VC_CRON_JOBS, cron, status)], again)
+
+
+def _schedule(cron: Obj) -> tuple[Schedule | Interval | None, list[Operation]]:
+    """The schedule, if it can be read, and what is to be said about it."""
+    text, zone = str(spec_of(cron)["schedule"]), spec_of(cron).get("timeZone") or ""
+    complaints: list[Operation] = []
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        prefix, _, text = text.partition(" ")
+        zone = prefix.partition("=")[2]
+        words = f"{prefix} in the schedule is not supported: write timeZone: {zone}"
+        complaints.append(Record(cron, "Warning", "UnsupportedSchedule", words))
+    try:
+        parse_schedule(text)
+    except ValueError as error:
+        words = f"unparseable schedule for cronjob: {text}: {error}"
+        return None, [*complaints, Record(cron, "Warning", "UnParseableCronJobSchedule", words)]
+    try:
+        return parse_schedule(text, zone), complaints
+    except ValueError as error:
+        words = f'Invalid time zone "{zone}": {error}'
+        return None, [*complaints, Record(cron, "Warning", "InvalidTimeZone", words)]
+
+
+def _due(cron: Obj, found: Slots, jobs: Sequence[Obj], status: dict[str, Any], view: View) -> list[Operation]:
+    """Makes the job of the latest time that is due and has none; changes the status accordingly."""
+    if found.latest is None:
+        return []
+    operations: list[Operation] = []
+    if found.many:
+        words = "too many missed start times: set startingDeadlineSeconds, or look at the clocks of the cluster"
+        operations.append(Record(cron, "Warning", "TooManyMissedTimes", words))
+    job, active = _job(cron, found.latest), running(jobs)
+    name = job["metadata"]["name"]
+    there = view.get(VC_JOBS, Key(cron["metadata"]["namespace"], name))
+    if there is not None:
+        if any(uid_of(there) == uid_of(each) for each in jobs):  # made, and then the status was not written
+            status["lastScheduleTime"] = format_time(found.latest)
+            return operations
+        words = f"job {name} is there and is not of this cron job: delete or rename it"
+        return [*operations, Record(cron, "Warning", "ForeignJob", words)]
+    policy = spec_of(cron).get("concurrencyPolicy") or "Allow"
+    if policy == "Forbid" and active:
+        words = "Skipping job creation because another job is already running"
+        return [*operations, Record(cron, "Warning", "ForbidConcurrent", words)]
+    if policy == "Replace" and active:
+        operations.append(Record(cron, "Warning", "ReplaceConcurrent", "Replacing active job for CronJob"))
+        for each in active:
+            operations += [] if is_going(each) else deletion(cron, each)
+        status["active"] = None
+    status["lastScheduleTime"] = format_time(found.latest)
+    words = f"Created job {name} for CronJob {cron['metadata']['namespace']}/{name_of(cron)}"
+    return [*operations, Create(VC_JOBS, job, about=cron), Record(cron, "Normal", "SuccessfulCreate", words)]
+
+
+def _job(cron: Obj, due: int) -> dict[str, Any]:
+    """The job of a time."""
+    template = spec_of(cron)["jobTemplate"]
+    given = template.get("metadata") or {}
+    metadata: dict[str, Any] = {
+        "name": f"{name_of(cron)}-{due // (60 * SECOND)}",
+        "namespace": cron["metadata"]["namespace"],
+        "annotations": {**(given.get("annotations") or {}), SCHEDULED: format_time(due)},
+        "ownerReferences": [owner_reference(VC_CRON_JOBS, cron)],
+    }
+    if given.get("labels"):
+        metadata["labels"] = given["labels"]
+    return {"apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind, "metadata": metadata, "spec": template["spec"]}

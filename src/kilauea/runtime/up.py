@@ -15,7 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kilauea.admission.review import Settings
 from kilauea.api.ports import Controller, Resource
+from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.core import ApiServer
 from kilauea.client.limits import RateLimit
 from kilauea.client.recording import Recorder
@@ -27,6 +29,7 @@ from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import NODES, Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
+from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.apiserver import Options, StartError, serve
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.direct import DirectTransport
@@ -36,6 +39,7 @@ from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.runtime.tasks import take_short_turns
+from kilauea.runtime.template_rules import check_template
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = ("volcano", "kilauea")
@@ -111,6 +115,8 @@ async def _components(
         everybody,
     )
     api.backend.logs = PodLogs(cache)
+    settings = Settings(SCHEDULERS, check_template=check_template)
+    api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None
     if scheduler is not None:

@@ -23,8 +23,8 @@ from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
 from kilauea.apiserver.rbac.escalation import Escalation
 
 
-def admission_steps() -> list[AdmissionStep]:
-    """All steps, as they are asked."""
+def admission_steps(*more: AdmissionStep) -> list[AdmissionStep]:
+    """All steps, as they are asked; more of them stand where the real server asks webhooks."""
     return [
         NamespaceLifecycle(),
         LimitRanger(),
@@ -36,5 +36,6 @@ def admission_steps() -> list[AdmissionStep]:
         PersistentVolumeClaimResize(),
         ServiceAddresses(),
         Escalation(),
+        *more,
         ResourceQuotas(),
     ]

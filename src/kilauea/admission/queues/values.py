@@ -1,0 +1,87 @@
+"""What a queue says of itself, without its neighbours: amounts that can be, in an order that can be, and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kilauea.admission.wording import invalid
+from kilauea.api.ports import Obj
+from kilauea.api.quantity import QuantityError, amount, parse_milli
+
+ROOT = "requestBody"
+"""How the paths of field errors begin."""
+STATES = ("Open", "Closed", "Closing", "Unknown")
+"""What a state can be. Controllers write the last two: a queue in them can be edited all the same."""
+_WHOLE = "pods"
+
+
+def quantities(queue: Obj, kind: str) -> Mapping[str, Any]:
+    """The quantities of a queue as they are written: of its `capability`, `deserved` or `guarantee`."""
+    spec = queue.get("spec") or {}
+    found = (spec.get(kind) or {}).get("resource") if kind == "guarantee" else spec.get(kind)
+    return found or {}
+
+
+def own_faults(queue: Obj) -> list[str]:
+    """Everything that is wrong with a queue's amounts and its state, as field errors."""
+    faults = [fault for kind in ("capability", "deserved", "guarantee") for fault in _quantity_faults(queue, kind)]
+    if not faults:
+        faults = [*_guarantee_faults(queue), *_capability_faults(queue)]
+    state = (queue.get("status") or {}).get("state") or ""
+    if state and state not in STATES:
+        faults.append(invalid(f"{ROOT}.spec.state", state, f"queue state must be in [{' '.join(STATES)}]"))
+    return faults
+
+
+def _quantity_faults(queue: Obj, kind: str) -> Iterator[str]:
+    """Quantities that are none, negative, or a part of what there are only wholes of."""
+    path = "guarantee.resource" if kind == "guarantee" else kind
+    for name, quantity in sorted(quantities(queue, kind).items()):
+        try:
+            milli = parse_milli(quantity)
+            amount(name, quantity)
+        except QuantityError as error:
+            # Memory beyond the thousandths that can be counted may still be counted in bytes.
+            why = _byte_fault(name, quantity, str(error))
+        else:
+            why = "must be greater than or equal to 0" if milli < 0 else ""
+            if not why and milli % 1000 and _is_whole(name):
+                why = "must be an integer"
+        if why:
+            yield invalid(f"{ROOT}.spec.{path}.{name}", str(quantity), why)
+
+
+def _byte_fault(name: str, quantity: Any, otherwise: str) -> str:
+    try:
+        return "must be greater than or equal to 0" if amount(name, quantity) < 0 else ""
+    except QuantityError:
+        return otherwise
+
+
+def _is_whole(name: str) -> bool:
+    """Whether there are only wholes of a resource: pods, and what devices are counted in."""
+    return name == _WHOLE or ("/" in name and "kubernetes.io/" not in name and not name.startswith("requests."))
+
+
+def _guarantee_faults(queue: Obj) -> Sequence[str]:
+    """What is guaranteed must be deserved."""
+    deserved, faults = quantities(queue, "deserved"), []
+    for name, least in sorted(quantities(queue, "guarantee").items()):
+        path = f"{ROOT}.spec.deserved.{name}"
+        if name not in deserved:
+            faults.append(invalid(path, "<nil>", f"deserved[{name}] must be >= guarantee[{name}]={least}"))
+        elif amount(name, deserved[name]) < amount(name, least):
+            why = f"deserved[{name}]={deserved[name]} must be >= guarantee[{name}]={least}"
+            faults.append(invalid(path, str(deserved[name]), why))
+    return faults
+
+
+def _capability_faults(queue: Obj) -> Sequence[str]:
+    """What is deserved must be within what the queue may have at most."""
+    capability, faults = quantities(queue, "capability"), []
+    for name, share in sorted(quantities(queue, "deserved").items()):
+        if name in capability and amount(name, share) > amount(name, capability[name]):
+            why = f"deserved[{name}]={share} must be <= capability[{name}]={capability[name]}"
+            faults.append(invalid(f"{ROOT}.spec.deserved.{name}", str(share), why))
+    return faults

@@ -1,0 +1,76 @@
+"""What a new job holds where its author was silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kilauea.admission.reading import add, read
+from kilauea.admission.review import JsonPatch, Review, Settings
+from kilauea.api.batch import Job, JobSpec, PodTemplate, Task
+from kilauea.api.ports import View
+from kilauea.api.wellknown import DEFAULT_QUEUE
+
+DEFAULT_RETRIES = 3
+"""Restarts that a job has, and that the containers of a task have together."""
+_NEED_SERVICE = frozenset({"tensorflow", "mpi", "pytorch", "ray"})
+_HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
+
+
+def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
+    """The fields that are missing, one operation for each.
+
+    Raises:
+        Denied: the job cannot be read.
+    """
+    spec = read(review.obj, Job).spec
+    patch = [] if "spec" in (review.obj or {}) else [add({}, "spec")]
+    if not spec.queue:
+        patch.append(add(DEFAULT_QUEUE, "spec", "queue"))
+    if not spec.scheduler_name:
+        patch.append(add(settings.scheduler_names[0], "spec", "schedulerName"))
+    if not spec.max_retry:
+        patch.append(add(DEFAULT_RETRIES, "spec", "maxRetry"))
+    for index, task in enumerate(spec.tasks or ()):
+        patch += _complete_task(task, index)
+    total = sum(_least(task) for task in spec.tasks or ())
+    if not spec.min_available and total:
+        patch.append(add(total, "spec", "minAvailable"))
+    return patch + [add([], "spec", "plugins", name) for name in _missing_plugins(spec)]
+
+
+def _complete_task(task: Task, index: int) -> Iterator[dict[str, Any]]:
+    """What a task lacks."""
+    if not task.name:
+        yield add(f"default{index}", "spec", "tasks", index, "name")
+    if _needs_dns_policy(task.template):
+        yield add(_HOST_NETWORK_DNS, "spec", "tasks", index, "template", "spec", "dnsPolicy")
+    if task.min_available is None:
+        yield add(_least(task), "spec", "tasks", index, "minAvailable")
+    if not task.max_retry:
+        yield add(DEFAULT_RETRIES, "spec", "tasks", index, "maxRetry")
+
+
+def _least(task: Task) -> int:
+    """How many pods of a task its gang needs."""
+    if task.min_available is not None:
+        return task.min_available
+    parts = task.partition_policy
+    if parts and (parts.min_partitions or 0) > 0:
+        return (parts.min_partitions or 0) * parts.partition_size
+    return task.replicas
+
+
+def _needs_dns_policy(template: PodTemplate | None) -> bool:
+    """Whether pods are in their node's network, where they would not find services unless told how."""
+    spec = (template or {}).get("spec")
+    return isinstance(spec, dict) and spec.get("hostNetwork") is True and not spec.get("dnsPolicy")
+
+
+def _missing_plugins(spec: JobSpec) -> Iterator[str]:
+    """Plugins that others of the job rely on."""
+    plugins = spec.plugins or {}
+    if _NEED_SERVICE & plugins.keys() and "svc" not in plugins:
+        yield "svc"
+    if "mpi" in plugins and "ssh" not in plugins:
+        yield "ssh"

@@ -11,6 +11,8 @@ from controlled import Cluster
 from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.controllers.queues import QueueController
 
+CASCADING = {"kilauea.dev/cascade": "true"}
+
 
 @pytest.fixture
 def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
@@ -28,14 +30,15 @@ def group(cluster: Cluster, name: str, queue: str, phase: str = "Pending") -> No
     cluster.create(POD_GROUPS, manifest)
 
 
-def order(cluster: Cluster, action: str, name: str) -> None:
+def order(cluster: Cluster, action: str, name: str, annotations: dict[str, str] | None = None) -> None:
     target = {
         "apiVersion": QUEUES.api_version,
         "kind": "Queue",
         "name": name,
         "uid": cluster.get(QUEUES, name)["metadata"]["uid"],
     }
-    cluster.create(COMMANDS, {"metadata": {"generateName": f"{name}-"}, "action": action, "target": target})
+    metadata = {"generateName": f"{name}-", "annotations": annotations or {}}
+    cluster.create(COMMANDS, {"metadata": metadata, "action": action, "target": target})
     cluster.settle()
     assert cluster.all(COMMANDS) == []
 
@@ -83,17 +86,49 @@ def test_a_closed_queue_with_groups_is_closing_until_they_are_gone(cluster: Clus
     assert states(cluster, "q") == ["Open"]
 
 
-def test_closing_closes_what_is_below_first_and_opening_opens_what_was_closed_with_it(cluster: Cluster) -> None:
+@pytest.fixture
+def tree(cluster: Cluster) -> Cluster:
+    """A department with teams, of which `other` was closed by hand before all was closed."""
     for name, parent in (("dept", "root"), ("team", "dept"), ("other", "dept"), ("sub", "team")):
         queue(cluster, name, parent)
     cluster.settle()
     order(cluster, "CloseQueue", "other")
     cluster.told.clear()
     order(cluster, "CloseQueue", "dept")
-    assert states(cluster, "dept", "team", "other", "sub") == ["Closed"] * 4
-    assert [name for name, reason, _ in cluster.told if reason == "CloseQueue"] == ["sub", "team", "dept"]
-    order(cluster, "OpenQueue", "dept")
-    assert states(cluster, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Open"]
+    return cluster
+
+
+def test_closing_closes_what_is_below_first(tree: Cluster) -> None:
+    assert states(tree, "dept", "team", "other", "sub") == ["Closed"] * 4
+    assert [name for name, reason, _ in tree.told if reason == "CloseQueue"] == ["sub", "team", "dept"]
+
+
+def test_opening_opens_one_queue(tree: Cluster) -> None:
+    order(tree, "OpenQueue", "dept")
+    assert states(tree, "dept", "team", "other", "sub") == ["Open", "Closed", "Closed", "Closed"]
+    order(tree, "OpenQueue", "team")
+    assert states(tree, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Closed"]
+
+
+def test_opening_with_what_was_closed_with_it_opens_that_too(tree: Cluster) -> None:
+    order(tree, "OpenQueue", "dept", CASCADING)
+    assert states(tree, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Open"]
+
+
+def test_what_was_closed_with_an_open_queue_can_be_opened_later(tree: Cluster) -> None:
+    order(tree, "OpenQueue", "dept")
+    order(tree, "OpenQueue", "dept", CASCADING)
+    assert states(tree, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Open"]
+
+
+def test_a_queue_says_whether_its_parent_closed_it(tree: Cluster) -> None:
+    def marks() -> list[str | None]:
+        found = [tree.get(QUEUES, name)["metadata"].get("annotations") or {} for name in ("dept", "team", "other")]
+        return [each.get("volcano.sh/closed-by-parent") for each in found]
+
+    assert marks() == [None, "true", None]
+    order(tree, "OpenQueue", "dept", CASCADING)
+    assert marks() == ["false", "false", None]
 
 
 def test_a_queue_does_not_open_below_a_closed_one(cluster: Cluster) -> None:
@@ -110,14 +145,14 @@ def test_a_queue_does_not_open_below_a_closed_one(cluster: Cluster) -> None:
     )
 
 
-def test_a_new_queue_below_a_closed_one_is_closed_and_opens_with_it(cluster: Cluster) -> None:
+def test_a_new_queue_below_a_closed_one_is_closed(cluster: Cluster) -> None:
     queue(cluster, "dept")
     cluster.settle()
     order(cluster, "CloseQueue", "dept")
     queue(cluster, "team", "dept")
     cluster.settle()
     assert states(cluster, "team") == ["Closed"]
-    order(cluster, "OpenQueue", "dept")
+    order(cluster, "OpenQueue", "dept", CASCADING)
     assert states(cluster, "team") == ["Open"]
 
 
@@ -126,11 +161,12 @@ def test_root_stays_open(cluster: Cluster) -> None:
     assert states(cluster, "root") == ["Open"]
 
 
-def test_queues_that_are_each_others_parents_are_closed_without_end(cluster: Cluster) -> None:
+def test_queues_that_are_each_others_parents_close_and_stay_so(cluster: Cluster) -> None:
     queue(cluster, "a", "b")
     queue(cluster, "b", "a")
     cluster.settle()
     order(cluster, "CloseQueue", "a")
+    order(cluster, "OpenQueue", "a", CASCADING)
     assert states(cluster, "a", "b") == ["Closed", "Closed"]
 
 

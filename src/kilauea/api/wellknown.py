@@ -33,6 +33,8 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
+CASCADE = "kilauea.dev/cascade"
+"""On a Command that opens a queue: `true` opens what was closed with it, too."""
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 SCHEDULER_NAMES = ("volcano",)

@@ -1,11 +1,9 @@
 """Queues of Volcano: they are there (root and default), open and close with their trees, and count their groups.
 
-A queue is closed and opened by a Command that names it. Closing closes what is below first; opening opens again what
-was closed with it, not what somebody closed by hand. A closed queue that still has pod groups is `Closing` until they
-are gone.
-
-A state that does not fit the parent's is mended: a queue under a closed one is closed, one that was closed by its
-parent opens with it.
+A queue is closed and opened by a Command that names it. Closing closes what is below first. Opening opens one queue;
+if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not what somebody
+closed by hand. A closed queue that still has pod groups is `Closing` until they are gone. A queue under a closed one is
+closed.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
-from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
+from kilauea.api.wellknown import CASCADE, DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, name_of, spec_of, status_of, uid_of
 
@@ -87,7 +85,7 @@ class QueueController:
         tree = Tree(view)
         operations: list[Operation] = []
         for command in commands:
-            operations += tree.obey(queue, str(command.get("action", "")))
+            operations += tree.obey(queue, command)
             operations.append(_done(command))
         operations += tree.mend(queue)
         operations += tree.count(queue)
@@ -119,14 +117,15 @@ class Tree:
         """The state that a queue has, or will have."""
         return self._states.get(name_of(queue)) or state_of(queue)
 
-    def obey(self, queue: Obj, action: str) -> Iterator[Operation]:
+    def obey(self, queue: Obj, command: Obj) -> Iterator[Operation]:
         """Carry out a command."""
+        action = command.get("action")
         if action == CLOSE and name_of(queue) == ROOT_QUEUE:
             yield Record(queue, "Warning", CLOSE, "root cannot be closed: close the queues below it")
         elif action == CLOSE:
             yield from self._close(queue, by_parent=False)
         elif action == OPEN:
-            yield from self._open(queue)
+            yield from self._open(queue, cascade=annotations_of(command).get(CASCADE) == "true")
 
     def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:
         """Close a queue, after those below it."""
@@ -138,19 +137,18 @@ class Tree:
         yield from closing
         yield Record(queue, "Normal", CLOSE, "Close queue succeed")
 
-    def _open(self, queue: Obj) -> Iterator[Operation]:
-        """Open a queue, then those below it that were closed with it."""
+    def _open(self, queue: Obj, *, cascade: bool) -> Iterator[Operation]:
+        """Open a queue, and if wanted those below it that were closed with it."""
         parent = self.parent(queue)
         if parent is not None and self.state(parent) in SHUT:
             words = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
             yield Record(queue, "Warning", OPEN, f"{words} closed. Open the parent queue first.")
             return
-        if self.state(queue) == "Open":
-            return
-        yield from self._decide(queue, "Open", by_parent=False)
-        for child in self._view.indexed(QUEUES, "parent", name_of(queue)):
-            if self._was_closed_by_parent(child):
-                yield from self._open(child)
+        if self.state(queue) != "Open":
+            yield from self._decide(queue, "Open", by_parent=False)
+        for child in self._view.indexed(QUEUES, "parent", name_of(queue)) if cascade else ():
+            if self._was_closed_by_parent(child) and self.state(child) in SHUT:
+                yield from self._open(child, cascade=True)
 
     def _was_closed_by_parent(self, queue: Obj) -> bool:
         known = self._by_parent.get(name_of(queue))
@@ -161,16 +159,16 @@ class Tree:
 
     def _decide(self, queue: Obj, state: str, *, by_parent: bool) -> list[Operation]:
         """Give a queue another state, and say who closed it."""
-        key, mark = key_of(queue), "true" if by_parent else "false"
-        marked = annotations_of(queue).get(CLOSED_BY_PARENT, "false")
+        key, mark = key_of(queue), str(by_parent).lower()
+        marked = annotations_of(queue).get(CLOSED_BY_PARENT)
         self._states[key.name], self._by_parent[key.name] = state, by_parent
         operations: list[Operation] = []
-        if marked != mark:
+        if marked != mark and (marked or by_parent or state == "Open"):  # who was never closed by another, has no mark
             operations.append(Patch(QUEUES, key, {"metadata": {"annotations": {CLOSED_BY_PARENT: mark}}}))
         return [*operations, Patch(QUEUES, key, {"status": {"state": state}}, subresource="status")]
 
     def mend(self, queue: Obj) -> Iterator[Operation]:
-        """What brings a queue in line with its parent and its groups, and those below it with it."""
+        """What brings a queue in line with its parent, and those below it with it."""
         if parent_of(queue):
             if not spec_of(queue).get("parent"):
                 yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})
@@ -178,16 +176,9 @@ class Tree:
                 words = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
                 yield Record(queue, "Warning", "SyncQueue", words)
         for each in (queue, *self._view.indexed(QUEUES, "parent", name_of(queue))):
-            yield from self._align(each)
-
-    def _align(self, queue: Obj) -> Iterator[Operation]:
-        """Close a queue below one that is closed; open one that was closed with its parent, which is open."""
-        parent = self.parent(queue)
-        above = self.state(parent) if parent is not None else ""
-        if above in SHUT and self.state(queue) not in SHUT:
-            yield from self._close(queue, by_parent=True)
-        elif above == "Open" and self.state(queue) in SHUT and self._was_closed_by_parent(queue):
-            yield from self._open(queue)
+            parent = self.parent(each)
+            if parent is not None and self.state(parent) in SHUT:
+                yield from self._close(each, by_parent=True)
 
     def count(self, queue: Obj) -> list[Patch]:
         """The status that says the state and how many groups are in each phase."""

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
-from kilauea.admission import hypernodes, podgroups, queues
-from kilauea.admission.kinds import HYPER_NODES, JOBS, POD_GROUPS, QUEUES
-from kilauea.admission.review import Hook, JsonPatch, Review, Settings
+from kilauea.admission import cronjobs, hypernodes, jobflows, jobs, podgroups, pods, queues
+from kilauea.admission.kinds import CRON_JOBS, HYPER_NODES, JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES
+from kilauea.admission.review import Hook, JsonPatch, Operation, Review, Settings
 from kilauea.api.batch import Job
 from kilauea.api.meta import Object
 from kilauea.api.ports import Resource, View
 from kilauea.api.scheduling import PodGroup, Queue
 
+_CREATE: tuple[Operation, ...] = ("CREATE",)
+_WRITE: tuple[Operation, ...] = ("CREATE", "UPDATE")
+_ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
+
 HOOKS: tuple[Hook, ...] = (
-    Hook("/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUPS, ("CREATE",), mutate=podgroups.mutate),
-    Hook("/podgroups/validate", "validatepodgroup.volcano.sh", POD_GROUPS, ("CREATE",), validate=podgroups.validate),
-    Hook("/queues/mutate", "mutatequeue.volcano.sh", QUEUES, ("CREATE",), mutate=queues.mutate),
-    Hook(
-        "/queues/validate",
-        "validatequeue.volcano.sh",
-        QUEUES,
-        ("CREATE", "UPDATE", "DELETE"),
-        validate=queues.validate,
-    ),
-    Hook(
-        "/hypernodes/validate",
-        "validatehypernodes.volcano.sh",
-        HYPER_NODES,
-        ("CREATE", "UPDATE"),
-        validate=hypernodes.validate,
-    ),
+    Hook("/jobs/mutate", "mutatejob.volcano.sh", JOBS, _CREATE, mutate=jobs.mutate),
+    Hook("/jobs/validate", "validatejob.volcano.sh", JOBS, _WRITE, validate=jobs.validate),
+    Hook("/cronjobs/validate", "validatecronjob.volcano.sh", CRON_JOBS, _WRITE, validate=cronjobs.validate),
+    Hook("/jobflows/validate", "validatejobflow.volcano.sh", JOB_FLOWS, _WRITE, validate=jobflows.validate),
+    Hook("/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUPS, _CREATE, mutate=podgroups.mutate),
+    Hook("/podgroups/validate", "validatepodgroup.volcano.sh", POD_GROUPS, _CREATE, validate=podgroups.validate),
+    Hook("/pods/mutate", "mutatepod.volcano.sh", PODS, _CREATE, mutate=pods.mutate),
+    Hook("/pods/validate", "validatepod.volcano.sh", PODS, _CREATE, validate=pods.validate),
+    Hook("/queues/mutate", "mutatequeue.volcano.sh", QUEUES, _CREATE, mutate=queues.mutate),
+    Hook("/queues/validate", "validatequeue.volcano.sh", QUEUES, _ALL, validate=queues.validate),
+    Hook("/hypernodes/validate", "validatehypernodes.volcano.sh", HYPER_NODES, _WRITE, validate=hypernodes.validate),
 )
 """Every hook, in the order in which clusters list them."""
 

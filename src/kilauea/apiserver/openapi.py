@@ -200,8 +200,9 @@ _PATCHES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
 )
+_STRATEGIC = "application/strategic-merge-patch+json"
+"""For built-in kinds; kubectl reads from here which form it may use."""
 
 
 def _paths_of(resource: ResourceType, name: str) -> dict[str, Any]:
@@ -252,7 +253,8 @@ def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
     if verb in ("create", "update"):
         out["requestBody"] = {"content": {"*/*": {"schema": reference}}, "required": True}
     elif verb == "patch":
-        content = {form: {"schema": {"type": "object"}} for form in _PATCHES}
+        forms = _PATCHES if resource.is_custom else (*_PATCHES, _STRATEGIC)
+        content = {form: {"schema": {"type": "object"}} for form in forms}
         out["requestBody"] = {"content": content, "required": True}
     return out
 

@@ -20,6 +20,7 @@ from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
+from kilauea.controllers.vcjobs.controller import VcJobController
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
@@ -38,6 +39,7 @@ def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bo
         IdleGroupController(REPLICA_SETS),
         IdleGroupController(STATEFUL_SETS),
         QueueController(),
+        VcJobController(),
         FinishedJobController(),
         JobFlowController(),
         JobTemplateController(),

@@ -1,0 +1,146 @@
+"""The controller of Volcano's jobs.
+
+It has no memory: what has happened is read off the objects (`evidence`), what follows is said by policies and commands
+(`choice`), what an action does in which phase by a table (`machine`). Then the job is kept in step (`syncing`), or pods
+are ended (`killing`). The status is written first and commits the rest, which any later look goes on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
+from kilauea.controllers.kinds import (
+    CLAIMS,
+    COMMANDS,
+    CONFIG_MAPS,
+    NETWORK_POLICIES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    SECRETS,
+    SERVICES,
+    VC_JOBS,
+)
+from kilauea.controllers.objects import (
+    SETTLING_SECONDS,
+    controller_of,
+    is_going,
+    its_controller,
+    itself,
+    nobody,
+    status_of,
+    uid_of,
+)
+from kilauea.controllers.vcjobs.choice import Choice, choose, order
+from kilauea.controllers.vcjobs.killing import kill_all, kill_targets
+from kilauea.controllers.vcjobs.machine import TARGETED, step
+from kilauea.controllers.vcjobs.members import Members
+from kilauea.controllers.vcjobs.syncing import Sync
+from kilauea.controllers.vcjobs.work import Work
+
+ORDERED = "job"
+_its_job = its_controller(VC_JOBS)
+
+
+def ordered_job(command: Obj) -> str:
+    """An index: namespace and name of the job that a command is for; empty if it is for something else."""
+    target = command.get("target") or {}
+    if target.get("kind") != VC_JOBS.kind or target.get("apiVersion") != VC_JOBS.api_version:
+        return ""
+    return f"{command['metadata']['namespace']}/{target.get('name', '')}"
+
+
+def _keys_of_command(command: Obj) -> Iterable[Key]:
+    if ordered_job(command):
+        yield Key(command["metadata"]["namespace"], command["target"]["name"])
+
+
+def _unless_running(group: Obj) -> Iterable[Key]:
+    """A group that comes to a phase concerns its job at once; how many pods run in it does not."""
+    return () if status_of(group).get("phase") == "Running" else _its_job(group)
+
+
+class VcJobController:
+    """Runs jobs of Volcano to their end."""
+
+    name = "job-controller"
+    interests = (
+        Interest(VC_JOBS, itself),
+        Interest(PODS, _its_job, delay=SETTLING_SECONDS),
+        Interest(POD_GROUPS, _unless_running),
+        Interest(POD_GROUPS, _its_job, delay=SETTLING_SECONDS),
+        Interest(COMMANDS, _keys_of_command, indexes={ORDERED: ordered_job}),
+        *(Interest(each, _its_job, delay=SETTLING_SECONDS) for each in (CLAIMS, SERVICES, CONFIG_MAPS, SECRETS)),
+        Interest(NETWORK_POLICIES, _its_job, delay=SETTLING_SECONDS),
+        Interest(QUEUES, nobody),
+        Interest(PRIORITY_CLASSES, nobody),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Do what a command or a policy says, or keep the job in step."""
+        job = view.get(VC_JOBS, key)
+        commands = view.indexed(COMMANDS, ORDERED, str(key))
+        if job is None or is_going(job):
+            return Outcome([_done(each) for each in commands])
+        work = Work(job)
+        members, group = Members(work, view), _group_of(work, view)
+        current = None if group is None or work.has_outlived(group) else group
+        if commands:
+            return _obey(work, members, group, min(commands, key=_age), view, now)
+        return _act(work, members, group, choose(work, members, current, now), (), view, now)
+
+
+def _obey(work: Work, members: Members, group: Obj | None, command: Obj, view: View, now: int) -> Outcome:
+    """Do what a command says; it is deleted once the status says that it is done."""
+    action = str(command.get("action") or "")
+    if action in TARGETED:
+        words = f"{action} needs a target that a command does not name: use RestartJob, or a policy of the job"
+        return Outcome([Record(work.obj, "Warning", "CommandIssued", words), _done(command)])
+    words = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
+    heard: tuple[Operation, ...] = (Record(work.obj, "Normal", "CommandIssued", words), _done(command))
+    return _act(work, members, group, order(work, action), heard, view, now)
+
+
+def _act(
+    work: Work,
+    members: Members,
+    group: Obj | None,
+    choice: Choice,
+    heard: Iterable[Operation],
+    view: View,
+    now: int,
+) -> Outcome:
+    """Do what was chosen: notes and the status first, then what is heard, then all that follows."""
+    taken = step(work.phase, choice.action)
+    if taken.procedure == "sync":
+        sync = Sync(work, members, group, view, now)
+        said = [*choice.records, *sync.records]
+        due = [each for each in (choice.again, sync.again) if each is not None]
+        operations = [*choice.notes, *sync.status, *heard, *said, *sync.operations]
+        return Outcome(operations, min(due, default=None))
+    if taken.procedure == "kill":
+        written, doing = kill_all(work, members, group, taken, choice.action, view, now)
+        return Outcome([*choice.notes, *written, *heard, *choice.records, *doing], choice.again)
+    marked, doing = kill_targets(work, members, taken, choice, now)
+    return Outcome([*choice.notes, *marked, *heard, *choice.records, *doing], choice.again)
+
+
+def _group_of(work: Work, view: View) -> Obj | None:
+    """The pod group of a job; older controllers gave it the name of the job alone."""
+    namespace = work.key.namespace
+    group = view.get(POD_GROUPS, Key(namespace, f"{work.name}-{work.uid}"))
+    if group is not None:
+        return group
+    group = view.get(POD_GROUPS, Key(namespace, work.name))
+    owner = controller_of(group) if group is not None else None
+    return group if owner is not None and owner["uid"] == work.uid else None
+
+
+def _age(command: Obj) -> tuple[str, str]:
+    return str(command["metadata"].get("creationTimestamp") or ""), command["metadata"]["name"]
+
+
+def _done(command: Obj) -> Delete:
+    return Delete(COMMANDS, key_of(command), uid_of(command))

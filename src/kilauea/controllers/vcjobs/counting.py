@@ -1,0 +1,107 @@
+"""How many pods of a Volcano job are in which phase, and what phase of the job follows from that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from kilauea.controllers.vcjobs.machine import COMPLETED, FAILED, PENDING, RESTARTING, RUNNING, STOPPING
+from kilauea.controllers.vcjobs.members import COUNTED, Member, Members
+from kilauea.controllers.vcjobs.work import Work
+
+
+@dataclass
+class Counts:
+    """Pods by phase.
+
+    Attributes:
+        by_task: pods that are not ending, by phase, by task.
+        terminating: pods that are ending.
+    """
+
+    by_task: dict[str, Counter[str]] = field(default_factory=dict)
+    terminating: int = 0
+
+    def add(self, member: Member, *, ending: bool) -> None:
+        """Count a pod."""
+        if ending:
+            self.terminating += 1
+        else:
+            self.by_task.setdefault(member.task, Counter())[member.phase] += 1
+
+    def of(self, phase: str) -> int:
+        """Pods in a phase."""
+        return sum(counter[phase] for counter in self.by_task.values())
+
+    def fields(self) -> dict[str, Any]:
+        """As the status says it, without zeros."""
+        fields: dict[str, Any] = {phase.lower(): self.of(phase) for phase in COUNTED}
+        fields["terminating"] = self.terminating
+        phases = {task: dict(sorted(counter.items())) for task, counter in self.by_task.items()}
+        fields["taskStatusCount"] = {task: {"phase": phases[task]} for task in sorted(phases)}
+        return {name: value for name, value in fields.items() if value}
+
+
+def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> Counts:
+    """Count the pods that a job wants; those that it does not want are left out.
+
+    Args:
+        work: the job.
+        members: its pods.
+        gone: names of pods that are about to be deleted.
+    """
+    counts = Counts()
+    for task in work.tasks:
+        found = members.of(task.name)
+        for name in members.names(task) if found else ():
+            member = found.get(name)
+            if member is not None:
+                counts.add(member, ending=member.going or name in gone or members.is_doomed(member))
+    return counts
+
+
+def next_phase(work: Work, counts: Counts) -> str:
+    """Where a job goes whose pods stand so, if nothing else happens to it."""
+    phase = work.phase or PENDING
+    if phase == RESTARTING:
+        return _after_restarting(work, counts)
+    if phase == RUNNING:
+        return _after_running(work, counts)
+    if phase in STOPPING:
+        busy = counts.terminating + counts.of("Pending") + counts.of("Running")
+        return phase if busy else STOPPING[phase]
+    if phase == PENDING:
+        started = counts.of("Running") + counts.of("Succeeded") + counts.of("Failed")
+        return RUNNING if started >= work.min_available else PENDING
+    return phase
+
+
+def _after_restarting(work: Work, counts: Counts) -> str:
+    if work.retries >= work.max_retry:
+        return FAILED
+    minimum = work.status.get("minAvailable") or 0
+    return PENDING if work.replicas - counts.terminating >= minimum else RESTARTING
+
+
+def _after_running(work: Work, counts: Counts) -> str:
+    if not work.replicas:
+        return RUNNING
+    succeeded = counts.of("Succeeded")
+    if work.min_success and succeeded >= work.min_success:
+        return COMPLETED
+    if succeeded + counts.of("Failed") == work.replicas:
+        return COMPLETED if _has_succeeded(work, counts) else FAILED
+    return PENDING if counts.of("Pending") > work.replicas - work.min_available else RUNNING
+
+
+def _has_succeeded(work: Work, counts: Counts) -> bool:
+    """Whether a job of which all pods have ended has done what it was to do."""
+    if work.min_available >= sum(task.minimum for task in work.tasks):
+        for task in work.tasks:
+            found = counts.by_task.get(task.name)
+            if task.min_available is not None and found and found["Succeeded"] < task.min_available:
+                return False
+    if work.min_success:
+        return False
+    return counts.of("Succeeded") >= work.min_available

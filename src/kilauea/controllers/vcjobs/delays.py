@@ -1,0 +1,67 @@
+"""Actions that are done later: what waits is noted on the job itself, so that it outlives the controller.
+
+Pods that have been pending for too long need no note, for their age is to be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kilauea.api.ports import Patch
+from kilauea.controllers.kinds import VC_JOBS
+from kilauea.controllers.objects import annotations_of
+from kilauea.controllers.vcjobs.work import Work
+
+NOTE = "kilauea.dev/delayed-actions"
+"""Annotation of a job."""
+MOST = 200
+"""Notes on one job; of more, those that are due first are kept."""
+
+
+class Delayed(NamedTuple):
+    """An action that waits.
+
+    Attributes:
+        pod: the name of the pod that is the reason; empty if it is the group.
+        uid: its uid, empty if it had vanished.
+        task: name of its task, empty if it is the group.
+        event: what has happened.
+        action: to be done.
+        due: when, in microseconds since 1970.
+        version: of the job, when it was noted.
+    """
+
+    pod: str
+    uid: str
+    task: str
+    event: str
+    action: str
+    due: int
+    version: int
+
+
+_decode = msgspec.json.Decoder(list[Delayed]).decode
+
+
+def noted(work: Work) -> dict[str, Delayed]:
+    """What waits, by pod; what cannot be read, or is from before all pods were killed, waits no more."""
+    text = annotations_of(work.obj).get(NOTE)
+    if not text:
+        return {}
+    try:
+        return {each.pod: each for each in _decode(text) if each.version == work.version}
+    except msgspec.DecodeError:
+        return {}
+
+
+def note(work: Work, waiting: Iterable[Delayed]) -> list[Patch]:
+    """The patch that notes what waits on the job, if that is not noted already."""
+    kept = sorted(waiting, key=lambda each: (each.due, each.pod))[:MOST]
+    text = msgspec.json.encode(kept).decode() if kept else None
+    if text == annotations_of(work.obj).get(NOTE):
+        return []
+    metadata: Mapping[str, Any] = {"annotations": {NOTE: text}, "uid": work.uid}
+    return [Patch(VC_JOBS, work.key, {"metadata": metadata})]

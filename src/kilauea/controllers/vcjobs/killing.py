@@ -1,0 +1,105 @@
+"""Ending pods of a Volcano job: all of them, or those that an action is about.
+
+The status is written first. It says a new version of the job, and pods of an earlier one are no more listened to; so
+whatever is interrupted afterwards goes on at the next look. Parts of a job have no version of their own: their pods are
+marked before the status is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kilauea.api.ports import Delete, Obj, Operation, Patch, Single, Together, View, key_of
+from kilauea.controllers.kinds import POD_GROUPS, PODS
+from kilauea.controllers.objects import is_going, uid_of
+from kilauea.controllers.vcjobs import status
+from kilauea.controllers.vcjobs.choice import Choice
+from kilauea.controllers.vcjobs.counting import Counts, count, next_phase
+from kilauea.controllers.vcjobs.machine import RESTARTING, Step
+from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
+from kilauea.controllers.vcjobs.plugins import PluginFault, active
+from kilauea.controllers.vcjobs.work import Work
+
+
+def kill_all(
+    work: Work, members: Members, group: Obj | None, step: Step, action: str, view: View, now: int
+) -> tuple[list[Patch], list[Operation]]:
+    """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
+    keep = ENDED if step.keep_ended or _is_last_try(work) else frozenset[str]()
+    doomed = [each for each in members if not each.going and (each.marked or each.phase not in keep)]
+    counts = Counts(terminating=len(doomed) + sum(1 for each in members if each.going))
+    phase = step.becomes or next_phase(work, counts)
+    written = status.changed(
+        work,
+        counts,
+        now,
+        phase=phase,
+        reason=action if step.becomes else "",
+        version=work.version + bool(step.becomes),
+        retries=work.retries + step.counts,
+        controlled=_claims(work),
+        duration=True,
+    )
+    doing: list[Operation] = [*together([deletion(each)] for each in doomed)]
+    if phase != RESTARTING:
+        doing += _removals(work, view)
+    if group is not None and not is_going(group):
+        doing.append(Delete(POD_GROUPS, key_of(group), uid_of(group)))
+    return written, doing
+
+
+def kill_targets(
+    work: Work, members: Members, step: Step, choice: Choice, now: int
+) -> tuple[list[Operation], list[Operation]]:
+    """Marks on the pods that an action is about and the status after that, and what ends them."""
+    keep = ENDED if _is_last_try(work) else frozenset[str]()
+    chosen = [each for each in choice.targets.values() if each.phase not in keep]
+    counts = count(work, members, frozenset(each.name for each in chosen))
+    written = status.changed(
+        work,
+        counts,
+        now,
+        phase=step.becomes,
+        reason=choice.action,
+        version=work.version,
+        retries=work.retries + step.counts,
+        controlled=work.status.get("controlledResources") or {},
+        duration=True,
+    )
+    marks = together([_mark(each)] for each in chosen)
+    return [*marks, *written], together([deletion(each)] for each in chosen if not each.going)
+
+
+def _is_last_try(work: Work) -> bool:
+    """Whether no further try follows: then pods that have ended stay, to be looked at."""
+    return work.retries >= work.max_retry - 1
+
+
+def _claims(work: Work) -> dict[str, str]:
+    """What of a job's things outlives its pods."""
+    controlled = work.status.get("controlledResources") or {}
+    return {name: value for name, value in controlled.items() if not name.startswith("plugin-")}
+
+
+def _removals(work: Work, view: View) -> Iterator[Operation]:
+    try:
+        for plugin in active(work.obj):
+            yield from plugin.removal(view)
+    except PluginFault:
+        return  # which has made nothing
+
+
+def _mark(member: Member) -> Patch:
+    metadata = {"annotations": {OUT_OF_SYNC: "true"}, "uid": member.uid}
+    return Patch(PODS, member.key, {"metadata": metadata})
+
+
+def deletion(member: Member) -> Single:
+    """Ends a pod."""
+    return Delete(PODS, member.key, member.uid)
+
+
+def together(chains: Iterable[list[Single]]) -> list[Operation]:
+    """Chains that need not wait for each other; nothing if there are none."""
+    given = list(chains)
+    return [Together(given)] if given else []

@@ -1,0 +1,110 @@
+"""The pods that a Volcano job lacks are made, a few hundred at a time, and those that it has too many are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kilauea.api.ports import Create, Key, Operation, View
+from kilauea.controllers.kinds import PODS
+from kilauea.controllers.objects import controller_of, is_going, status_of
+from kilauea.controllers.vcjobs.killing import deletion, together
+from kilauea.controllers.vcjobs.members import Member, Members
+from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault
+from kilauea.controllers.vcjobs.pods import new_pod
+from kilauea.controllers.vcjobs.work import Task, Work
+
+BURST = 500
+"""Pods that are made in one go, so that other jobs have their turn."""
+
+
+class Making:
+    """What brings a job to the number of pods of each task.
+
+    Attributes:
+        faults: reason and message of what stands against it.
+        is_cut: whether there are more to be made than were now.
+    """
+
+    def __init__(self, work: Work, members: Members, view: View, plugins: Sequence[JobPlugin]) -> None:
+        self._work, self._members, self._view, self._plugins = work, members, view, plugins
+        self.faults: list[tuple[str, str]] = []
+        self.is_cut = False
+
+    def operations(self) -> list[Operation]:
+        """Deletions, then creations."""
+        surplus = together([deletion(each)] for each in self._surplus())
+        return [*surplus, *together([Create(PODS, pod, about=self._work.obj)] for pod in self._pods())]
+
+    def _surplus(self) -> Iterator[Member]:
+        """Pods beyond the replicas of their task, those with the highest index first."""
+        wanted = {task.name: task.replicas for task in self._work.tasks}
+        for name, pods in self._members.by_task.items():
+            extra = [each for each in pods.values() if each.index >= wanted.get(name, 0)]
+            for each in sorted(extra, key=lambda each: -each.index):
+                if not each.going and not self._members.is_doomed(each):
+                    yield each
+
+    def _pods(self) -> list[dict[str, Any]]:
+        """New pods, with what the plugins add to them."""
+        made: list[dict[str, Any]] = []
+        try:
+            for task, index in self._missing():
+                if len(made) == BURST:
+                    self.is_cut = True
+                    break
+                pod = new_pod(self._work.obj, task.raw, index)
+                for plugin in self._plugins:
+                    plugin.on_pod(pod, task.raw, index)
+                made.append(pod)
+        except PluginFault as fault:
+            self.faults.append(("PluginError", f"Execute plugin when pod create failed, err: {fault.why}"))
+            return []
+        return made
+
+    def _missing(self) -> Iterator[tuple[Task, int]]:
+        """Places without a pod, of tasks whose turn it is."""
+        for task in self._work.tasks:
+            found = self._members.of(task.name)
+            if len(found) >= task.replicas and all(name in found for name in self._members.names(task)):
+                continue
+            if not self._may_start(task):
+                continue
+            for index, name in enumerate(self._members.names(task)):
+                if name not in found and self._is_free(name):
+                    yield task, index
+
+    def _is_free(self, name: str) -> bool:
+        """Whether no pod has this name; that somebody else's has it is a fault."""
+        pod = self._view.get(PODS, Key(self._work.key.namespace, name))
+        if pod is None:
+            return True
+        owner = controller_of(pod)
+        if not is_going(pod) and (owner is None or owner["name"] != self._work.name):
+            self.faults.append(("FailedCreate", f"Error creating pods: pod {name} is there and not of this job"))
+        return False
+
+    # --- one task after another
+
+    def _may_start(self, task: Task) -> bool:
+        """Whether the tasks that a task depends on are ready."""
+        ready = map(self._is_ready, task.needs)
+        return not task.needs or (all(ready) if task.needs_all else any(ready))
+
+    def _is_ready(self, name: str) -> bool:
+        task = next((task for task in self._work.tasks if task.name == name), None)
+        if task is None:
+            self.faults.append(("FailedCreate", f"Error creating pods: there is no task {name} to depend on"))
+            return False
+        if task.min_available is None:
+            return True
+        serving = (each for each in self._members.of(name).values() if not each.going and not each.marked)
+        return sum(map(_is_ready, serving)) >= task.min_available
+
+
+def _is_ready(member: Member) -> bool:
+    """Whether a pod has done its work or is at it, with all of its containers."""
+    if member.phase == "Succeeded":
+        return True
+    containers = status_of(member.pod).get("containerStatuses") or ()
+    return member.phase == "Running" and all(each.get("ready") for each in containers)

@@ -1,0 +1,104 @@
+"""The status of a Volcano job: written as a whole, so that counts and phase always belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.api.ports import Patch
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.controllers.kinds import VC_JOBS
+from kilauea.controllers.vcjobs.counting import Counts
+from kilauea.controllers.vcjobs.work import Work
+
+
+def changed(
+    work: Work,
+    counts: Counts,
+    now: int,
+    *,
+    phase: str,
+    reason: str = "",
+    version: int = 0,
+    retries: int = 0,
+    controlled: Mapping[str, str],
+    duration: bool = False,
+) -> list[Patch]:
+    """The patch that makes the status of a job so, none if it is.
+
+    Args:
+        work: the job.
+        counts: of its pods.
+        now: the time, in microseconds since 1970.
+        phase: that it is in from now on.
+        reason: the action that has led there; without one, that of the phase before if it is the same.
+        version: that it has from now on.
+        retries: tries that have counted until now.
+        controlled: what the job has made, for `controlledResources`.
+        duration: whether to say how long it took to come to this phase.
+    """
+    before = work.status
+    state = _state(before.get("state") or {}, phase, reason)
+    wanted = {
+        "state": state,
+        "minAvailable": work.min_available,
+        "version": version,
+        "retryCount": retries,
+        "controlledResources": dict(sorted(controlled.items())),
+        "conditions": before.get("conditions"),
+        "runningDuration": before.get("runningDuration") if duration else None,
+        **counts.fields(),
+    }
+    same_phase = phase == work.phase
+    if same_phase and _said(wanted) == _said(before) and (not duration or before.get("runningDuration")):
+        return []
+    stamp = format_time(now - now % SECOND)
+    if not same_phase or not duration:
+        state["lastTransitionTime"] = stamp
+    if not same_phase:
+        wanted["conditions"] = _with(before.get("conditions") or (), phase, stamp)
+    if duration:
+        wanted["runningDuration"] = _since_creation(work, state.get("lastTransitionTime") or stamp)
+    return [_patch(work, _said(wanted))]
+
+
+def _state(before: Mapping[str, Any], phase: str, reason: str) -> dict[str, Any]:
+    if before.get("phase") == phase:
+        return {**before, "reason": reason} if reason else {**before}
+    return {"phase": phase, "reason": reason} if reason else {"phase": phase}
+
+
+def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that say something: what is 0 or empty is not written."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _with(conditions: Any, phase: str, stamp: str) -> list[dict[str, Any]]:
+    """The conditions with one for a phase as the last; each phase has one."""
+    return [
+        *({**each} for each in conditions if each.get("status") != phase),
+        {"status": phase, "lastTransitionTime": stamp},
+    ]
+
+
+def _since_creation(work: Work, until: str) -> str:
+    created = work.obj["metadata"].get("creationTimestamp") or until
+    return format_duration(max(0, parse_time(until) - parse_time(created)) // SECOND)
+
+
+def format_duration(seconds: int) -> str:
+    """Seconds as Go writes a duration: `0s`, `1m5s`, `1h0m0s`."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _patch(work: Work, status: Mapping[str, Any]) -> Patch:
+    """Replaces the status of this very job: a namesake that came after it is not touched."""
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": work.uid},
+        {"op": "add", "path": "/status", "value": status},
+    ]
+    return Patch(VC_JOBS, work.key, patch, "json", subresource="status")

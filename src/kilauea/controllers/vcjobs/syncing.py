@@ -1,0 +1,164 @@
+"""Keeping a Volcano job in step with its specification: what belongs to it, its pod group, its pods, its status.
+
+What is wrong with a job (its queue, a plugin, a volume) is said on the job; it waits, and is never given up for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
+from kilauea.api.times import SECOND, parse_time
+from kilauea.controllers.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
+from kilauea.controllers.objects import annotations_of, is_going, spec_of, status_of, uid_of
+from kilauea.controllers.vcjobs import status
+from kilauea.controllers.vcjobs.counting import count, next_phase
+from kilauea.controllers.vcjobs.groups import group_changes, group_of
+from kilauea.controllers.vcjobs.killing import deletion, together
+from kilauea.controllers.vcjobs.machine import PENDING
+from kilauea.controllers.vcjobs.making import Making
+from kilauea.controllers.vcjobs.members import Members
+from kilauea.controllers.vcjobs.names import FORWARDING
+from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
+from kilauea.controllers.vcjobs.volumes import volumes_of
+from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
+
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+"""Seconds until a job that something is wrong with is looked at again: half its age, but within these."""
+
+
+class Sync:
+    """One look at a job that is to have pods.
+
+    Attributes:
+        status: the patch of the status, if it is to be another one; comes first.
+        operations: what else is to be done, in order.
+        records: what is told about the job.
+        again: in how many seconds to look again.
+    """
+
+    def __init__(self, work: Work, members: Members, group: Obj | None, view: View, now: int) -> None:
+        self._work, self._members, self._group = work, members, group
+        self._view, self._now = view, now
+        self._controlled = {**(work.status.get("controlledResources") or {})}
+        self.operations: list[Operation] = []
+        self.records: list[Record] = []
+        self.again: float | None = None
+        plugins = self._belongings()
+        self._delete_doomed()
+        if plugins is not None and self._is_admitted():
+            self._keep_pods(plugins)
+        self.status = self._status()
+
+    def _status(self) -> Sequence[Patch]:
+        work = self._work
+        counts = count(work, self._members)
+        return status.changed(
+            work,
+            counts,
+            self._now,
+            phase=next_phase(work, counts),
+            version=work.version,
+            retries=work.retries,
+            controlled=self._controlled,
+        )
+
+    def _fault(self, reason: str, message: str) -> None:
+        """Say what is wrong, and look again; the older the job, the later."""
+        self.records.append(Record(self._work.obj, "Warning", reason, message))
+        created = self._work.obj["metadata"].get("creationTimestamp")
+        age = (self._now - parse_time(created)) / SECOND if created else 0.0
+        self.again = max(FIRST_WAIT, min(LONGEST_WAIT, age / 2))
+
+    # --- what belongs to the job
+
+    def _belongings(self) -> Sequence[JobPlugin] | None:
+        """See that plugins and volumes have what they need; None if the job cannot go on."""
+        work, view = self._work, self._view
+        queue = view.get(QUEUES, Key("", work.queue))
+        if queue is None:
+            self._fault("QueueError", f"queue {work.queue} is not found, the job will wait until the queue is created")
+            return None
+        if spec_of(queue).get("extendClusters") and annotations_of(work.obj).get(FORWARDING) != "true":
+            self._change_job({"metadata": {"annotations": {FORWARDING: "true"}, "uid": work.uid}})
+        try:
+            plugins = active(work.obj)
+        except PluginFault as fault:
+            self._fault("PluginError", f"Execute plugin when job add failed, err: {fault.why}")
+            return None
+        for plugin in plugins:
+            self.operations += plugin.objects(view)
+        controlled = (plugin.controlled for plugin in plugins)
+        self._controlled = dict(each for each in controlled if each is not None)
+        return plugins if self._volumes() else None
+
+    def _volumes(self) -> bool:
+        """See that volumes have claims; whether they do."""
+        volumes = volumes_of(self._work.obj, self._view)
+        self._controlled.update(volumes.controlled)
+        self.operations += volumes.operations
+        if volumes.claim_names:
+            given = enumerate(spec_of(self._work.obj)["volumes"])
+            names = volumes.claim_names
+            filled = [{**each, "volumeClaimName": names[i]} if i in names else each for i, each in given]
+            self._change_job({"spec": {"volumes": filled}, "metadata": {"uid": self._work.uid}})
+        if volumes.missing:
+            self._fault("PVCError", f"Failed to create PVC, err: {volumes.missing}")
+        return not volumes.missing and not volumes.claim_names
+
+    def _change_job(self, patch: dict[str, object]) -> None:
+        self.operations.append(Patch(VC_JOBS, self._work.key, patch))
+
+    # --- the group
+
+    def _is_admitted(self) -> bool:
+        """See that the group is there and as it should be; whether it may have pods."""
+        work, group = self._work, self._group
+        if group is None:
+            self.operations.append(self._new_group())
+            return False
+        if is_going(group):
+            return False
+        if work.has_outlived(group):
+            self.operations.append(Delete(POD_GROUPS, key_of(group), uid_of(group)))
+            return False
+        changes = group_changes(work.obj, group, self._priority)
+        if changes:
+            self.operations.append(Patch(POD_GROUPS, key_of(group), changes))
+        if work.phase == PENDING:
+            self._tell_why_it_waits(group)
+        return status_of(group).get("phase") not in (None, "", "Pending")
+
+    def _new_group(self) -> Create:
+        group = group_of(self._work.obj, self._priority)
+        annotations = group["metadata"].setdefault("annotations", {})
+        annotations[GROUP_VERSION] = str(self._work.version)
+        return Create(POD_GROUPS, group, about=self._work.obj)
+
+    def _priority(self, name: str) -> int:
+        found = self._view.get(PRIORITY_CLASSES, Key("", name))
+        return int(found.get("value") or 0) if found else 0
+
+    def _tell_why_it_waits(self, group: Obj) -> None:
+        conditions = [each for each in status_of(group).get("conditions") or () if each.get("status") == "True"]
+        if not conditions:
+            return
+        last = max(conditions, key=lambda each: str(each.get("lastTransitionTime") or ""))
+        if last["type"] != "Scheduled":
+            named = f"{self._work.key.namespace}:{self._work.name}"
+            words = f"PodGroup {named} {last['type'].lower()}, reason: {last.get('message') or ''}"
+            self.records.append(Record(self._work.obj, "Warning", "PodGroupPending", words))
+
+    # --- the pods
+
+    def _delete_doomed(self) -> None:
+        doomed = [each for each in self._members if not each.going and self._members.is_doomed(each)]
+        self.operations += together([deletion(each)] for each in doomed)
+
+    def _keep_pods(self, plugins: Sequence[JobPlugin]) -> None:
+        making = Making(self._work, self._members, self._view, plugins)
+        self.operations += making.operations()
+        for reason, message in making.faults:
+            self._fault(reason, message)
+        if making.is_cut:
+            self.again = 0.0

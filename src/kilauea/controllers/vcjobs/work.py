@@ -1,0 +1,204 @@
+"""A Volcano job as its controller reads it: typed, with defaults, whatever is missing or odd in the object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kilauea.api.ports import Key, Obj, key_of
+from kilauea.api.times import parse_duration
+from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, uid_of
+from kilauea.controllers.vcjobs.machine import RESTART_JOB, RESTARTING
+
+POD_PENDING = "PodPending"
+ANY = "*"
+GROUP_VERSION = "kilauea.dev/job-version"
+"""Annotation of a pod group: the version of the job that it was made for."""
+MAX_RETRY = 3
+"""Restarts of a job, or of the containers of a task, if the job does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is to be done when something happens.
+
+    Attributes:
+        events: on these.
+        exit_code: or if a pod fails with this code.
+        action: is done.
+        timeout: so many microseconds later; None is at once.
+    """
+
+    events: frozenset[str]
+    exit_code: int | None
+    action: str
+    timeout: int | None
+
+    def covers(self, event: str, exit_code: int) -> bool:
+        """Whether an event is meant, or its exit code; a pod that is pending only if it may be so for a time."""
+        if exit_code and self.exit_code == exit_code:
+            return True
+        if event == POD_PENDING and self.timeout is None:
+            return False
+        return event in self.events or ANY in self.events
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One of the tasks of a job.
+
+    Attributes:
+        raw: as the object has it.
+        name: of the task.
+        replicas: pods that it wants.
+        min_available: how many of them must run for it to count as ready; None if it is not said.
+        max_retry: restarts of containers at which the task counts as failed; -1 for never.
+        policies: its own, which come before the job's.
+        needs: tasks that must be ready before.
+        needs_all: whether all of these, or one of them.
+        partition_size: pods of one partition; 0 if it has none.
+    """
+
+    raw: Mapping[str, Any]
+    name: str
+    replicas: int
+    min_available: int | None
+    max_retry: int
+    policies: tuple[Policy, ...]
+    needs: tuple[str, ...]
+    needs_all: bool
+    partition_size: int
+
+    @property
+    def minimum(self) -> int:
+        """How many pods the gang needs of it."""
+        return self.replicas if self.min_available is None else self.min_available
+
+
+class Work:
+    """A job, and what its status says.
+
+    Attributes:
+        obj: the object, in which each task has a name.
+        key: its key.
+        name: its name.
+        uid: its uid.
+    """
+
+    def __init__(self, job: Obj) -> None:
+        self.obj = _named(job)
+        self.key: Key = key_of(job)
+        self.name, self.uid = name_of(job), uid_of(job)
+        self._spec, self.status = spec_of(self.obj), status_of(job)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Its tasks, in order."""
+        return tuple(map(_task, self._spec.get("tasks") or ()))
+
+    @cached_property
+    def policies(self) -> tuple[Policy, ...]:
+        """Those of the whole job."""
+        return _policies(self._spec)
+
+    @cached_property
+    def replicas(self) -> int:
+        """Pods of all tasks."""
+        return sum(task.replicas for task in self.tasks)
+
+    @property
+    def min_available(self) -> int:
+        """Pods that must run together."""
+        return _number(self._spec.get("minAvailable"))
+
+    @property
+    def min_success(self) -> int:
+        """Pods whose success is enough; 0 if that is not said."""
+        return _number(self._spec.get("minSuccess"))
+
+    @property
+    def max_retry(self) -> int:
+        """Restarts at which the job has failed."""
+        return _number(self._spec.get("maxRetry")) or MAX_RETRY
+
+    @property
+    def queue(self) -> str:
+        """The queue it is charged to."""
+        return str(self._spec.get("queue") or "default")
+
+    @property
+    def phase(self) -> str:
+        """The phase, empty if it has none yet."""
+        return str((self.status.get("state") or {}).get("phase") or "")
+
+    @property
+    def version(self) -> int:
+        """How often all pods were killed."""
+        return _number(self.status.get("version"))
+
+    @property
+    def retries(self) -> int:
+        """Restarts so far."""
+        return _number(self.status.get("retryCount"))
+
+    @property
+    def restarts_all(self) -> bool:
+        """Whether all pods are to be made anew, also those that have ended; they stay after the last try."""
+        state = self.status.get("state") or {}
+        return self.phase == RESTARTING and state.get("reason") == RESTART_JOB and self.retries < self.max_retry
+
+    def has_outlived(self, group: Obj) -> bool:
+        """Whether a pod group is from before all pods were killed; one that does not say so is not."""
+        text = annotations_of(group).get(GROUP_VERSION, "")
+        return text.isascii() and text.isdigit() and int(text) < self.version
+
+
+def _named(job: Obj) -> Obj:
+    """The job with a name for each task, as admission gives it; where there is none, it is given here."""
+    tasks = spec_of(job).get("tasks") or ()
+    if all(task.get("name") for task in tasks):
+        return job
+    named = [{**task, "name": task.get("name") or f"default{index}"} for index, task in enumerate(tasks)]
+    return {**job, "spec": {**spec_of(job), "tasks": named}}
+
+
+def _task(raw: Mapping[str, Any]) -> Task:
+    depends, partitions = raw.get("dependsOn") or {}, raw.get("partitionPolicy") or {}
+    needs = tuple(depends.get("name") or ())
+    minimum = raw.get("minAvailable")
+    return Task(
+        raw=raw,
+        name=str(raw["name"]),
+        replicas=_number(raw.get("replicas")),
+        min_available=None if minimum is None else _number(minimum),
+        max_retry=raw.get("maxRetry") or MAX_RETRY,
+        policies=_policies(raw),
+        needs=needs,
+        needs_all=depends.get("iteration") != "any" or len(needs) < 2,
+        partition_size=_number(partitions.get("partitionSize")),
+    )
+
+
+def _policies(holder: Mapping[str, Any]) -> tuple[Policy, ...]:
+    return tuple(_read_policies(holder))
+
+
+def _read_policies(holder: Mapping[str, Any]) -> Iterator[Policy]:
+    for each in holder.get("policies") or ():
+        events = frozenset({*(each.get("events") or ()), each.get("event") or ""} - {""})
+        yield Policy(events, each.get("exitCode"), str(each.get("action") or ""), _duration(each.get("timeout")))
+
+
+def _duration(text: object) -> int | None:
+    """Microseconds; None if nothing is said, or nothing that can be read."""
+    try:
+        return max(0, parse_duration(text)) if isinstance(text, str) and text else None
+    except ValueError:
+        return None
+
+
+def _number(value: object) -> int:
+    """A count; what is none, or below zero, is 0."""
+    return max(0, value) if isinstance(value, int) else 0

@@ -66,7 +66,7 @@ GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
 }
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 
-WORKLOADS = frozenset({"batch.volcano.sh/Job"})
+WORKLOADS = frozenset({"batch.volcano.sh/Job", "apps/Deployment", "apps/StatefulSet", "batch/Job"})
 """Kinds (`group/Kind`) of which pods are made: kept as they are written, because their pods are, too."""
 
 MAX_LIST_DEPTH = 8
@@ -170,15 +170,15 @@ class _Place(NamedTuple):
 _NULL_IS_EMPTY = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
-def _without_nulls(tree: Any, parent: str = "") -> Any:
+def without_nulls(tree: Any, parent: str = "") -> Any:
     """The tree without fields that are null, as Kubernetes reads it; in maps of text, null is the empty text."""
     if isinstance(tree, list):
-        return [_without_nulls(value) for value in tree]
+        return [without_nulls(value) for value in tree]
     if not isinstance(tree, dict):
         return tree
     if parent in _NULL_IS_EMPTY:
         return {key: "" if value is None else value for key, value in tree.items()}
-    return {key: _without_nulls(value, key) for key, value in tree.items() if value is not None}
+    return {key: without_nulls(value, key) for key, value in tree.items() if value is not None}
 
 
 def _identity(tree: object, kind: str) -> str:
@@ -247,9 +247,9 @@ class _Reader:
             self.reject_faults(form, part, place, "")
             return
         group = api_version.rpartition("/")[0]
-        if f"{group}/{kind}" in WORKLOADS:
+        if f"{group}/{kind}" in WORKLOADS and not place.faults:
             self.take_workload(form, part, place, kind)
-        elif kind not in KINDS or (api_version and group != GROUPS[kind]):
+        if kind not in KINDS or (api_version and group != GROUPS[kind]):
             self.out.skipped[f"{group}/{kind}" if group else kind] += 1
         elif place.faults:
             self.reject_faults(form, part, place, kind)
@@ -270,15 +270,10 @@ class _Reader:
         self.out.objects.append(obj)
 
     def take_workload(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
-        """Keep an object of which pods are made."""
-        if place.faults:
-            self.reject_faults(form, part, place, kind)
-            return
+        """Keep an object of which pods are made, if it has a name."""
         tree = form.tree(part)
-        if not _identity(tree, kind):
-            self.complain(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
-            return
-        self.out.workloads.append({**tree, "kind": kind})
+        if _identity(tree, kind):
+            self.out.workloads.append({**tree, "kind": kind})
 
     @staticmethod
     def typed(form: _Form, part: Any, type_: type[Object]) -> Object:
@@ -288,7 +283,7 @@ class _Reader:
         except msgspec.ValidationError as error:
             if "got `null`" not in str(error):
                 raise
-            obj = msgspec.convert(_without_nulls(form.tree(part)), type_)
+            obj = msgspec.convert(without_nulls(form.tree(part)), type_)
         return obj
 
     def take_list(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> bool:

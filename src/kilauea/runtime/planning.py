@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -40,6 +40,9 @@ from kilauea.simulator.what_if import WhatIf
 
 if TYPE_CHECKING:
     from kilauea.runtime.snapshot import Snapshot
+
+VOLCANO = "batch.volcano.sh"
+"""The group of jobs whose pods are made whether they are stored or not."""
 
 PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict nobody."""
@@ -124,18 +127,18 @@ def read_cluster(
     """
     cluster = Cluster()
     known: dict[tuple[str, str], Object] = {}
-    jobs: dict[tuple[str, str], Obj] = {}
+    workloads: dict[tuple[str, ...], Obj] = {}
     if live is not None:
         cluster.warnings.extend(live.warnings)
         known.update((_label(obj), obj) for obj in live.objects)
-        jobs.update((_name(job), job) for job in live.workloads)
+        workloads.update(_planned(live.workloads, Counter()))
     running = frozenset(known)
     times: Counter[tuple[str, str]] = Counter()
     skipped: Counter[str] = Counter()
     for source, decoded in read_sources(paths, note):
         cluster.warnings.extend(map(str, decoded.errors))
         skipped.update(decoded.skipped)
-        jobs.update((_name(job), job) for job in decoded.workloads)
+        workloads.update(_planned(decoded.workloads, skipped))
         for obj in decoded.objects:
             errors = check(obj)
             cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
@@ -145,13 +148,13 @@ def read_cluster(
     for (kind, name), count in times.items():
         if count > 1:
             cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
-    if skipped:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
+    if +skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
         cluster.warnings.append(f"objects of kinds that scheduling does not read are passed over: {kinds}")
     for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
         known.setdefault(("Queue", name), built_in_queue(name))
-    if jobs:
-        _expand(cluster, known, list(jobs.values()), now)
+    if workloads:
+        _expand(cluster, known, list(workloads.values()), now)
     cluster.objects = list(known.values())
     cluster.warnings.extend(fill_in(cluster.objects))
     if live is not None:
@@ -167,11 +170,24 @@ def _submitted(objects: Iterable[Object], running: Collection[tuple[str, str]]) 
     return tuple(sorted(named | {obj.key for obj in added if obj.kind == "PodGroup"}))
 
 
-def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], jobs: Sequence[Obj], now: int) -> None:
-    """Add what jobs become."""
+def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[tuple[str, ...], Obj]]:
+    """Workloads whose pods are yet to be made, by what tells them apart; what is made of them is not passed over.
+
+    Of Kubernetes' own workloads that a server has stored, the pods are there.
+    """
+    for workload in workloads:
+        metadata, group = workload["metadata"], str(workload.get("apiVersion")).rpartition("/")[0]
+        if group == VOLCANO or "uid" not in metadata:
+            kind = f"{group}/{workload['kind']}"
+            skipped[kind] -= 1
+            yield (kind, metadata.get("namespace") or "default", metadata["name"]), workload
+
+
+def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: Sequence[Obj], now: int) -> None:
+    """Add what workloads become."""
     from kilauea.runtime.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
 
-    expansion = expand(jobs, list(known.values()), now)
+    expansion = expand(workloads, list(known.values()), now)
     cluster.groups_of_jobs = expansion.groups
     cluster.warnings.extend(expansion.warnings)
     for obj in expansion.objects:
@@ -180,12 +196,6 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], jobs: Sequen
 
 def _label(obj: Object) -> tuple[str, str]:
     return obj.kind, object_label(obj)
-
-
-def _name(job: Obj) -> tuple[str, str]:
-    """Namespace and name."""
-    metadata = job["metadata"]
-    return metadata.get("namespace") or "default", metadata["name"]
 
 
 def built_in_queue(name: str) -> Queue:

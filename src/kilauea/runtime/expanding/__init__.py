@@ -1,0 +1,59 @@
+"""What becomes of workloads that are planned for: the groups and pods that a cluster would make of them.
+
+All of it by the functions that do so in a cluster, so that a plan is about the same pods. `jobs.py` is for Volcano's
+jobs, `workloads.py` for those of Kubernetes; `objects.py` shows both what else is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kilauea.api.meta import Object
+from kilauea.api.ports import Obj
+from kilauea.controllers.kinds import VC_JOBS
+from kilauea.runtime.expanding.jobs import expand_job
+from kilauea.runtime.expanding.objects import Known, stored
+from kilauea.runtime.expanding.refusing import Refused
+from kilauea.runtime.expanding.workloads import expand_workload
+
+
+@dataclass
+class Expansion:
+    """What was made of workloads.
+
+    Attributes:
+        objects: pod groups and pods that were not there.
+        groups: by Volcano's job (`namespace/name`), its pod group.
+        warnings: which workloads were left out, and why.
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Expansion:
+    """Groups and pods of workloads that they do not have yet.
+
+    Args:
+        workloads: as they are written or stored. Of those of Kubernetes that are stored, the pods are there.
+        objects: what else is there.
+        now: when workloads that say nothing of it are made, in microseconds since 1970; 0 to leave it open.
+    """
+    out = Expansion()
+    known = Known(objects)
+    for written in workloads:
+        workload = stored(written, now)
+        metadata = workload["metadata"]
+        name = f"{metadata['namespace']}/{metadata['name']}"
+        try:
+            if written.get("apiVersion") != VC_JOBS.api_version:
+                made = expand_workload(workload)
+            else:
+                out.groups[name], made = expand_job(workload, known)
+        except Refused as refused:
+            out.warnings.append(f"{workload['kind']} {name}: {refused}; left out")
+        else:
+            out.objects += [obj for obj in made if not known.has(obj)]
+    return out

@@ -1,0 +1,89 @@
+"""A Volcano job becomes a pod group and pods, once admission has completed or refused it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kilauea.admission.registry import HOOKS, mutations
+from kilauea.admission.review import Denied, Review, Settings
+from kilauea.api.batch import Job
+from kilauea.api.errors import explain, path_text
+from kilauea.api.meta import Object
+from kilauea.api.ports import Obj
+from kilauea.apiserver.patch.json_patch import json_patch
+from kilauea.apiserver.patch.values import copied
+from kilauea.controllers.kinds import VC_JOBS
+from kilauea.controllers.vcjobs.groups import group_of
+from kilauea.controllers.vcjobs.names import group_name
+from kilauea.controllers.vcjobs.plugins import PluginFault, active
+from kilauea.controllers.vcjobs.pods import new_pod
+from kilauea.runtime.expanding.objects import Known, made_group, made_pod
+from kilauea.runtime.expanding.refusing import Refused
+from kilauea.runtime.template_rules import template_complaints
+
+MAKES_NO_PODS = frozenset({"Aborting", "Aborted", "Completing", "Completed", "Failed", "Terminating", "Terminated"})
+"""Phases of jobs that have ended, or are about to."""
+
+
+def expand_job(job: dict[str, Any], known: Known) -> tuple[str, list[Object]]:
+    """The key of a job's group (`namespace/name`), and the group and pods that the job would have.
+
+    Raises:
+        Refused: admission refuses it, or a plugin of it cannot be used.
+    """
+    try:
+        typed = msgspec.convert(job, Job)
+    except (msgspec.ValidationError, RecursionError) as error:
+        path, message = explain(error, job)
+        raise Refused(f"{path_text(path)}: {message}") from error
+    job = {**job, "spec": {"queue": "default", "maxRetry": 3, **(job.get("spec") or {})}}
+    phase = typed.status.state.phase if typed.status and typed.status.state else None
+    if not phase:
+        job = _admitted(job, known)
+    group = _group_key(job, known)
+    if phase in MAKES_NO_PODS:
+        return group, []
+    for number, task in enumerate(typed.spec.tasks or () if phase else ()):
+        for complaint in template_complaints(task.template or {}):
+            raise Refused(f"spec.tasks[{number}].{complaint}")
+    return group, _made(job, known)
+
+
+def _group_key(job: Obj, known: Known) -> str:
+    """The group of a job; in old clusters it has the name of the job."""
+    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+    return f"{namespace}/{name}" if known.has_group(f"{namespace}/{name}") else f"{namespace}/{group_name(job)}"
+
+
+def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
+    """A new job with its defaults."""
+    settings = Settings(check_template=template_complaints)
+    metadata = job["metadata"]
+    for hook in HOOKS:
+        if hook.resource != VC_JOBS or "CREATE" not in hook.operations:
+            continue
+        review = Review("CREATE", VC_JOBS, metadata["namespace"], metadata["name"], job, None)
+        try:
+            job = json_patch(copied(job), mutations(hook, review, known, settings))
+            if hook.validate is not None:
+                hook.validate(review, known, settings)
+        except Denied as denied:
+            raise Refused(f"admission refuses it: {denied.message}") from denied
+    return job
+
+
+def _made(job: Obj, known: Known) -> list[Object]:
+    try:
+        plugins = active(job)
+    except PluginFault as fault:
+        raise Refused(str(fault)) from fault
+    made: list[Object] = [made_group(group_of(job, known.priority), job)]
+    for task in job["spec"].get("tasks") or ():
+        for index in range(task.get("replicas") or 0):
+            pod = new_pod(job, task, index)
+            for plugin in plugins:
+                plugin.on_pod(pod, task, index)
+            made.append(made_pod(pod, job))
+    return made

@@ -1,0 +1,81 @@
+"""The cluster that a command is about, and the reading of objects from it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kilauea.api.ports import ApiError, Key, Obj, Resource
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the cluster is.
+
+    Attributes:
+        kubeconfig: file that was named, or empty to look where kubectl looks.
+        master: address that replaces the one of the context, or empty.
+    """
+
+    kubeconfig: str = ""
+    master: str = ""
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[Api]:
+        """The API, for the length of a block.
+
+        Raises:
+            AccessError: no way to it is known.
+        """
+        import dataclasses
+        import os
+        from pathlib import Path
+
+        from kilauea.client.finding import find_access
+        from kilauea.client.http import HttpTransport
+        from kilauea.client.rest import Client
+
+        access = find_access(Path(self.kubeconfig) if self.kubeconfig else None, os.environ)
+        if self.master:
+            address = self.master if "://" in self.master else f"http://{self.master}"
+            access = dataclasses.replace(access, server=address)
+        async with HttpTransport(access) as transport:
+            yield Client(transport, "vcctl")
+
+
+async def objects(api: Api, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Obj]:
+    """The objects of a kind, by namespace and name."""
+    from kilauea.api.ports import key_of
+
+    listed = await api.list(resource, namespace, labels, fields)
+    return sorted(map(decoded, listed.items), key=key_of)
+
+
+async def object_or_none(api: Api, resource: Resource, key: Key) -> dict[str, Any] | None:
+    """An object, None if there is none."""
+    try:
+        return await api.get(resource, key)
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def decoded(item: bytes) -> dict[str, Any]:
+    """An object from its bytes."""
+    import msgspec
+
+    found: dict[str, Any] = msgspec.json.decode(item)
+    return found
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    import time
+
+    return time.time_ns() // 1000

@@ -1,0 +1,189 @@
+"""Commands that take their arguments, and say what went wrong, as those of Volcano do.
+
+What differs from click's own: errors of a command go to standard output with exit code 255, wrong usage shows the help
+and exits with 1, a group without a known word shows its help and exits with 0, `_` may stand for `-` in names of
+options, `-n=x` and `--flag=false` are understood, and words that nobody asked for are ignored.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import click
+
+from kilauea.cli.vcctl.cluster import Cluster
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+FAILED = 255
+"""Exit code of a command that could not do its work: -1 as a shell sees it."""
+FOR_PROGRAMS = frozenset({"json", "yaml", "name"})
+"""Outputs that hold data alone: what went wrong is said on standard error."""
+_WORDS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+
+
+class CommandError(Exception):
+    """A command that cannot be done; the message is what its user reads."""
+
+
+class _Entry(click.Command):
+    """A command that can be a program."""
+
+    def main(  # type: ignore[override]  # always exits
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run as a program, and exit."""
+        extra.pop("standalone_mode", None)
+        try:
+            code = super().main(args, prog_name or self.name, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            _tell(error)
+            code = 1
+        except (click.Abort, KeyboardInterrupt):
+            code = 130
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: click.UsageError) -> None:
+    """The help of the command that was used wrongly, and what is wrong."""
+    if error.ctx is not None and not isinstance(error, click.NoSuchCommand):
+        click.echo(error.ctx.get_usage() + f"\n\nSee '{error.ctx.command_path} --help' for its options.\n", err=True)
+    click.echo(f"Error: {_words(error)}", err=True)
+
+
+def _words(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchCommand) and error.ctx is not None:
+        return f'unknown command "{error.command_name}" for "{error.ctx.command_path}"'
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        return f"unknown flag: {name}" if name.startswith("--") else f"unknown shorthand flag: {name[1:2]!r} in {name}"
+    if isinstance(error, click.BadOptionUsage):
+        return f"flag needs an argument: {error.option_name}"
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return f'invalid argument for "{", ".join(error.param.opts)}" flag: {error.message}'
+    return error.format_message()
+
+
+class Group(_Entry, click.Group):
+    """Commands under one word.
+
+    Args:
+        strict: whether an unknown word is an error, as it is for a whole program.
+    """
+
+    def __init__(self, name: str, help: str, commands: Iterable[click.Command] = (), strict: bool = False) -> None:
+        given = {each.name or "": each for each in commands}
+        super().__init__(name, given, help=help, invoke_without_command=True, context_settings=CONTEXT)
+        self._strict = strict
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help where there is no command to run."""
+        word = next((each for each in args if not each.startswith("-")), None)
+        if word not in self.commands and (word is None or not self._strict) and not {"-h", "--help"} & set(args):
+            args = ["--help"]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which they were given."""
+        return list(self.commands)
+
+
+class Leaf(_Entry):
+    """A command that does something; its function gets the cluster and the values of the options.
+
+    A word that is no option is taken for the name, if the command has one that is not given.
+    """
+
+    def __init__(self, name: str, callback: Callable[..., Any], help: str, options: Iterable[click.Parameter]) -> None:
+        named = [each for each in options if each.name == "name"]
+        params = [*options, *common_options(), click.Argument(["words"], nargs=-1, metavar="[NAME]" if named else "")]
+        super().__init__(name, params=params, help=help, callback=callback, context_settings=CONTEXT)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read arguments in the forms that Go's flags have."""
+        return super().parse_args(ctx, list(_plain(args, self.params)))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the function; say what fails."""
+        from kilauea.api.ports import ApiError
+        from kilauea.client.access import AccessError
+
+        given = ctx.params
+        words = given.pop("words")
+        cluster = Cluster(given.pop("kubeconfig"), given.pop("master"))
+        if words and given.get("name") == "":
+            given["name"] = words[0]
+        assert self.callback is not None
+        try:
+            return _result(self.callback(cluster, **given))
+        except (CommandError, ApiError, AccessError) as error:
+            from kilauea.cli.table import printable
+
+            aside = given.get("output") in FOR_PROGRAMS
+            lines = "\n".join(map(printable, str(error).split("\n")))
+            click.echo(f"Failed to{_path(ctx)}: {lines}", err=aside)
+            return FAILED
+
+
+def _result(answer: Any) -> Any:
+    """What a function gives, also one that waits."""
+    if not isinstance(answer, Coroutine):
+        return answer
+    import asyncio
+
+    return asyncio.run(answer)
+
+
+def _path(ctx: click.Context) -> str:
+    """The command and its groups, innermost first, without the program: ` list job`."""
+    return "".join(f" {word}" for word in reversed(ctx.command_path.split()[1:]))
+
+
+def common_options() -> list[click.Parameter]:
+    """Options that every command has."""
+    return [
+        click.Option(["-s", "--master"], default="", metavar="URL", help="Server, instead of the context's."),
+        click.Option(["-k", "--kubeconfig"], default="", metavar="FILE", help="Access to the cluster."),
+        *(
+            click.Option([name], hidden=True, expose_value=False)
+            for name in ("--log-flush-frequency", "-v", "--vmodule")
+        ),
+    ]
+
+
+def _plain(args: Sequence[str], params: Iterable[click.Parameter]) -> Iterator[str]:
+    """Arguments as click reads them, from forms that Go's flags have too."""
+    options = {name: each for each in params if isinstance(each, click.Option) for name in each.opts}
+    waiting = iter(args)
+    for arg in waiting:
+        if arg == "--":
+            yield arg
+            yield from waiting
+        elif arg.startswith("--"):
+            name, equals, value = arg.partition("=")
+            name = name.replace("_", "-")
+            option = options.get(name)
+            if option is not None and option.is_flag and equals:
+                yield from [name] if _switch(option, value) else []
+                continue
+            yield name + equals + value
+            if option is not None and not option.is_flag and not equals:
+                yield from _next(waiting)
+        elif (option := options.get(arg[:2])) is not None and not option.is_flag:
+            yield arg[:2]
+            yield from [arg[2:].removeprefix("=")] if len(arg) > 2 else _next(waiting)
+        else:
+            yield arg
+
+
+def _next(waiting: Iterator[str]) -> list[str]:
+    value = next(waiting, None)
+    return [] if value is None else [value]
+
+
+def _switch(option: click.Option, value: str) -> bool:
+    if value.lower() not in _WORDS:
+        raise click.BadParameter(f'"{value}" is neither true nor false', param=option)
+    return _WORDS[value.lower()]

@@ -1,0 +1,48 @@
+"""Objects from YAML files, as the commands that create from files read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilauea.cli.vcctl.command import CommandError
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file; `-` is standard input.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    import sys
+    from pathlib import Path
+
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(f"failed to read file, err: open {path}: {reason}") from error
+
+
+def read_objects(data: bytes) -> list[dict[str, Any]]:
+    """The objects of all documents; empty documents are left out.
+
+    Raises:
+        CommandError: a document cannot be read, or is no object.
+    """
+    from kilauea.api.yamltext import TextError, read_documents
+
+    found: list[dict[str, Any]] = []
+    for document in read_documents(data.removeprefix(b"\xef\xbb\xbf")):
+        faults = [document] if isinstance(document, TextError) else document.faults
+        if faults:
+            at = faults[0]
+            raise CommandError(f"failed to unmarshal file, err:  line {at.line}, column {at.column}: {at.message}")
+        if isinstance(document, TextError) or document.value is None:
+            continue
+        value = document.value
+        if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
+            raise CommandError(
+                "failed to unmarshal file, err:  a document is no object: use apiVersion, kind, metadata"
+            )
+        found.append(value)
+    return found

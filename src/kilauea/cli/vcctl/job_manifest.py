@@ -1,0 +1,79 @@
+"""Jobs as `vcctl job run` and `vsub` make them: one task, from flags, or whatever a file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kilauea.cli.vcctl.command import CommandError
+from kilauea.cli.vcctl.kinds import JOBS
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job of one task, as flags describe it.
+
+    Attributes:
+        requests, limits: amounts of each pod.
+        spec: further fields of the job's spec, such as the queue.
+        environment: variables of the container.
+    """
+
+    name: str
+    namespace: str
+    image: str
+    scheduler: str
+    min_available: int
+    replicas: int
+    requests: dict[str, str]
+    limits: dict[str, str]
+    command: list[str] = field(default_factory=list)
+    spec: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def new_job(wanted: Wanted) -> dict[str, Any]:
+    """The job; its one task has no name, which the cluster then gives it."""
+    container: dict[str, Any] = {
+        "name": wanted.name,
+        "image": wanted.image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": wanted.limits, "requests": wanted.requests},
+    }
+    if wanted.command:
+        container["command"] = wanted.command
+    if wanted.environment:
+        container["env"] = [{"name": key, "value": value} for key, value in wanted.environment.items()]
+    template = {
+        "metadata": {"name": wanted.name, "labels": {"job.volcano.sh": wanted.name}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    spec = {
+        "minAvailable": wanted.min_available,
+        "schedulerName": wanted.scheduler,
+        "tasks": [{"replicas": wanted.replicas, "template": template}],
+    }
+    metadata = {"name": wanted.name, "namespace": wanted.namespace}
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": {**spec, **wanted.spec}}
+
+
+def job_of_file(path: str) -> dict[str, Any]:
+    """The job that a file describes; `-` is standard input.
+
+    Raises:
+        CommandError: it cannot be read, or is no job.
+    """
+    from kilauea.cli.vcctl.documents import read_file, read_objects
+
+    if path != "-" and ".yaml" not in path and ".yml" not in path:
+        raise CommandError("only support yaml file")
+    found = read_objects(read_file(path))
+    if len(found) != 1:
+        raise CommandError(f"failed to unmarshal file, err:  {path} has {len(found)} objects: one job is needed")
+    job = found[0]
+    if job.get("kind", JOBS.kind) != JOBS.kind or job.get("apiVersion", JOBS.api_version) != JOBS.api_version:
+        words = (
+            f"{path} has a {job.get('kind')} of {job.get('apiVersion')}: a {JOBS.kind} of {JOBS.api_version} is needed"
+        )
+        raise CommandError(f"failed to unmarshal file, err:  {words}")
+    return {**job, "apiVersion": JOBS.api_version, "kind": JOBS.kind}

@@ -1,0 +1,76 @@
+"""Lists of objects as users see them: a table, data, or a table that goes on with what changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from kilauea.api.ports import Key, Obj, key_of
+from kilauea.cli.vcctl.cluster import now, objects
+from kilauea.cli.vcctl.tables import NOTHING, Form, Table, print_objects, print_table
+from kilauea.cli.vcctl.watching import changes_of
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+
+GONE = "Deleted"
+"""What a list that goes on shows as the state of an object that is not there any more."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A list of one kind.
+
+    Attributes:
+        form: the columns.
+        row: the cells of an object, at a time.
+        takes: whether an object is shown.
+        heading_alone: whether the heading is shown although the filters leave nothing.
+    """
+
+    form: Form
+    row: Callable[[Obj, int], list[str]]
+    takes: Callable[[Obj], bool] = lambda obj: True
+    heading_alone: bool = False
+
+
+async def show_list(api: Api, listing: Listing, namespace: str, output: str, headers: bool, watch: bool) -> None:
+    """Print the objects of a namespace, or of all."""
+    if watch:
+        await _go_on(api, listing, namespace, headers)
+        return
+    found = await objects(api, listing.form.resource, namespace)
+    shown = [obj for obj in found if listing.takes(obj)]
+    if output not in ("table", "wide"):
+        print_objects(listing.form.resource, shown, output)
+    elif found and not shown and listing.heading_alone:
+        click.echo(Table(listing.form.columns, []).heading())
+    else:
+        moment = now()
+        print_table(listing.form.columns, [listing.row(obj, moment) for obj in shown], headers)
+
+
+async def _go_on(api: Api, listing: Listing, namespace: str, headers: bool) -> None:
+    """Print the rows, then each that changes, until somebody stops it."""
+    form = listing.form
+    last: dict[Key, list[str]] = {}
+    table: Table | None = None
+    async for changes in changes_of(api, form.resource, namespace):
+        moment = now()
+        rows = [(key_of(obj), there, listing.row(obj, moment)) for there, obj in changes if listing.takes(obj)]
+        if table is None:
+            table = Table(form.columns, [row for _, _, row in rows])
+            if headers and rows:
+                click.echo(table.heading())
+            elif not rows:
+                click.echo(NOTHING, err=True)
+        for key, there, row in rows:
+            if not there and form.state is not None:
+                row[form.state] = GONE
+            facts = [cell for number, cell in enumerate(row) if number not in form.ages]
+            if last.get(key) != facts:
+                click.echo(table.line(row))
+            last[key] = facts

@@ -1,0 +1,92 @@
+"""Orders to jobs and queues: Commands that a controller obeys once; and the waiting for what they bring about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from kilauea.api.ports import Key, Obj, Resource
+from kilauea.cli.vcctl.command import CommandError
+from kilauea.cli.vcctl.kinds import COMMANDS
+from kilauea.cli.vcctl.watching import states_of, within
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+
+
+def command_for(resource: Resource, obj: Obj, action: str) -> dict[str, Any]:
+    """A Command to an object, which owns it."""
+    metadata = obj["metadata"]
+    target = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {
+        "apiVersion": COMMANDS.api_version,
+        "kind": COMMANDS.kind,
+        "metadata": {
+            "generateName": f"{metadata['name']}-{action.lower()}-",
+            "namespace": metadata.get("namespace") or "default",
+            "ownerReferences": [target],
+        },
+        "target": target,
+        "action": action,
+    }
+
+
+async def order(api: Api, resource: Resource, key: Key, action: str) -> Obj:
+    """Give an order to an object, and return the object as it was before."""
+    obj = await api.get(resource, key)
+    command = command_for(resource, obj, action)
+    await api.create(COMMANDS, command["metadata"]["namespace"], command)
+    return obj
+
+
+async def until(
+    api: Api,
+    resource: Resource,
+    key: Key,
+    done: Callable[[Obj | None], bool],
+    timeout: int,
+    state: Callable[[Obj], str],
+) -> Obj | None:
+    """The object once it is as wanted; None if it is wanted gone.
+
+    Raises:
+        CommandError: that takes too long, or the object is gone and not wanted so.
+    """
+    last = ""
+
+    async def reached() -> Obj | None:
+        nonlocal last
+        async with aclosing(states_of(api, resource, key)) as states:  # type: ignore[type-var]  # a generator
+            async for obj in states:
+                if done(obj):
+                    return obj
+                if obj is None:
+                    raise CommandError(f"{resource.kind.lower()} {key.name} is gone")
+                last = state(obj)
+        raise AssertionError("an endless watch has ended")
+
+    words = f"{resource.kind.lower()} {key.name} is"
+    return await within(timeout, reached(), lambda: f"{words} {f'still {last}' if last else 'not there yet'}")
+
+
+async def delete(api: Api, resource: Resource, key: Key, wait: bool, timeout: int) -> None:
+    """Delete an object; if wanted until it is gone."""
+    uid = (await api.get(resource, key))["metadata"]["uid"] if wait else ""
+    await api.delete(resource, key)
+    if wait:
+        await until(
+            api,
+            resource,
+            key,
+            lambda obj: obj is None or obj["metadata"]["uid"] != uid,
+            timeout,
+            lambda obj: "there",
+        )

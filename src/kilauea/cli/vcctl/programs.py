@@ -1,0 +1,168 @@
+"""`vcctl`, `vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend`, `vresume` as programs, each a function to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kilauea.cli.vcctl import job, options
+from kilauea.cli.vcctl.cluster import Cluster
+from kilauea.cli.vcctl.command import Group, Leaf
+from kilauea.cli.vcctl.flow import flow_group, template_group
+from kilauea.cli.vcctl.pod import pod_group
+from kilauea.cli.vcctl.queue import queue_group
+
+UNKNOWN = "Not provided."
+
+
+def vcctl() -> None:
+    """Everything about jobs, queues, flows and their pods."""
+    vcctl_command().main(prog_name="vcctl")
+
+
+def vsub() -> None:
+    """Submit a job."""
+    vsub_command().main(prog_name="vsub")
+
+
+def vjobs() -> None:
+    """Show jobs."""
+    vjobs_command().main(prog_name="vjobs")
+
+
+def vqueues() -> None:
+    """Show queues."""
+    vqueues_command().main(prog_name="vqueues")
+
+
+def vcancel() -> None:
+    """Delete a job."""
+    vcancel_command().main(prog_name="vcancel")
+
+
+def vsuspend() -> None:
+    """Abort a job, so that it can be resumed."""
+    vsuspend_command().main(prog_name="vsuspend")
+
+
+def vresume() -> None:
+    """Resume a job."""
+    vresume_command().main(prog_name="vresume")
+
+
+# --- what they are made of
+
+
+def vcctl_command() -> Group:
+    """The program with all groups."""
+    groups = [job.job_group(), queue_group(), flow_group(), template_group(), pod_group()]
+    return Group(
+        "vcctl",
+        "Manage Volcano's jobs, queues and flows from the command line.",
+        [*groups, Leaf("version", _version, "print the version", []), _help_command()],
+        strict=True,
+    )
+
+
+def _version(cluster: Cluster) -> None:
+    import platform
+
+    from kilauea import __version__
+
+    click.echo("API Version: v1alpha1")
+    click.echo(f"Version: {__version__}")
+    click.echo(f"Git SHA: {UNKNOWN}")
+    click.echo(f"Built At: {UNKNOWN}")
+    click.echo(f"Python Version: {platform.python_version()}")
+    click.echo(f"OS/Arch: {platform.system().lower()}/{platform.machine()}")
+
+
+def _help_command() -> click.Command:
+    @click.command("help", help="help about a command", context_settings={"ignore_unknown_options": True})
+    @click.argument("words", nargs=-1)
+    @click.pass_context
+    def show(ctx: click.Context, words: tuple[str, ...]) -> None:
+        assert ctx.parent is not None
+        at, command = ctx.parent, ctx.parent.command
+        for word in words:
+            found = command.get_command(at, word) if isinstance(command, click.Group) else None
+            if found is None:
+                break
+            at = click.Context(found, parent=at, info_name=word, **found.context_settings)
+            command = found
+        click.echo(command.get_help(at))
+
+    return show
+
+
+def vsub_command() -> Leaf:
+    """`vsub`; variables of the environment give defaults."""
+    return Leaf("vsub", _submit, "submit a job", job.run_options("-n", "-N", environment=True))
+
+
+async def _submit(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int, **given: Any) -> int:
+    return await job.run(cluster, name, namespace, "", wait, timeout, **given)
+
+
+def vjobs_command() -> Leaf:
+    """`vjobs`: a job, or a list."""
+    given = [
+        options.name("-n"),
+        options.namespace("-N"),
+        options.text("-S", "--scheduler", help="Only jobs of this scheduler.", metavar="NAME"),
+        options.text("-q", "--queue", help="Only jobs of this queue.", metavar="NAME"),
+        options.flag("--all-namespaces", help="Jobs of all namespaces."),
+        options.text("--selector", help="Only jobs with this text in their name."),
+        options.text("--phase", help="Only jobs in one of these phases.", metavar="PHASE[,PHASE]"),
+        *options.listing(),
+    ]
+    return Leaf("vjobs", _jobs, "view job information", given)
+
+
+async def _jobs(cluster: Cluster, name: str, namespace: str, output: str, **given: Any) -> None:
+    if name:
+        await job.view(cluster, name, namespace, output if output in ("json", "yaml") else "text", conditions=False)
+    else:
+        await job.list_jobs(cluster, namespace, output=output, rows_or_nothing=False, **given)
+
+
+def vqueues_command() -> Leaf:
+    """`vqueues`: a queue, or all."""
+    return Leaf("vqueues", _queues, "view queue information", [options.name("-n"), *options.listing()[:2]])
+
+
+async def _queues(cluster: Cluster, name: str, output: str, no_headers: bool) -> None:
+    from kilauea.cli.vcctl.queue import show
+    from kilauea.cli.vcctl.queue_list import SHORT, queue_row, read_queues
+    from kilauea.cli.vcctl.tables import print_table
+
+    async with cluster.connect() as api:
+        entries = await read_queues(api, name)
+    if output == "table":
+        print_table(SHORT, [queue_row(entry, SHORT) for entry in entries], not no_headers)
+    else:
+        show(entries, output, not no_headers)
+
+
+def _about_a_job(name: str, function: Any, help: str, until: str) -> Leaf:
+    return Leaf(name, function, help, [options.name("-n"), options.namespace("-N"), *options.waiting(until)])
+
+
+def vcancel_command() -> Leaf:
+    """`vcancel`."""
+    return _about_a_job("vcancel", _cancel, "cancel a job", "the job is gone")
+
+
+async def _cancel(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
+    await job.delete(cluster, name, namespace, wait, timeout, done="cancel")
+
+
+def vsuspend_command() -> Leaf:
+    """`vsuspend`."""
+    return _about_a_job("vsuspend", job.suspend, "suspend a job", "the job is Aborted")
+
+
+def vresume_command() -> Leaf:
+    """`vresume`."""
+    return _about_a_job("vresume", job.resume, "resume a job", "the job goes on")

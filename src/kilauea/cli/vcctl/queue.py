@@ -1,0 +1,260 @@
+"""`vcctl queue`: create, change, open, close, delete and show queues, and the tree that they make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilauea.cli.vcctl import options
+from kilauea.cli.vcctl.cluster import Cluster
+from kilauea.cli.vcctl.command import CommandError, Group, Leaf
+
+if TYPE_CHECKING:
+    from kilauea.cli.vcctl.queue_list import Entry
+
+NAME_NEEDED = "queue name must be specified"
+
+
+# --- changes
+
+
+async def create(cluster: Cluster, name: str, weight: int, state: str, **given: Any) -> None:
+    """Create a queue."""
+    from kilauea.cli.vcctl.kinds import QUEUES
+    from kilauea.cli.vcctl.queue_changes import spec_of
+
+    body = {
+        "apiVersion": QUEUES.api_version,
+        "kind": QUEUES.kind,
+        "metadata": {"name": options.needed(name, NAME_NEEDED)},
+        "spec": {"weight": weight, **spec_of(**given)},
+        "status": {"state": state},
+    }
+    async with cluster.connect() as api:
+        await api.create(QUEUES, "", body)
+
+
+async def operate(
+    cluster: Cluster, name: str, action: str, weight: int, wait: bool, timeout: int, **given: Any
+) -> None:
+    """Open, close or change a queue."""
+    from kilauea.cli.vcctl.queue_changes import change_state, spec_of, update
+
+    options.needed(name, NAME_NEEDED)
+    options.needed(action, "action can not be null")
+    patch: dict[str, Any] = {}
+    if action == "update":
+        patch = spec_of(**given) | ({"weight": weight} if weight else {})
+        if not patch or weight < 0:
+            raise CommandError(f"when update queue {name}, weight must be specified, the value must be greater than 0")
+    elif action not in ("open", "close"):
+        raise CommandError(f"action {action} invalid, valid actions are open, close and update")
+    async with cluster.connect() as api:
+        if action == "update":
+            await update(api, name, patch)
+        else:
+            await change_state(api, name, action, wait, timeout)
+
+
+async def delete(cluster: Cluster, name: str, cascade: bool, dry_run: bool, wait: bool, timeout: int) -> None:
+    """Delete a queue; if wanted with all below it."""
+    from kilauea.cli.vcctl.queue_changes import delete_queue, delete_tree
+
+    options.needed(name, NAME_NEEDED)
+    async with cluster.connect() as api:
+        if cascade or dry_run:
+            await delete_tree(api, name, cascade, dry_run, wait, timeout)
+        else:
+            await delete_queue(api, name, wait, timeout)
+
+
+# --- lists
+
+
+async def list_queues(cluster: Cluster, parent: str, output: str, no_headers: bool, watch: bool) -> None:
+    """Print all queues, or those below one."""
+    from kilauea.cli.vcctl.queue_list import read_queues
+    from kilauea.cli.vcctl.queue_watch import watch_queues
+
+    def taken(entry: Entry) -> bool:
+        return not parent or entry.parent == parent
+
+    async with cluster.connect() as api:
+        if watch:
+            await watch_queues(api, taken, output == "wide", not no_headers)
+            return
+        entries = await read_queues(api)
+        if parent and parent not in {entry.name for entry in entries}:
+            raise _unknown(parent)
+    show(list(filter(taken, entries)), output, not no_headers)
+
+
+async def get(cluster: Cluster, name: str, output: str, no_headers: bool) -> None:
+    """Print one queue."""
+    from kilauea.cli.vcctl.queue_list import read_queues
+
+    options.needed(name, "name is mandatory to get the particular queue details")
+    async with cluster.connect() as api:
+        show(await read_queues(api, name), output, not no_headers)
+
+
+async def children(cluster: Cluster, name: str, recursive: bool, output: str, no_headers: bool) -> None:
+    """Print the queues below one."""
+    from kilauea.cli.vcctl.queue_list import read_queues
+    from kilauea.cli.vcctl.queue_tree import forest
+
+    options.needed(name, NAME_NEEDED)
+    async with cluster.connect() as api:
+        entries = await read_queues(api)
+    node = forest(entries).find(name)
+    if node is None:
+        raise _unknown(name)
+    below = [(depth, each.entry) for depth, each in node.walk() if depth]
+    found = [(depth, entry) for depth, entry in below if recursive or depth == 1]
+    show([entry for _, entry in found], output, not no_headers, [depth for depth, _ in found] if recursive else None)
+
+
+def show(entries: list[Entry], output: str, headers: bool, depths: list[int] | None = None) -> None:
+    """Print queues."""
+    from kilauea.cli.vcctl.kinds import QUEUES
+    from kilauea.cli.vcctl.queue_list import COLUMNS, WIDE, queue_data, queue_row
+    from kilauea.cli.vcctl.tables import data_text, fitting, print_objects, print_table
+
+    if output == "name":
+        print_objects(QUEUES, [entry.queue for entry in entries], output)
+    elif output in ("json", "yaml"):
+        click.echo(data_text({"queues": [queue_data(entry) for entry in entries]}, output))
+    else:
+        columns = WIDE if output == "wide" else COLUMNS
+        rows = [queue_row(entry, columns) for entry in entries]
+        if depths is None:
+            print_table(columns, rows, headers)
+        else:
+            last = columns[-1]._replace(title_blanks=1)
+            rows = [[*row, str(depth)] for row, depth in zip(rows, depths, strict=True)]
+            print_table((*columns[:-1], last, fitting("Depth")), rows, headers)
+
+
+async def tree(cluster: Cluster, name: str, depth: int, resources: bool, own: bool, ascii: bool, output: str) -> None:
+    """Print queues as a tree."""
+    from kilauea.cli.vcctl.queue_list import read_queues
+    from kilauea.cli.vcctl.queue_tree import ASCII, LINES, add_up, cut, drawn, forest, nested
+    from kilauea.cli.vcctl.tables import data_text
+
+    async with cluster.connect() as api:
+        trees = forest(await read_queues(api))
+    node = trees.find(name)
+    if node is None:
+        raise _unknown(name)
+    tops = {"": [node]}
+    if node in trees.roots:
+        tops |= {"orphaned": trees.orphaned, "cycle": trees.cycle}
+    for top in (each for nodes in tops.values() for each in nodes):
+        if not own:
+            add_up(top)
+        cut(top, depth)
+    if output == "table":
+        click.echo("\n".join(drawn(tops, ASCII if ascii else LINES, resources)))
+    else:
+        more = {word: [nested(each) for each in nodes] for word, nodes in tops.items() if word and nodes}
+        click.echo(data_text({**nested(node), **more}, output))
+
+
+def _unknown(name: str) -> CommandError:
+    return CommandError(f'queues.scheduling.volcano.sh "{name}" not found')
+
+
+# --- the group
+
+
+def _spec_options() -> list[click.Parameter]:
+    """What a queue is, beside its weight."""
+    amounts = "RESOURCE=AMOUNT[,...]"
+    return [
+        options.text("-p", "--parent", help="Queue above it.", metavar="NAME"),
+        options.text("--capability", help="What it may have at most.", metavar=amounts),
+        options.text("--deserved", help="What it may always get back.", metavar=amounts),
+        options.text("--guarantee", help="What is kept free for it.", metavar=amounts),
+        options.number("--priority", help="Queues of a higher one come first."),
+        options.text("--reclaimable", help="Whether others may take back from it: true or false.", metavar="BOOL"),
+        options.text("--dequeue-strategy", help="fifo or traverse.", metavar="WORD"),
+    ]
+
+
+def queue_group() -> Group:
+    """The commands."""
+    name = "-n"
+    return Group(
+        "queue",
+        "Queue Operations",
+        [
+            Leaf(
+                "create",
+                create,
+                "creates queue",
+                [
+                    options.text(name, "--name", default="test", help="Name of the queue.", metavar="NAME"),
+                    options.number("-w", "--weight", default=1, help="Its share, beside the weights of others."),
+                    options.text("-S", "--state", default="Open", help="Of no effect: new queues are open."),
+                    *_spec_options(),
+                ],
+            ),
+            Leaf(
+                "delete",
+                delete,
+                "delete queue",
+                [
+                    options.name(name),
+                    options.flag("--cascade", help="Delete the queues below it first, the lowest before all."),
+                    options.flag("--dry-run", help="Print what would be deleted, in that order."),
+                    *options.waiting("it is gone"),
+                ],
+            ),
+            Leaf(
+                "operate",
+                operate,
+                "operate queue",
+                [
+                    options.name(name),
+                    options.text("-a", "--action", help="open, close or update.", metavar="WORD"),
+                    options.number("-w", "--weight", default=0, help="For update: the new weight."),
+                    *_spec_options(),
+                    *options.waiting("it is open, or it and all below it are closed, the lowest first"),
+                ],
+            ),
+            Leaf(
+                "list",
+                list_queues,
+                "lists all the queue",
+                [
+                    options.text("-p", "--parent", help="Only queues below this one.", metavar="NAME"),
+                    *options.listing(),
+                ],
+            ),
+            Leaf("get", get, "get a queue", [options.name(name), *options.listing()[:2]]),
+            Leaf(
+                "children",
+                children,
+                "list the queues below a queue",
+                [
+                    options.name(name),
+                    options.flag("-r", "--recursive", help="The whole tree below it."),
+                    *options.listing()[:2],
+                ],
+            ),
+            Leaf(
+                "tree",
+                tree,
+                "show the tree of queues",
+                [
+                    options.text(name, "--name", default="root", help="Where to start.", metavar="NAME"),
+                    options.number("-d", "--depth", default=0, help="Levels that are shown; 0 for all."),
+                    options.flag("--resources", help="Show what queues are promised, deserve, may have and have."),
+                    options.flag("--self", "own", help="Count what is in a queue itself, not below it."),
+                    options.flag("--ascii", help="Draw with plain characters."),
+                    options.output("json", "yaml"),
+                ],
+            ),
+        ],
+    )

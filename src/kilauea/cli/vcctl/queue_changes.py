@@ -1,0 +1,143 @@
+"""Changes of queues and of trees of queues: what is below a queue is closed and deleted before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilauea.api.ports import ApiError, Key, Obj
+from kilauea.api.wellknown import parse_bool
+from kilauea.cli.vcctl import options, orders
+from kilauea.cli.vcctl.cluster import objects
+from kilauea.cli.vcctl.command import CommandError
+from kilauea.cli.vcctl.kinds import QUEUES
+from kilauea.cli.vcctl.queue_list import Entry
+from kilauea.cli.vcctl.queue_tree import forest
+from kilauea.cli.vcctl.tables import part
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+
+ACTIONS = {"open": "OpenQueue", "close": "CloseQueue"}
+CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+"""On a queue that opens again with the one above it."""
+
+
+def spec_of(
+    parent: str,
+    capability: str,
+    deserved: str,
+    guarantee: str,
+    priority: int | None,
+    reclaimable: str,
+    dequeue_strategy: str,
+) -> dict[str, Any]:
+    """The fields of a queue's spec that options give.
+
+    Raises:
+        CommandError: one cannot be read.
+    """
+    taken = parse_bool(reclaimable)
+    if reclaimable and taken is None:
+        raise CommandError(f'--reclaimable is "{reclaimable}": use true or false')
+    reserved = options.resources(guarantee)
+    fields = {
+        "parent": parent or None,
+        "capability": options.resources(capability) or None,
+        "deserved": options.resources(deserved) or None,
+        "guarantee": {"resource": reserved} if reserved else None,
+        "priority": priority,
+        "reclaimable": taken,
+        "dequeueStrategy": dequeue_strategy or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+async def update(api: Api, name: str, spec: dict[str, Any]) -> None:
+    """Change fields of a queue's spec."""
+    await api.patch(QUEUES, Key("", name), {"spec": spec})
+
+
+async def change_state(api: Api, name: str, action: str, wait: bool, timeout: int) -> None:
+    """Order that a queue open or close; with waiting, close the tree below it from the leaves on."""
+    if not wait:
+        await orders.order(api, QUEUES, Key("", name), ACTIONS[action])
+    elif action == "open":
+        await _ordered(api, name, action, timeout)
+    else:
+        await _close_tree(api, name, timeout)
+
+
+async def _ordered(api: Api, name: str, action: str, timeout: int) -> None:
+    """Order, wait, and say what has become of it."""
+    key = Key("", name)
+    await orders.order(api, QUEUES, key, ACTIONS[action])
+
+    def done(queue: Obj | None) -> bool:
+        return queue is not None and (state_of(queue) == "Open") == (action == "open")
+
+    queue = await orders.until(api, QUEUES, key, done, timeout, state_of)
+    click.echo(f"queue {name} is {state_of(queue or {})}")
+
+
+async def _close_tree(api: Api, name: str, timeout: int) -> None:
+    """Close a queue after all below it, which then open again with it."""
+    below = await _below(api, name)
+    opened = [queue["metadata"]["name"] for queue in below if state_of(queue) == "Open"]
+    for each in [*opened, name]:
+        await _ordered(api, each, "close", timeout)
+    # Only now: a queue with this mark below an open one would be opened at once.
+    for each in opened:
+        await api.patch(QUEUES, Key("", each), {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}})
+
+
+async def _below(api: Api, name: str) -> list[Obj]:
+    """The queues below one, leaves first.
+
+    Raises:
+        ApiError: there is no such queue.
+    """
+    entries = [Entry(queue, {}) for queue in await objects(api, QUEUES)]
+    node = forest(entries).find(name)
+    if node is None:
+        await api.get(QUEUES, Key("", name))
+        return []
+    return [each.entry.queue for each in node.leaves_first() if each is not node]
+
+
+def state_of(queue: Obj) -> str:
+    """The state of a queue; one that has none yet is open."""
+    return str(part(queue, "status", "state") or "Open")
+
+
+# --- deletion
+
+
+async def delete_queue(api: Api, name: str, wait: bool, timeout: int) -> None:
+    """Delete a queue."""
+    await orders.delete(api, QUEUES, Key("", name), wait, timeout)
+
+
+async def delete_tree(api: Api, name: str, cascade: bool, dry_run: bool, wait: bool, timeout: int) -> None:
+    """Delete a queue after all below it; stop at the first that cannot be.
+
+    Raises:
+        CommandError: one cannot be deleted; the message names what is left.
+    """
+    below = [str(queue["metadata"]["name"]) for queue in await _below(api, name)] if cascade else []
+    order = [*below, name]
+    for number, each in enumerate(order):
+        if dry_run:
+            click.echo(f"queue {each} would be deleted")
+            continue
+        try:
+            await delete_queue(api, each, wait, timeout)
+        except (ApiError, CommandError) as error:
+            raise CommandError(f"{error}{_left(order[number:])}") from error
+        click.echo(f"queue {each} is deleted")
+
+
+def _left(names: Sequence[str]) -> str:
+    return f"\nnot deleted: {', '.join(names)}" if len(names) > 1 else ""

@@ -1,0 +1,120 @@
+"""Tables as Volcano's commands print them: columns of fixed or fitting width, every cell padded, also the last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import click
+
+from kilauea.api.ports import Obj, Resource
+from kilauea.cli.table import printable
+
+NOTHING = "No resources found"
+
+
+class Column(NamedTuple):
+    """A column and its width: at least so wide, and wider than its longest cell by some blanks.
+
+    Attributes:
+        title: heading.
+        least: its width if all cells are short.
+        blanks: after the longest cell.
+        title_blanks: after the heading; None if it may touch the next.
+    """
+
+    title: str
+    least: int = 0
+    blanks: int = 1
+    title_blanks: int | None = None
+
+    def width(self, cells: Sequence[str]) -> int:
+        """How wide it is with these cells."""
+        titled = 0 if self.title_blanks is None else len(self.title) + self.title_blanks
+        return max(self.least, titled, *(len(cell) + self.blanks for cell in cells), 0)
+
+
+def fitting(title: str, blanks: int = 3, title_blanks: int | None = None) -> Column:
+    """A column that is wider than its longest cell by some blanks."""
+    return Column(title, 0, blanks, blanks if title_blanks is None else title_blanks)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How objects of a kind are shown in a list.
+
+    Attributes:
+        resource: the kind.
+        columns: of the table.
+        state: number of the column that tells of the state, for rows of objects that are gone; None if there is none.
+        ages: numbers of columns that change without anything happening.
+    """
+
+    resource: Resource
+    columns: Sequence[Column]
+    state: int | None = None
+    ages: tuple[int, ...] = ()
+
+
+class Table:
+    """Rows under columns whose widths are those that the first rows needed."""
+
+    def __init__(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        self._titles = [column.title for column in columns]
+        self._widths = [column.width([printable(row[number]) for row in rows]) for number, column in enumerate(columns)]
+
+    def heading(self) -> str:
+        """The line of titles."""
+        return self._line(self._titles)
+
+    def line(self, row: Sequence[str]) -> str:
+        """A row."""
+        return self._line([printable(cell) for cell in row])
+
+    def _line(self, cells: Sequence[str]) -> str:
+        return "".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], headers: bool = True) -> None:
+    """Print rows with their heading; that there are none is said."""
+    if not rows:
+        click.echo(NOTHING)
+        return
+    table = Table(columns, rows)
+    click.echo("\n".join([*([table.heading()] if headers else []), *map(table.line, rows)]))
+
+
+def print_objects(resource: Resource, found: Sequence[Obj], output: str) -> None:
+    """Print objects as `json` or `yaml` (a List, as kubectl gives it) or their names."""
+    if output == "name":
+        for obj in found:
+            click.echo(f"{resource.kind.lower()}{'.' * bool(resource.group)}{resource.group}/{obj['metadata']['name']}")
+    else:
+        click.echo(data_text({"apiVersion": "v1", "kind": "List", "items": list(map(without_fields, found))}, output))
+
+
+def data_text(value: Any, output: str) -> str:
+    """Plain data as `json` or `yaml`."""
+    if output == "json":
+        import json
+
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    import yaml
+
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True)).rstrip("\n")
+
+
+def without_fields(obj: Obj) -> dict[str, Any]:
+    """An object without the record of who owns which field."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {key: metadata if key == "metadata" else value for key, value in obj.items()}
+
+
+def part(obj: Mapping[str, Any], *path: str) -> Any:
+    """The value at a path, None if it is not there."""
+    value: Any = obj
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,82 @@
+"""What happens to objects while somebody waits: one that is to come into a state, and lists that go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeVar
+
+from kilauea.api.ports import ApiError, Key, Obj, Resource, Seen, key_of
+from kilauea.cli.vcctl.cluster import decoded
+from kilauea.cli.vcctl.command import CommandError
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api
+
+AGAIN_SECONDS = 1.0
+"""Pause before a server is asked again that could not be reached."""
+_GONE = 410
+
+T = TypeVar("T")
+
+
+async def states_of(api: Api, resource: Resource, key: Key) -> AsyncIterator[Obj | None]:
+    """An object as it is now and after each change; None when it is not there."""
+    only = f"metadata.name={key.name}"
+    async for seen in _followed(api, resource, key.namespace, only):
+        if isinstance(seen, Seen):
+            yield None if seen.type == "DELETED" else decoded(seen.object)
+        else:
+            yield next(iter(seen), None)
+
+
+async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncIterator[list[tuple[bool, Obj]]]:
+    """All objects of a kind, then each that changes; with whether it is still there."""
+    known: dict[Key, Obj] = {}
+    async for seen in _followed(api, resource, namespace, ""):
+        if isinstance(seen, Seen):
+            obj = decoded(seen.object)
+            known[key_of(obj)] = obj
+            if seen.type == "DELETED":
+                del known[key_of(obj)]
+            yield [(seen.type != "DELETED", obj)]
+        else:
+            fresh = {key_of(obj): obj for obj in seen}
+            lost = [(False, known[key]) for key in sorted(known.keys() - fresh.keys())]
+            known = fresh
+            yield [*lost, *((True, obj) for _, obj in sorted(fresh.items()))]
+
+
+async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -> AsyncIterator[Seen | Sequence[Obj]]:
+    """A list, then events; and a list again when the server has ended the watch for good."""
+    while True:
+        listed = await api.list(resource, namespace, fields=fields)
+        yield [decoded(item) for item in listed.items]
+        version = listed.version
+        try:
+            while True:
+                batches = api.watch(resource, version, namespace, fields=fields)
+                async with aclosing(batches):  # type: ignore[type-var]  # clients give generators
+                    async for batch in batches:
+                        for seen in batch:
+                            version = seen.version
+                            if seen.type != "BOOKMARK":
+                                yield seen
+        except ApiError as error:
+            if error.code not in (0, _GONE):
+                raise
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+async def within(timeout: int, work: Awaitable[T], late: Callable[[], str]) -> T:
+    """The result of some work that may take so many microseconds; 0 for as long as it takes.
+
+    Raises:
+        CommandError: it takes longer; with these words.
+    """
+    try:
+        async with asyncio.timeout(timeout / 1_000_000 if timeout > 0 else None):
+            return await work
+    except TimeoutError:
+        raise CommandError(f"timed out after {timeout / 1_000_000:g}s: {late()}") from None

@@ -39,7 +39,7 @@ from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.runtime.tasks import take_short_turns
-from kilauea.runtime.template_rules import check_template
+from kilauea.runtime.template_rules import template_complaints
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = ("volcano", "kilauea")
@@ -115,7 +115,7 @@ async def _components(
         everybody,
     )
     api.backend.logs = PodLogs(cache)
-    settings = Settings(SCHEDULERS, check_template=check_template)
+    settings = Settings(SCHEDULERS, check_template=template_complaints)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None

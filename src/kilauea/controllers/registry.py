@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kilauea.api.ports import Controller
+from kilauea.api.ports import Controller, Key
+from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.finished import FinishedJobController
+from kilauea.controllers.hypernodes.counting import HyperNodeController
+from kilauea.controllers.hypernodes.discovery import CONFIGURATION, DiscoveryController
 from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
@@ -27,12 +30,15 @@ from kilauea.controllers.volumes.consumers import ConsumerController
 from kilauea.controllers.volumes.volumes import VolumeController
 
 
-def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True) -> list[Controller]:
+def volcano_controllers(
+    schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True, discovery: Key = CONFIGURATION
+) -> list[Controller]:
     """What Volcano's controller manager runs.
 
     Args:
         schedulers: names of the schedulers whose plain pods are given pod groups.
         inherit: whether pod groups take over annotations of the pods' owners.
+        discovery: the ConfigMap that says how HyperNodes are discovered.
     """
     return [
         PodGroupController(schedulers, inherit=inherit),
@@ -44,6 +50,9 @@ def volcano_controllers(schedulers: Sequence[str] = ("volcano",), *, inherit: bo
         JobFlowController(),
         JobTemplateController(),
         VcCronJobController(),
+        HyperNodeController(),
+        DiscoveryController(discovery),
+        ColocationController(),
     ]
 
 

@@ -1,0 +1,72 @@
+"""Pods are told the ColocationConfiguration that is meant for them: annotations that agents on nodes read.
+
+Of several configurations of a namespace that select a pod the newest counts. A pod that is selected no more is told an
+empty one, so that its node undoes what it has done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, View, key_of
+from kilauea.controllers.kinds import COLOCATIONS, PODS
+from kilauea.controllers.objects import annotations_of, is_going, labels_of, matcher, name_of, spec_of
+
+NAME = "volcano.sh/colocation-config-name"
+CONFIG = "volcano.sh/colocation-config"
+TELLING_SECONDS = 1.0
+"""How long changes may wait for more."""
+
+
+def _namespace_of(obj: Obj) -> Iterable[Key]:
+    return (Key(obj["metadata"]["namespace"], ""),)
+
+
+def _told_in(pod: Obj) -> str:
+    """An index: the namespace of a pod that has been told something."""
+    annotations = annotations_of(pod)
+    told = NAME in annotations or annotations.get(CONFIG, "{}") != "{}"
+    return str(pod["metadata"]["namespace"]) if told else ""
+
+
+class ColocationController:
+    """Keeps the annotations of the pods of a namespace."""
+
+    name = "colocation-config-controller"
+    interests = (
+        Interest(COLOCATIONS, _namespace_of, delay=TELLING_SECONDS),
+        Interest(PODS, _namespace_of, indexes={"colocated": _told_in}, delay=TELLING_SECONDS),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Tell all pods of a namespace; where there are no configurations, only those that had one."""
+        given = [each for each in view.list(COLOCATIONS, key.namespace) if not is_going(each)]
+        newest = sorted(given, key=lambda each: (each["metadata"]["creationTimestamp"], name_of(each)), reverse=True)
+        pods = view.list(PODS, key.namespace) if given else view.indexed(PODS, "colocated", key.namespace)
+        return Outcome([patch for pod in pods if not is_going(pod) for patch in _told(pod, newest)])
+
+
+def _told(pod: Obj, configurations: Sequence[Obj]) -> list[Patch]:
+    """What tells a pod, if it does not know."""
+    meant = next((each for each in configurations if matcher(spec_of(each).get("selector"))(labels_of(pod))), None)
+    annotations = annotations_of(pod)
+    if meant is None:
+        if not _told_in(pod):
+            return []
+        wanted: dict[str, Any] = {NAME: None, CONFIG: "{}"}
+    else:
+        given = spec_of(meant).get("memoryQos")
+        config = {"memoryQos": given} if given else {}
+        if annotations.get(NAME) == name_of(meant) and _read(annotations.get(CONFIG, "")) == config:
+            return []
+        wanted = {NAME: name_of(meant), CONFIG: json.dumps(config, separators=(",", ":"))}
+    return [Patch(PODS, key_of(pod), {"metadata": {"annotations": wanted}})]
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,75 @@
+"""How many members HyperNodes have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from kilauea.api.ports import Interest, Key, Obj, Outcome, View
+from kilauea.controllers.kinds import HYPER_NODES, NODES
+from kilauea.controllers.objects import (
+    NOTHING,
+    is_going,
+    itself,
+    labels_of,
+    matcher,
+    name_of,
+    spec_of,
+    status_of,
+    status_patch,
+)
+from kilauea.engine.model.patterns import pattern_of
+
+EVERY = Key("", "")
+"""Stands for all HyperNodes."""
+COUNTING_SECONDS = 1.0
+"""How long changes of nodes may wait for more, before members are counted."""
+
+
+class HyperNodeController:
+    """Keeps `status.nodeCount`: the direct members, which for a domain of domains are those."""
+
+    name = "hyperNode-controller"
+    interests = (
+        Interest(HYPER_NODES, itself),
+        Interest(NODES, lambda node: (EVERY,), delay=COUNTING_SECONDS),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Count the members of one HyperNode, or of all."""
+        one = view.get(HYPER_NODES, key) if key != EVERY else None
+        chosen = view.list(HYPER_NODES) if key == EVERY else [one] if one is not None else []
+        staying = [each for each in chosen if not is_going(each)]
+        if not staying:
+            return NOTHING
+        nodes = view.list(NODES)
+        return Outcome([patch for each in staying for patch in _patches(each, nodes)])
+
+
+def _patches(hypernode: Obj, nodes: Sequence[Obj]) -> Iterator[Any]:
+    members: set[str] = set()
+    for member in spec_of(hypernode).get("members") or ():
+        members.update(_members(member.get("selector") or {}, nodes))
+    if members or "nodeCount" in status_of(hypernode):
+        yield from status_patch(HYPER_NODES, hypernode, {"nodeCount": len(members)})
+
+
+def _members(selector: Mapping[str, Any], nodes: Sequence[Obj]) -> Iterator[str]:
+    """The names that a selector stands for; a pattern that is none matches nothing, as in the scheduler."""
+    if exact := selector.get("exactMatch"):
+        yield exact.get("name", "")
+    if regex := selector.get("regexMatch"):
+        yield from _matching(regex.get("pattern", ""), tuple(map(name_of, nodes)))
+    if labels := selector.get("labelMatch"):
+        matches = matcher(labels)
+        yield from (name_of(node) for node in nodes if matches(labels_of(node)))
+
+
+@lru_cache(maxsize=1024)  # nodes change often, and their names hardly ever
+def _matching(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        found = pattern_of(pattern)
+    except ValueError:
+        return ()
+    return tuple(name for name in names if found.search(name))

@@ -1,0 +1,209 @@
+"""HyperNodes are counted and discovered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from controlled import Cluster
+from kilauea.api.ports import Key
+from kilauea.controllers.hypernodes.configuration import FILE, read_configuration
+from kilauea.controllers.hypernodes.counting import HyperNodeController
+from kilauea.controllers.hypernodes.discovery import DiscoveryController
+from kilauea.controllers.kinds import CONFIG_MAPS, HYPER_NODES, NODES
+
+SETTINGS = """
+networkTopologyDiscovery:
+- source: label
+  enabled: {enabled}
+  config:
+    networkTopologyTypes:
+      Fat Tree:
+      - nodeLabel: spine
+      - nodeLabel: leaf
+      - nodeLabel: kubernetes.io/hostname
+"""
+
+
+@pytest.fixture
+def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
+    return cluster_of(HyperNodeController(), DiscoveryController(Key("default", "settings")), volcano=True)
+
+
+def node(cluster: Cluster, name: str, **labels: str) -> None:
+    cluster.create(NODES, {"metadata": {"name": name, "labels": labels}})
+
+
+def hypernode(cluster: Cluster, name: str, *members: Mapping[str, Any], tier: int = 1) -> None:
+    cluster.create(HYPER_NODES, {"metadata": {"name": name}, "spec": {"tier": tier, "members": list(members)}})
+    cluster.wait(1)
+
+
+def member(kind: str = "Node", **selector: Any) -> dict[str, Any]:
+    return {"type": kind, "selector": selector}
+
+
+def settings(cluster: Cluster, text: str = SETTINGS, enabled: bool = True) -> None:
+    data = {FILE: text.format(enabled=str(enabled).lower())}
+    if "settings" in cluster.names(CONFIG_MAPS):
+        cluster.patch(CONFIG_MAPS, "settings", {"data": data})
+    else:
+        cluster.create(CONFIG_MAPS, {"metadata": {"name": "settings"}, "data": data})
+    cluster.wait(2)
+
+
+def discovered(cluster: Cluster) -> dict[str, list[str]]:
+    """Members by the value of the label that each discovered HyperNode is about."""
+    found: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for each in cluster.all(HYPER_NODES):
+        value = each["metadata"]["labels"][each["spec"]["tierName"]]
+        names[each["metadata"]["name"]] = value
+        found[value] = [m["selector"]["exactMatch"]["name"] for m in each["spec"]["members"]]
+    return {value: [names.get(name, name) for name in members] for value, members in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "count"),
+    [
+        ([{"exactMatch": {"name": "n1"}}, {"exactMatch": {"name": "n2"}}], 2),
+        ([{"exactMatch": {"name": "n1"}}, {"regexMatch": {"pattern": "^n"}}], 3),
+        ([{"labelMatch": {"matchLabels": {"rack": "a"}}}], 2),
+        ([{"labelMatch": {"matchExpressions": [{"key": "rack", "operator": "Exists"}]}}], 3),
+        ([{"labelMatch": {}}], None),
+        ([{"regexMatch": {"pattern": "("}}], None),
+    ],
+)
+def test_members_are_counted_once_each(cluster: Cluster, selectors: list[dict[str, Any]], count: int | None) -> None:
+    for name, rack in (("n1", "a"), ("n2", "a"), ("n3", "b")):
+        node(cluster, name, rack=rack)
+    cluster.wait(2)
+    hypernode(cluster, "h", *(member(**each) for each in selectors))
+    assert (cluster.get(HYPER_NODES, "h").get("status") or {}).get("nodeCount") == count
+
+
+def test_a_hypernode_without_members_has_no_count(cluster: Cluster) -> None:
+    cluster.create(HYPER_NODES, {"metadata": {"name": "h"}, "spec": {"tier": 1}})
+    cluster.wait(1)
+    assert "status" not in cluster.get(HYPER_NODES, "h")
+
+
+def test_a_domain_of_domains_counts_those(cluster: Cluster) -> None:
+    hypernode(cluster, "h", *(member("HyperNode", exactMatch={"name": name}) for name in "ab"), tier=2)
+    assert cluster.get(HYPER_NODES, "h")["status"]["nodeCount"] == 2
+
+
+def test_the_count_follows_the_nodes(cluster: Cluster) -> None:
+    hypernode(cluster, "h", member(regexMatch={"pattern": "^n"}))
+    for name in ("n1", "n2", "other"):
+        node(cluster, name)
+    cluster.wait(2)
+    assert cluster.get(HYPER_NODES, "h")["status"]["nodeCount"] == 2
+    for name in ("n1", "n2"):
+        cluster.delete(NODES, name)
+    cluster.wait(2)
+    assert cluster.get(HYPER_NODES, "h")["status"]["nodeCount"] == 0
+
+
+def test_labels_of_nodes_become_a_tree(cluster: Cluster) -> None:
+    for name, leaf, spine in (("n1", "l1", "s1"), ("n2", "l1", "s1"), ("n3", "l2", "s1")):
+        node(cluster, name, leaf=leaf, spine=spine)
+    node(cluster, "alone", leaf="l3")
+    node(cluster, "none", spine="s1")
+    settings(cluster)
+    assert discovered(cluster) == {"l1": ["n1", "n2"], "l2": ["n3"], "l3": ["alone"], "s1": discovered(cluster)["s1"]}
+    assert sorted(discovered(cluster)["s1"]) == ["l1", "l2"]
+    (spine,) = [each for each in cluster.all(HYPER_NODES) if each["spec"]["tier"] == 2]
+    assert spine["metadata"]["name"].startswith("hypernode-fat-tree-tier2-")
+    assert spine["metadata"]["labels"] == {"spine": "s1", "volcano.sh/network-topology-source": "label"}
+    assert {each["type"] for each in spine["spec"]["members"]} == {"HyperNode"}
+
+
+def test_discovered_hypernodes_follow_the_labels_and_keep_their_names(cluster: Cluster) -> None:
+    node(cluster, "n1", leaf="l1", spine="s1")
+    node(cluster, "n2", leaf="l2", spine="s1")
+    settings(cluster)
+    before = cluster.names(HYPER_NODES)
+    cluster.patch(NODES, "n2", {"metadata": {"labels": {"leaf": "l1"}}})
+    cluster.wait(2)
+    assert discovered(cluster) == {"l1": ["n1", "n2"], "s1": ["l1"]}
+    assert set(cluster.names(HYPER_NODES)) < set(before)
+    cluster.delete(NODES, "n1")
+    cluster.delete(NODES, "n2")
+    cluster.wait(2)
+    assert discovered(cluster) == {}
+
+
+def test_a_name_that_was_given_otherwise_is_kept(cluster: Cluster) -> None:
+    labels = {"leaf": "l1", "volcano.sh/network-topology-source": "label"}
+    name = "hypernode-fat-tree-tier1-abcde"
+    wrong = {"tier": 1, "members": [member(exactMatch={"name": "gone"})]}
+    cluster.create(HYPER_NODES, {"metadata": {"name": name, "labels": labels}, "spec": wrong})
+    node(cluster, "n1", leaf="l1")
+    settings(cluster)
+    assert cluster.names(HYPER_NODES) == [name]
+    assert discovered(cluster) == {"l1": ["n1"]}
+
+
+def test_a_discovered_hypernode_that_was_deleted_or_changed_is_mended(cluster: Cluster) -> None:
+    node(cluster, "n1", leaf="l1")
+    settings(cluster)
+    (name,) = cluster.names(HYPER_NODES)
+    cluster.patch(HYPER_NODES, name, {"spec": {"tier": 7}})
+    cluster.wait(2)
+    assert cluster.get(HYPER_NODES, name)["spec"]["tier"] == 1
+    cluster.delete(HYPER_NODES, name)
+    cluster.wait(2)
+    assert cluster.names(HYPER_NODES) == [name]
+
+
+def test_what_people_made_is_not_touched_and_what_is_switched_off_stays(cluster: Cluster) -> None:
+    hypernode(cluster, "mine", member(exactMatch={"name": "n1"}))
+    node(cluster, "n1", leaf="l1")
+    settings(cluster)
+    assert len(cluster.names(HYPER_NODES)) == 2
+    settings(cluster, enabled=False)
+    cluster.delete(NODES, "n1")
+    cluster.wait(2)
+    assert len(cluster.names(HYPER_NODES)) == 2
+    settings(cluster)
+    assert cluster.names(HYPER_NODES) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: [", "volcano-controller.conf: line"),
+        ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "ufm is not built yet"),
+        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "roce is no source: use label"),
+        ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "is no source"),
+        ("networkTopologyDiscovery: [{source: label, enabled: true}]", "networkTopologyTypes is missing"),
+        (
+            "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: "
+            "{abcdefghijklmnopqrstu: [{nodeLabel: a}, {nodeLabel: b}]}}}]",
+            "too long",
+        ),
+        (
+            "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: "
+            "{t: [{nodeLabel: a}, {nodeLabel: a}]}}}]",
+            "twice",
+        ),
+        (
+            "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: {t: [{}, 3]}}}]",
+            "needs a nodeLabel",
+        ),
+        (
+            "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: {t: 3}}}]",
+            "at least one label above",
+        ),
+    ],
+)
+def test_what_cannot_be_used_of_the_settings_is_said(text: str, complaint: str) -> None:
+    assert complaint in read_configuration({"data": {FILE: text}}).complaints[0]
+
+
+@pytest.mark.parametrize("text", ["", "7", "networkTopologyDiscovery: 7", "networkTopologyDiscovery: []"])
+def test_settings_that_say_nothing_discover_nothing(text: str) -> None:
+    assert read_configuration({"data": {FILE: text}}) == (None, ())

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.scheduler import Duration, switch
+from kilauea.cli.scheduler import switch
 
 if TYPE_CHECKING:
     from kilauea.runtime.controllers import Options
@@ -23,9 +24,7 @@ Examples:
 """
 NOT_YET = (
     "job-controller",
-    "hyperNode-controller",
     "sharding-controller",
-    "colocation-config-controller",
 )
 """Controllers that Volcano has and this build has not yet."""
 

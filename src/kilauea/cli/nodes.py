@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
-from kilauea.cli.scheduler import Duration
 
 if TYPE_CHECKING:
     from kilauea.runtime.nodes import Options

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,21 +35,6 @@ class Flag(click.ParamType[Any]):
         if parsed is None:
             self.fail(f'"{value}" is neither true nor false', param, ctx)
         return parsed
-
-
-class Duration(click.ParamType[Any]):
-    """A duration in Go's syntax, in microseconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Microseconds."""
-        from kilauea.api.times import parse_duration
-
-        try:
-            return value if isinstance(value, int) else parse_duration(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class Level(click.ParamType[Any]):

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 
 import click
 
-from kilauea.cli.vcctl.cluster import Cluster
-
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 FAILED = 255
 """Exit code of a command that could not do its work: -1 as a shell sees it."""
@@ -108,6 +106,7 @@ class Leaf(_Entry):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function; say what fails."""
         from kilauea.api.ports import ApiError
+        from kilauea.cli.vcctl.cluster import Cluster
         from kilauea.client.access import AccessError
 
         given = ctx.params

@@ -8,27 +8,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.cluster import Cluster
 from kilauea.cli.vcctl.command import FAILED, Group, Leaf
-from kilauea.cli.vcctl.kinds import FLOWS, TEMPLATES
 
 if TYPE_CHECKING:
     from kilauea.api.ports import Api, Key, Obj, Resource
+    from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.tables import Form
 
 
 class Kind(NamedTuple):
     """One of the two kinds."""
 
-    resource: Resource
+    name: str
+    """As objects write it."""
     words: str
     """How messages call it."""
-    wait_key: str
     has_phase: bool
 
+    @property
+    def resource(self) -> Resource:
+        """The kind as its address names it."""
+        from kilauea.cli.vcctl.kinds import FLOWS, TEMPLATES
 
-FLOW = Kind(FLOWS, "jobflow", "jobflow", True)
-TEMPLATE = Kind(TEMPLATES, "job template", "jobtemplate", False)
+        return next(each for each in (FLOWS, TEMPLATES) if each.kind == self.name)
+
+
+FLOW = Kind("JobFlow", "jobflow", True)
+TEMPLATE = Kind("JobTemplate", "job template", False)
 
 
 async def create(cluster: Cluster, kind: Kind, file: str) -> None:
@@ -39,9 +45,9 @@ async def create(cluster: Cluster, kind: Kind, file: str) -> None:
         for namespace, obj in _read(kind, file):
             try:
                 made = await api.create(kind.resource, namespace, obj)
-                click.echo(f"Created {kind.resource.kind}: {namespace}/{made['metadata']['name']}")
+                click.echo(f"Created {kind.name}: {namespace}/{made['metadata']['name']}")
             except ApiError as error:
-                click.echo(f"Failed to create {kind.resource.kind}: {error}")
+                click.echo(f"Failed to create {kind.name}: {error}")
 
 
 async def delete(cluster: Cluster, kind: Kind, name: str, namespace: str, file: str, wait: bool, timeout: int) -> None:
@@ -56,7 +62,7 @@ async def delete(cluster: Cluster, kind: Kind, name: str, namespace: str, file: 
             try:
                 await _delete(api, kind, key, wait, timeout)
             except ApiError as error:
-                click.echo(f"Failed to delete {kind.resource.kind}: {error}")
+                click.echo(f"Failed to delete {kind.name}: {error}")
                 if not file:
                     raise click.exceptions.Exit(FAILED) from error
 
@@ -65,7 +71,7 @@ async def _delete(api: Api, kind: Kind, key: Key, wait: bool, timeout: int) -> N
     from kilauea.cli.vcctl import orders
 
     await orders.delete(api, kind.resource, key, wait, timeout)
-    click.echo(f"Deleted {kind.resource.kind}: {key}")
+    click.echo(f"Deleted {kind.name}: {key}")
 
 
 def _read(kind: Kind, file: str) -> list[tuple[str, dict[str, Any]]]:
@@ -168,7 +174,7 @@ def _group(kind: Kind, filters: list[click.Parameter]) -> Group:
     def leaf(word: str, function: Any, help: str, given: list[click.Parameter]) -> Leaf:
         return Leaf(word, lambda cluster, **values: function(cluster, kind, **values), help, given)
 
-    word = kind.resource.kind.lower()
+    word = kind.name.lower()
     file = "YAML file with the objects; - is standard input."
     named: list[click.Parameter] = [options.name(), options.namespace()]
     forms = ("json", "yaml", "name")

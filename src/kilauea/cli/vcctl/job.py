@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.cluster import Cluster
 from kilauea.cli.vcctl.command import CommandError, Group, Leaf
+
+if TYPE_CHECKING:
+    from kilauea.cli.vcctl.cluster import Cluster
 
 ENDED_FOR_GOOD = frozenset({"Completed", "Failed", "Terminated"})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kilauea.cli.scheduler import Duration
+from kilauea.cli.durations import Duration
 from kilauea.cli.vcctl.command import CommandError
 
 DEFAULT_RESOURCES = "cpu=1000m,memory=100Mi"

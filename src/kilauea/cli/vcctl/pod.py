@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.cluster import Cluster
 from kilauea.cli.vcctl.command import CommandError, Group, Leaf
 
 if TYPE_CHECKING:
     from kilauea.api.ports import Api, Obj
+    from kilauea.cli.vcctl.cluster import Cluster
 
 JOB_LABEL = "volcano.sh/job-name"
 QUEUE_LABEL = "volcano.sh/queue-name"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.vcctl import job, options
-from kilauea.cli.vcctl.cluster import Cluster
 from kilauea.cli.vcctl.command import Group, Leaf
 from kilauea.cli.vcctl.flow import flow_group, template_group
 from kilauea.cli.vcctl.pod import pod_group
 from kilauea.cli.vcctl.queue import queue_group
+
+if TYPE_CHECKING:
+    from kilauea.cli.vcctl.cluster import Cluster
 
 UNKNOWN = "Not provided."
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.cluster import Cluster
 from kilauea.cli.vcctl.command import CommandError, Group, Leaf
 
 if TYPE_CHECKING:
+    from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.queue_list import Entry
 
 NAME_NEEDED = "queue name must be specified"

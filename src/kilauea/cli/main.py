@@ -12,6 +12,7 @@ from kilauea.cli.explain import explain
 from kilauea.cli.nodes import nodes
 from kilauea.cli.plan import plan
 from kilauea.cli.queues import queues
+from kilauea.cli.run import run
 from kilauea.cli.scheduler import scheduler
 from kilauea.cli.up import up
 
@@ -29,5 +30,6 @@ main.add_command(explain)
 main.add_command(nodes)
 main.add_command(plan)
 main.add_command(queues)
+main.add_command(run)
 main.add_command(scheduler)
 main.add_command(up)

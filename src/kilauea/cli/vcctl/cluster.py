@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kilauea.api.ports import ApiError, Key, Obj, Resource
-
 if TYPE_CHECKING:
-    from kilauea.api.ports import Api
+    from kilauea.api.ports import Api, Key, Obj, Resource
+    from kilauea.client.access import Access
 
 
 @dataclass(frozen=True)
@@ -20,10 +19,30 @@ class Cluster:
     Attributes:
         kubeconfig: file that was named, or empty to look where kubectl looks.
         master: address that replaces the one of the context, or empty.
+        agent: as what requests are made.
     """
 
     kubeconfig: str = ""
     master: str = ""
+    agent: str = "vcctl"
+
+    def access(self) -> Access:
+        """The way to it.
+
+        Raises:
+            AccessError: none is known.
+        """
+        import dataclasses
+        import os
+        from pathlib import Path
+
+        from kilauea.client.finding import find_access
+
+        access = find_access(Path(self.kubeconfig) if self.kubeconfig else None, os.environ)
+        if self.master:
+            address = self.master if "://" in self.master else f"http://{self.master}"
+            access = dataclasses.replace(access, server=address)
+        return access
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Api]:
@@ -32,20 +51,11 @@ class Cluster:
         Raises:
             AccessError: no way to it is known.
         """
-        import dataclasses
-        import os
-        from pathlib import Path
-
-        from kilauea.client.finding import find_access
         from kilauea.client.http import HttpTransport
         from kilauea.client.rest import Client
 
-        access = find_access(Path(self.kubeconfig) if self.kubeconfig else None, os.environ)
-        if self.master:
-            address = self.master if "://" in self.master else f"http://{self.master}"
-            access = dataclasses.replace(access, server=address)
-        async with HttpTransport(access) as transport:
-            yield Client(transport, "vcctl")
+        async with HttpTransport(self.access()) as transport:
+            yield Client(transport, self.agent)
 
 
 async def objects(api: Api, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Obj]:
@@ -58,6 +68,8 @@ async def objects(api: Api, resource: Resource, namespace: str = "", labels: str
 
 async def object_or_none(api: Api, resource: Resource, key: Key) -> dict[str, Any] | None:
     """An object, None if there is none."""
+    from kilauea.api.ports import ApiError
+
     try:
         return await api.get(resource, key)
     except ApiError as error:

@@ -105,9 +105,7 @@ class Leaf(_Entry):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the function; say what fails."""
-        from kilauea.api.ports import ApiError
         from kilauea.cli.vcctl.cluster import Cluster
-        from kilauea.client.access import AccessError
 
         given = ctx.params
         words = given.pop("words")
@@ -117,13 +115,23 @@ class Leaf(_Entry):
         assert self.callback is not None
         try:
             return _result(self.callback(cluster, **given))
-        except (CommandError, ApiError, AccessError) as error:
+        except Exception as error:
+            if not _is_told(error):
+                raise
             from kilauea.cli.table import printable
 
             aside = given.get("output") in FOR_PROGRAMS
             lines = "\n".join(map(printable, str(error).split("\n")))
             click.echo(f"Failed to{_path(ctx)}: {lines}", err=aside)
             return FAILED
+
+
+def _is_told(error: Exception) -> bool:
+    """Whether an error is for the user to read."""
+    from kilauea.api.ports import ApiError
+    from kilauea.client.access import AccessError
+
+    return isinstance(error, (CommandError, ApiError, AccessError))
 
 
 def _result(answer: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kilauea.api.ports import Key, Obj, Resource
@@ -14,8 +15,10 @@ from kilauea.cli.vcctl.watching import states_of, within
 if TYPE_CHECKING:
     from kilauea.api.ports import Api
 
+NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
-def command_for(resource: Resource, obj: Obj, action: str) -> dict[str, Any]:
+
+def command_for(resource: Resource, obj: Obj, action: str, annotations: Mapping[str, str]) -> dict[str, Any]:
     """A Command to an object, which owns it."""
     metadata = obj["metadata"]
     target = {
@@ -33,16 +36,19 @@ def command_for(resource: Resource, obj: Obj, action: str) -> dict[str, Any]:
             "generateName": f"{metadata['name']}-{action.lower()}-",
             "namespace": metadata.get("namespace") or "default",
             "ownerReferences": [target],
+            **({"annotations": dict(annotations)} if annotations else {}),
         },
         "target": target,
         "action": action,
     }
 
 
-async def order(api: Api, resource: Resource, key: Key, action: str) -> Obj:
+async def order(
+    api: Api, resource: Resource, key: Key, action: str, annotations: Mapping[str, str] = NO_ANNOTATIONS
+) -> Obj:
     """Give an order to an object, and return the object as it was before."""
     obj = await api.get(resource, key)
-    command = command_for(resource, obj, action)
+    command = command_for(resource, obj, action, annotations)
     await api.create(COMMANDS, command["metadata"]["namespace"], command)
     return obj
 

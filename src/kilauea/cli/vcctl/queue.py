@@ -36,7 +36,7 @@ async def create(cluster: Cluster, name: str, weight: int, state: str, **given: 
 
 
 async def operate(
-    cluster: Cluster, name: str, action: str, weight: int, wait: bool, timeout: int, **given: Any
+    cluster: Cluster, name: str, action: str, weight: int, cascade: bool, wait: bool, timeout: int, **given: Any
 ) -> None:
     """Open, close or change a queue."""
     from kilauea.cli.vcctl.queue_changes import change_state, spec_of, update
@@ -54,7 +54,7 @@ async def operate(
         if action == "update":
             await update(api, name, patch)
         else:
-            await change_state(api, name, action, wait, timeout)
+            await change_state(api, name, action, cascade, wait, timeout)
 
 
 async def delete(cluster: Cluster, name: str, cascade: bool, dry_run: bool, wait: bool, timeout: int) -> None:
@@ -219,6 +219,7 @@ def queue_group() -> Group:
                     options.name(name),
                     options.text("-a", "--action", help="open, close or update.", metavar="WORD"),
                     options.number("-w", "--weight", default=0, help="For update: the new weight."),
+                    options.flag("--cascade", help="For open: also what was closed with it."),
                     *_spec_options(),
                     *options.waiting("it is open, or it and all below it are closed, the lowest first"),
                 ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.api.ports import ApiError, Key, Obj
-from kilauea.api.wellknown import parse_bool
+from kilauea.api.wellknown import CASCADE, parse_bool
 from kilauea.cli.vcctl import options, orders
 from kilauea.cli.vcctl.cluster import objects
 from kilauea.cli.vcctl.command import CommandError
@@ -60,20 +60,28 @@ async def update(api: Api, name: str, spec: dict[str, Any]) -> None:
     await api.patch(QUEUES, Key("", name), {"spec": spec})
 
 
-async def change_state(api: Api, name: str, action: str, wait: bool, timeout: int) -> None:
-    """Order that a queue open or close; with waiting, close the tree below it from the leaves on."""
+async def change_state(api: Api, name: str, action: str, cascade: bool, wait: bool, timeout: int) -> None:
+    """Order that a queue open (with what was closed with it, if that is to cascade) or close.
+
+    With waiting, what is below a queue is closed before it, from the leaves on.
+    """
     if not wait:
-        await orders.order(api, QUEUES, Key("", name), ACTIONS[action])
+        await _order(api, name, action, cascade)
     elif action == "open":
-        await _ordered(api, name, action, timeout)
+        await _ordered(api, name, action, timeout, cascade)
     else:
         await _close_tree(api, name, timeout)
 
 
-async def _ordered(api: Api, name: str, action: str, timeout: int) -> None:
+async def _order(api: Api, name: str, action: str, cascade: bool) -> None:
+    annotations = {CASCADE: "true"} if cascade and action == "open" else {}
+    await orders.order(api, QUEUES, Key("", name), ACTIONS[action], annotations)
+
+
+async def _ordered(api: Api, name: str, action: str, timeout: int, cascade: bool = False) -> None:
     """Order, wait, and say what has become of it."""
     key = Key("", name)
-    await orders.order(api, QUEUES, key, ACTIONS[action])
+    await _order(api, name, action, cascade)
 
     def done(queue: Obj | None) -> bool:
         return queue is not None and (state_of(queue) == "Open") == (action == "open")

@@ -1,0 +1,214 @@
+"""`kilauea run`: submit a command to the cluster as a batch job, as `sbatch` does elsewhere."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilauea.cli.durations import Duration
+from kilauea.cli.inputs import Failure, Usage
+
+if TYPE_CHECKING:
+    from kilauea.api.ports import Api, Key, Obj
+    from kilauea.cli.vcctl.cluster import Cluster
+
+EXAMPLES = """\b
+Examples:
+  kilauea run -- sh -c 'echo hello'
+  kilauea run -p research --nodes 4 --gpus 8 --image trainer:1 --wait -- python train.py
+  JOB=$(kilauea run -n 16 -c 2 --memory 4Gi -- ./simulate)   # its name alone is written to standard output
+  vcctl job view $JOB                                        # how it stands, and why it waits
+"""
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""For random names: nothing that makes words."""
+
+
+@click.command(
+    short_help="Submit a command as a batch job.",
+    epilog=EXAMPLES,
+    context_settings={"allow_interspersed_args": False},  # so that options of the command are its own
+)
+@click.option("-J", "--name", default="", metavar="NAME", help="Name of the job. [default: the command's, and letters]")
+@click.option("-p", "--queue", "--partition", default="", metavar="NAME", help="Queue. [default: the cluster's]")
+@click.option("-n", "--tasks", "--replicas", type=click.IntRange(1), help="Run so many copies. [default: 1]")
+@click.option("-N", "--nodes", type=click.IntRange(1), help="Run a copy on each of so many nodes.")
+@click.option("-c", "--cpus", default="1", show_default=True, help="cpus of each copy.")
+@click.option("-m", "--memory", default="", metavar="AMOUNT", help="Memory of each copy, e.g. 4Gi.")
+@click.option("-G", "--gpus", type=click.IntRange(0), default=0, help="GPUs (nvidia.com/gpu) of each copy.")
+@click.option("-i", "--image", default="busybox", show_default=True, help="Container image.")
+@click.option("-e", "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable. Repeatable.")
+@click.option("-t", "--time", "limit", type=Duration(), default="0s", help="End a copy that runs longer, e.g. 2h30m.")
+@click.option("--priority-class", default="", metavar="NAME", help="Priority class of the copies.")
+@click.option("--namespace", default="", metavar="NAME", help="Namespace. [default: that of the kubeconfig]")
+@click.option("-W", "--wait", is_flag=True, help="Stay until it has ended; exit with its exit code.")
+@click.option("-k", "--kubeconfig", default="", metavar="FILE", help="Access to the cluster.")
+@click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
+def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, **given: Any) -> None:
+    """Submit COMMAND as a job: all copies start together, or none does.
+
+    The job waits in its queue until there is room for all. It is started anew if pods of it are evicted. Its name is
+    written to standard output, progress to standard error.
+    """
+    import asyncio
+
+    from kilauea.api.ports import ApiError
+    from kilauea.cli.vcctl.cluster import Cluster
+    from kilauea.cli.vcctl.command import CommandError
+    from kilauea.client.access import AccessError
+
+    cluster = Cluster(kubeconfig, agent="kilauea-run")
+    try:
+        namespace = namespace or cluster.access().namespace or "default"
+        job = job_for(command, namespace, **given)
+        code = asyncio.run(_submit(cluster, job, wait))
+    except CommandError as error:
+        raise Usage(f"kilauea run: {error}") from error
+    except (AccessError, ApiError) as error:
+        raise Failure(f"kilauea run: {error}") from error
+    sys.exit(code)
+
+
+def job_for(
+    command: tuple[str, ...],
+    namespace: str,
+    *,
+    name: str,
+    queue: str,
+    tasks: int | None,
+    nodes: int | None,
+    cpus: str,
+    memory: str,
+    gpus: int,
+    image: str,
+    variables: tuple[str, ...],
+    limit: int,
+    priority_class: str,
+) -> dict[str, Any]:
+    """The job that options describe.
+
+    Raises:
+        CommandError: they contradict each other, or one cannot be read.
+    """
+    from kilauea.api.times import SECOND
+    from kilauea.cli.vcctl import options
+    from kilauea.cli.vcctl.command import CommandError
+    from kilauea.cli.vcctl.job_manifest import Wanted, new_job
+
+    if tasks and nodes:
+        raise CommandError("--tasks and --nodes: give one of them; --nodes runs one copy on each node")
+    if limit < 0 or 0 < limit < SECOND:
+        raise CommandError("--time: is less than a second: use e.g. 30m")
+    name, copies = name or _new_name(command[0]), tasks or nodes or 1
+    asked = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": str(gpus or "")}
+    amounts = options.resources(",".join(f"{key}={value}" for key, value in asked.items() if value))
+    again = {"policies": [{"event": "PodEvicted", "action": "RestartJob"}]}
+    wanted = Wanted(
+        name=name,
+        namespace=namespace,
+        image=image,
+        scheduler="volcano",
+        min_available=copies,
+        replicas=copies,
+        requests=amounts,
+        limits=amounts,
+        command=list(command),
+        spec={key: value for key, value in {"queue": queue, "priorityClassName": priority_class}.items() if value}
+        | again,
+        environment=_variables(variables),
+    )
+    job = new_job(wanted)
+    pod = job["spec"]["tasks"][0]["template"]["spec"]
+    if nodes:
+        pod["affinity"] = {"podAntiAffinity": _apart(name)}
+    if limit:
+        pod["activeDeadlineSeconds"] = limit // SECOND
+    return job
+
+
+def _new_name(word: str) -> str:
+    """A name for a job that has none: `train-py-x7k2q` for `./train.py`."""
+    import re
+
+    base = re.sub("[^a-z0-9]+", "-", word.rpartition("/")[2].lower()).strip("-")[:40].strip("-") or "job"
+    return f"{base if base[0].isalpha() else 'job-' + base}-{''.join(secrets.choice(LETTERS) for _ in range(5))}"
+
+
+def _apart(name: str) -> dict[str, Any]:
+    """That no two pods of a job share a node."""
+    of_job = {"matchLabels": {"job.volcano.sh": name}}
+    term = {"labelSelector": of_job, "topologyKey": "kubernetes.io/hostname"}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def _variables(given: tuple[str, ...]) -> dict[str, str]:
+    """Variables by name; one without a value takes that of this process."""
+    import os
+
+    from kilauea.cli.vcctl.command import CommandError
+
+    found = {}
+    for entry in given:
+        name, equals, value = entry.partition("=")
+        if not name or (not equals and name not in os.environ):
+            raise CommandError(f'--env: "{entry}" has no value: use NAME=VALUE')
+        found[name] = value if equals else os.environ[name]
+    return found
+
+
+# --- the cluster
+
+
+async def _submit(cluster: Cluster, job: dict[str, Any], wait: bool) -> int:
+    """Create a job; the exit code is its own if it was waited for."""
+    from kilauea.api.ports import key_of
+    from kilauea.cli.vcctl.kinds import JOBS
+
+    async with cluster.connect() as api:
+        made = await api.create(JOBS, job["metadata"]["namespace"], job)
+        click.echo(made["metadata"]["name"])
+        return await _followed(api, key_of(made)) if wait else 0
+
+
+async def _followed(api: Api, key: Key) -> int:
+    """Tell how a job gets on until it has ended."""
+    from contextlib import aclosing
+
+    from kilauea.cli.vcctl.job_list import phase_of
+    from kilauea.cli.vcctl.kinds import ENDED, JOBS
+    from kilauea.cli.vcctl.watching import states_of
+
+    last = ""
+    async with aclosing(states_of(api, JOBS, key)) as states:  # type: ignore[type-var]  # a generator
+        async for job in states:
+            if job is None:
+                click.echo(f"{key.name}: was deleted", err=True)
+                return 1
+            if (said := _progress(job)) != last:
+                click.echo(f"{key.name}: {said}", err=True)
+            last, phase = said, phase_of(job)
+            if phase in ENDED:
+                return 0 if phase == "Completed" else await _exit_code(api, key)
+    return 1
+
+
+def _progress(job: Obj) -> str:
+    """Phase and counts: `Running (3 running, 1 pending)`."""
+    from kilauea.cli.vcctl.job_list import phase_of
+
+    status = job.get("status") or {}
+    counts = [f"{status[word]} {word}" for word in ("running", "pending", "succeeded", "failed") if status.get(word)]
+    return (phase_of(job) or "Submitted") + (f" ({', '.join(counts)})" if counts else "")
+
+
+async def _exit_code(api: Api, key: Key) -> int:
+    """The largest exit code among the pods of a job that has failed; 1 if none is known."""
+    from kilauea.cli.vcctl.cluster import objects
+    from kilauea.cli.vcctl.kinds import PODS
+    from kilauea.cli.vcctl.tables import part
+
+    pods = await objects(api, PODS, key.namespace, labels=f"volcano.sh/job-name={key.name}")
+    statuses = [each for pod in pods for each in part(pod, "status", "containerStatuses") or ()]
+    return max([int(part(each, "state", "terminated", "exitCode") or 0) for each in statuses], default=0) or 1

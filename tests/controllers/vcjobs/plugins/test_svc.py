@@ -18,7 +18,10 @@ HOSTS = {
     "VC_WORKER_HOSTS": "m-worker-0.m,m-worker-1.m",
     "VC_WORKER_NUM": "2",
 }
-OWNED = {"ownerReferences": [{"apiVersion": "v", "kind": "Job", "name": "m", "uid": UID, "controller": True}]}
+
+
+def owned(uid: str) -> dict[str, Any]:
+    return {"ownerReferences": [{"apiVersion": "v", "kind": "Job", "name": "m", "uid": uid, "controller": True}]}
 
 
 def with_svc(*arguments: str, workers: int = 2, **worker: Any) -> dict[str, Any]:
@@ -113,8 +116,11 @@ def test_after_scaling_the_lists_are_refreshed() -> None:
 
 def test_what_is_the_jobs_is_removed_and_nothing_else() -> None:
     (plugin,) = active(with_svc())
-    mine, others = there(CONFIG_MAPS, "m-svc", metadata=OWNED), there(SERVICES, "m")
-    assert plugin.removal(view_of(mine, others)) == [Delete(CONFIG_MAPS, Key("ns", "m-svc"), "u")]
+    mine = there(CONFIG_MAPS, "m-svc", metadata=owned(UID))
+    nobodys = there(SERVICES, "m")
+    of_an_earlier_job = there(NETWORK_POLICIES, "m", metadata=owned("other"))
+    found = plugin.removal(view_of(mine, nobodys, of_an_earlier_job))
+    assert found == [Delete(CONFIG_MAPS, Key("ns", "m-svc"), "u")]
 
 
 def test_env_tells_the_index_to_all_containers() -> None:

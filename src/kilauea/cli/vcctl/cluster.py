@@ -51,10 +51,10 @@ class Cluster:
         Raises:
             AccessError: no way to it is known.
         """
-        from kilauea.client.http import HttpTransport
+        from kilauea.client.plain import PlainTransport
         from kilauea.client.rest import Client
 
-        async with HttpTransport(self.access()) as transport:
+        async with PlainTransport(self.access()) as transport:
             yield Client(transport, self.agent)
 
 

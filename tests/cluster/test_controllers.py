@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -19,12 +21,12 @@ PODS = 300
 
 
 @contextmanager
-def running_controllers(server: Server, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_controllers(server: Server, log: Path, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """The command with all controllers."""
     command = [sys.executable, "-m", "kilauea", "controllers", "--kubeconfig", str(server.kubeconfig)]
     options = ["--kubernetes-controllers", "*", "--leader-elect=false"]
     with log.open("ab") as output:
-        process = subprocess.Popen([*command, *options], stdout=output, stderr=output)
+        process = subprocess.Popen([*command, *options, *more], stdout=output, stderr=output)
     try:
         yield process
     finally:
@@ -72,14 +74,31 @@ def test_what_a_killed_process_has_begun_the_next_one_ends(
     assert "Traceback" not in log.read_text()
 
 
+def test_flags_of_the_original_are_taken_and_pages_served(server: Server, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    flags = ["--worker-threads=3", "--worker-threads-for-gc=5", "--logtostderr", "-v=4", "--max-requeue-num=15"]
+    pages = ["--enable-healthz=true", "--enable-metrics=true"]
+    addresses = ["--healthz-address=127.0.0.1:0", "--listen-address=127.0.0.1:0"]
+    with running_controllers(server, log, *flags, *pages, *addresses) as process:
+        until(lambda: log.read_text().count("pages at") == 2, "two addresses")
+        found = re.findall(r"pages at (http://[^:]+:[0-9]+)", log.read_text())
+        assert [urlopen(f"{address}/healthz").read() for address in found] == [b"ok", b"ok"]
+        series = 'volcano_queue_pod_group_pending_count{queue_name="root"}'
+        until(lambda: series in urlopen(f"{found[1]}/metrics").read().decode(), "figures of queues")
+        process.terminate()
+        assert process.wait(10) == 0
+    assert "warning: --worker-threads has no effect here" in log.read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (
             ["--controllers", "queue"],
-            '--controllers: "queue" is no controller: use * or pg-controller, queue-controller',
+            '--controllers: "queue" is no controller: use * or ',
         ),
         (["--controllers=-pg-controller"], "--controllers: none is left: use * or a name such as queue-controller"),
+        (["--enable-metrics", "--listen-address", "here"], '--listen-address: "here" is no address: use HOST:PORT'),
         (["--leader-elect-renew-deadline", "20s"], "--leader-elect: "),
     ],
 )

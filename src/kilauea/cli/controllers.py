@@ -11,7 +11,7 @@ import click
 
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.scheduler import switch
+from kilauea.cli.scheduler import Level, address_of, original_flags, switch
 
 if TYPE_CHECKING:
     from kilauea.runtime.controllers import Options
@@ -22,10 +22,14 @@ Examples:
   kilauea controllers --controllers=*,-pg-controller
   kilauea controllers --kubernetes-controllers='*'   # beside an API server that has no controller manager
 """
-NOT_YET = (
-    "job-controller",
-    "sharding-controller",
-)
+NO_EFFECT = """
+worker-threads worker-threads-for-cronjob worker-threads-for-podgroup worker-threads-for-queue worker-threads-for-gc
+max-requeue-num feature-gates log-flush-frequency logtostderr leader-elect-resource-lock scheduler-configs
+shard-sync-period enable-node-event-trigger sharding-configmap sharding-configmap-namespace ca-cert-file tls-cert-file
+tls-private-key-file
+""".split()
+"""Flags of the original that are taken, so that its manifests can be used, and have nothing to act on here."""
+NOT_YET = ("sharding-controller",)
 """Controllers that Volcano has and this build has not yet."""
 
 log = logging.getLogger(__name__)
@@ -41,7 +45,7 @@ log = logging.getLogger(__name__)
 @click.option(
     "--controllers",
     "volcano",
-    default="*",
+    default="*,-sharding-controller",
     show_default=True,
     metavar="LIST",
     help="Volcano's: * for all, NAME for one, -NAME for not that one; with commas.",
@@ -67,14 +71,25 @@ log = logging.getLogger(__name__)
     "--kube-api-qps", "qps", type=click.FloatRange(min=1), default=2000, show_default=True, help="Requests/s."
 )
 @click.option("--kube-api-burst", "burst", type=click.IntRange(min=1), default=2000, show_default=True, help="At once.")
+@switch("--enable-healthz", False, "Serve /healthz at --healthz-address.")
+@click.option("--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled.")
+@switch("--enable-metrics", False, "Serve /metrics at --listen-address.")
+@click.option("--listen-address", default=":8081", show_default=True, help="Where /metrics is, if enabled.")
 @switch("--leader-elect", True, "Work only while the lease is held.")
 @click.option("--leader-elect-lease-duration", "duration", type=Duration(), default="15s", show_default=True)
 @click.option("--leader-elect-renew-deadline", "renew", type=Duration(), default="10s", show_default=True)
 @click.option("--leader-elect-retry-period", "retry", type=Duration(), default="2s", show_default=True)
 @click.option("--leader-elect-resource-name", "lease_name", default="vc-controller-manager", show_default=True)
 @click.option("--leader-elect-resource-namespace", "lease_namespace", default="volcano-system", show_default=True)
-def controllers(**given: Any) -> None:
-    """Run controllers until SIGTERM or Ctrl-C: PodGroups for plain pods, states and counts of Queues.
+@click.option("--lock-object-namespace", default="", hidden=True)
+@click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
+@click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+@original_flags(NO_EFFECT)
+def controllers(verbosity: int, **given: Any) -> None:
+    """Run Volcano's controllers until SIGTERM or Ctrl-C.
+
+    Jobs with their pods and PodGroups, flows, cron jobs and the time to live of jobs; PodGroups for plain pods; states
+    and counts of Queues; HyperNodes from labels of nodes; colocation settings of pods.
 
     With --kubernetes-controllers also what a cluster's own controller manager does: ReplicaSets, Deployments,
     StatefulSets, Jobs, disruption budgets, volumes, and the life of nodes.
@@ -83,13 +98,15 @@ def controllers(**given: Any) -> None:
 
     from kilauea.client.access import AccessError
     from kilauea.client.lease import LeaseLost
+    from kilauea.runtime.controllers import StartError
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    level = logging.DEBUG if verbosity > 3 else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
     try:
         asyncio.run(_run(_options(**given)))
     except AccessError as error:
         raise Usage(f"kilauea controllers: {error}") from error
-    except LeaseLost as error:
+    except (StartError, LeaseLost) as error:
         raise Failure(f"kilauea controllers: {error}") from error
 
 
@@ -108,6 +125,13 @@ def _options(**given: Any) -> Options:
         terms = Terms(given["duration"] / SECOND, given["renew"] / SECOND, given["retry"] / SECOND)
     except ValueError as error:
         raise Usage(f"--leader-elect: {error}") from error
+    pages = []
+    if given["enable_healthz"]:
+        pages.append(address_of(given["healthz_address"], "--healthz-address"))
+    if given["enable_metrics"]:
+        pages.append(address_of(given["listen_address"], "--listen-address"))
+    namespace = given["lock_object_namespace"] or given["lease_namespace"]
+    release = os.environ.get("HELM_RELEASE_NAME") or "volcano"
     options = Options(
         kubeconfig=given["kubeconfig"],
         environment=dict(os.environ),
@@ -117,8 +141,11 @@ def _options(**given: Any) -> Options:
         inherit=given["inherit_owner_annotations"],
         qps=given["qps"],
         burst=given["burst"],
-        lease=Key(given["lease_namespace"], given["lease_name"]) if given["leader_elect"] else None,
+        lease=Key(namespace, given["lease_name"]) if given["leader_elect"] else None,
         terms=terms,
+        master=given["master"],
+        pages=pages,
+        discovery=Key(os.environ.get("KUBE_POD_NAMESPACE") or "volcano-system", f"{release}-controller-configmap"),
     )
     try:
         if not wanted_controllers(options, since=0):

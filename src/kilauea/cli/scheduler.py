@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,22 +60,26 @@ scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lo
 
 def _without_effect(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        click.echo(f"warning: {parameter.opts[0]} has no effect in this scheduler", err=True)
+        click.echo(f"warning: {parameter.opts[0]} has no effect here", err=True)
 
 
-def original_flags(command: Command) -> Command:
-    """Take the flags that have no effect."""
-    for name in NO_EFFECT:
-        option = click.option(
-            f"--{name}",
-            is_flag=False,
-            flag_value="true",
-            hidden=True,
-            expose_value=False,
-            callback=_without_effect,
-        )
-        command = option(command)
-    return command
+def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
+    """Take flags that have no effect."""
+
+    def take(command: Command) -> Command:
+        for name in names:
+            option = click.option(
+                f"--{name}",
+                is_flag=False,
+                flag_value="true",
+                hidden=True,
+                expose_value=False,
+                callback=_without_effect,
+            )
+            command = option(command)
+        return command
+
+    return take
 
 
 def switch(name: str, default: bool, words: str) -> Callable[[Command], Command]:
@@ -138,7 +142,7 @@ def address_of(text: str, option: str) -> tuple[str, int]:
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
 @click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
 @click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
-@original_flags
+@original_flags(NO_EFFECT)
 def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
-from kilauea.api.ports import Controller, Key
+from kilauea.api.ports import Controller, Key, Obj, Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.lease import Terms
@@ -16,14 +20,24 @@ from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
+from kilauea.controllers.hypernodes.discovery import CONFIGURATION
+from kilauea.controllers.kinds import JOB_FLOWS, QUEUES, VC_JOBS
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import lead
 from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.tasks import until
+from kilauea.telemetry.controller_metrics import ControllerMetrics
+from kilauea.telemetry.serving import serve_pages
 
 COMPONENT = "vc-controller-manager"
 """As events name it."""
+
+log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """Controllers that cannot start; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,9 @@ class Options:
         burst: requests at once.
         lease: the lease to hold while working; None to work without.
         terms: times of the lease.
+        master: address of the server, if another than the kubeconfig says.
+        pages: addresses at which the pages are served.
+        discovery: the ConfigMap that says how HyperNodes are discovered.
     """
 
     kubeconfig: Path | None
@@ -53,6 +70,9 @@ class Options:
     burst: int = 2000
     lease: Key | None = None
     terms: Terms = field(default_factory=Terms)
+    master: str = ""
+    pages: Sequence[tuple[str, int]] = ()
+    discovery: Key = CONFIGURATION
 
 
 def wanted_controllers(options: Options, since: int) -> list[Controller]:
@@ -65,7 +85,7 @@ def wanted_controllers(options: Options, since: int) -> list[Controller]:
     Raises:
         ValueError: one is asked for that there is not.
     """
-    volcano = volcano_controllers(options.schedulers, inherit=options.inherit)
+    volcano = volcano_controllers(options.schedulers, inherit=options.inherit, discovery=options.discovery)
     return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(since), options.kubernetes)]
 
 
@@ -73,15 +93,42 @@ async def run_controllers(options: Options, stop: asyncio.Event) -> None:
     """Run controllers until told to stop.
 
     Raises:
+        StartError: they cannot start.
         AccessError: it is not known how to come to the cluster.
         LeaseLost: another process may work now.
     """
     clock, chance, cache = SystemClock(), Random(), Cache()
-    async with HttpTransport(find_access(options.kubeconfig, options.environment)) as transport:
+    access = find_access(options.kubeconfig, options.environment)
+    if options.master:
+        access = dataclasses.replace(access, server=options.master)
+    async with AsyncExitStack() as stack:
+        transport = await stack.enter_async_context(HttpTransport(access))
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
         client = Client(limited, COMPONENT, chance)
         recorder = Recorder(client, clock)
         controllers = wanted_controllers(options, clock.now())
         driver = Driver(client, cache, clock, chance, recorder.record, controllers)
+        await _serve_pages(options, cache, stack)
         leading = lead(client, clock, chance, options.lease, options.terms, driver.run)
         await until(stop, [cache.run(client, clock, chance), recorder.run(), leading])
+
+
+async def _serve_pages(options: Options, cache: Cache, stack: AsyncExitStack) -> None:
+    """Serve health and metrics as long as the stack lasts."""
+    watched = {shelf.resource for shelf in cache}
+
+    def objects(resource: Resource) -> Sequence[Obj]:
+        return cache.list(resource) if resource in watched else ()
+
+    def not_ready() -> str:
+        missing = ", ".join(each.plural for each in cache.missing())
+        return f"not listed yet: {missing}" if missing else ""
+
+    metrics = ControllerMetrics(*(partial(objects, each) for each in (QUEUES, VC_JOBS, JOB_FLOWS)))
+    for host, port in options.pages:
+        try:
+            bound = await stack.enter_async_context(serve_pages(host, port, not_ready, metrics.registry))
+            log.info("pages at http://%s:%d: /healthz /readyz /metrics", host or "0.0.0.0", bound)
+        except OSError as error:
+            words = "choose another one with --listen-address or --healthz-address"
+            raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error

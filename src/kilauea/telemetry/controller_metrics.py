@@ -1,0 +1,80 @@
+"""The metrics of Volcano's controllers, read from the objects when somebody asks for them.
+
+A series goes with its object, so there are never more of them than objects; and a new process has the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+PHASES = ("inqueue", "pending", "running", "unknown", "completed")
+ENDS = {"completed": "Completed", "failed": "Failed"}
+FLOW_ENDS = {"succeed": "Succeed", "failed": "Failed"}
+
+Objects = Callable[[], Iterable[Mapping[str, Any]]]
+
+
+def _status(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    return obj.get("status") or {}
+
+
+class ControllerMetrics(Collector):
+    """All of them, in a registry of their own.
+
+    Args:
+        queues, jobs, flows: the Queues, Volcano's Jobs and the JobFlows as they are now.
+    """
+
+    def __init__(self, queues: Objects, jobs: Objects, flows: Objects) -> None:
+        self._queues = queues
+        self._jobs = jobs
+        self._flows = flows
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The series."""
+        yield from self._queue_counts()
+        yield from self._job_ends()
+        yield from self._flow_ends()
+
+    def _queue_counts(self) -> Iterator[GaugeMetricFamily]:
+        """How many pod groups of a queue are in each phase."""
+        for phase in PHASES:
+            name = f"volcano_queue_pod_group_{phase}_count"
+            family = GaugeMetricFamily(name, f"Pod groups of a queue that are {phase}", labels=["queue_name"])
+            for queue in self._queues():
+                family.add_metric([queue["metadata"]["name"]], _status(queue).get(phase) or 0)
+            yield family
+
+    def _job_ends(self) -> Iterator[GaugeMetricFamily]:
+        """How often a job has come to an end; one that was restarted may do so again."""
+        for word, phase in ENDS.items():
+            name = f"volcano_job_{word}_phase_count"
+            family = GaugeMetricFamily(name, f"How often a job has {word}", labels=["job_name", "queue_name"])
+            for job in self._jobs():
+                times = sum(each.get("status") == phase for each in _status(job).get("conditions") or ())
+                if times:
+                    metadata = job["metadata"]
+                    queue = (job.get("spec") or {}).get("queue") or ""
+                    family.add_metric([f"{metadata['namespace']}/{metadata['name']}", queue], times)
+            yield family
+
+    def _flow_ends(self) -> Iterator[GaugeMetricFamily]:
+        """How many flows of a namespace have come to an end."""
+        for word, phase in FLOW_ENDS.items():
+            name = f"volcano_jobflow_{word}_phase_count"
+            family = GaugeMetricFamily(name, f"Flows that are {phase}", labels=["jobflow_namespace"])
+            counts: dict[str, int] = {}
+            for flow in self._flows():
+                if (_status(flow).get("state") or {}).get("phase") == phase:
+                    namespace = flow["metadata"]["namespace"]
+                    counts[namespace] = counts.get(namespace, 0) + 1
+            for namespace, count in sorted(counts.items()):
+                family.add_metric([namespace], count)
+            yield family

@@ -19,9 +19,11 @@ _WAIT = """\
 left={timeout}
 until nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT" || (: < "/dev/tcp/$MASTER_ADDR/$MASTER_PORT"); do
   left=$((left - 2))
-  if [ "$left" -le 0 ]; then echo "no master at $MASTER_ADDR:$MASTER_PORT after {timeout} s"; exit 1; fi
+  [ "$left" -gt 0 ] || break
   sleep 2
 done 2>/dev/null
+[ "$left" -gt 0 ] || echo "no master at $MASTER_ADDR:$MASTER_PORT after {timeout} s"
+[ "$left" -gt 0 ]
 """
 
 

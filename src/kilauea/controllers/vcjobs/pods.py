@@ -38,14 +38,14 @@ from kilauea.controllers.vcjobs.names import (
     queue_of,
     task_name,
 )
-from kilauea.controllers.vcjobs.volumes import hashed
+from kilauea.controllers.vcjobs.volumes import claim_name, hashed
 
 
 def new_pod(job: Obj, task: Mapping[str, Any], index: int) -> dict[str, Any]:
     """The pod with an index in a task, before plugins.
 
     Args:
-        job: whose volumes all have claims.
+        job: one whose volumes were given no name of a claim yet gets the names that `volumes_of` tries first.
         task: one of its tasks.
         index: from 0.
     """
@@ -123,7 +123,7 @@ def _mount(job: Obj, task: Mapping[str, Any], index: int, spec: dict[str, Any]) 
     added = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in names.items()]
     spec["volumes"] = [*(spec.get("volumes") or ()), *added]
     mounts = [
-        {"name": names[each["volumeClaimName"]], "mountPath": each["mountPath"]} for each in spec_of(job)["volumes"]
+        {"name": names[claim_name(job, each)], "mountPath": each["mountPath"]} for each in spec_of(job)["volumes"]
     ]
     for container in spec["containers"]:
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
@@ -132,5 +132,5 @@ def _mount(job: Obj, task: Mapping[str, Any], index: int, spec: dict[str, Any]) 
 def _volume_names(job: Obj, task: Mapping[str, Any], index: int) -> Iterator[tuple[str, str]]:
     """Each claim, and the name that its volume has in this pod; a claim that is mounted twice is one volume."""
     version = status_of(job).get("version", 0)
-    for claim in {each["volumeClaimName"]: None for each in spec_of(job)["volumes"]}:
+    for claim in {claim_name(job, each): None for each in spec_of(job)["volumes"]}:
         yield claim, f"{name_of(job)}-{hashed(f'{uid_of(job)}/{task_name(task)}/{index}/{version}/{claim}')}"

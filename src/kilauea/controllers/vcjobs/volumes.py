@@ -61,12 +61,23 @@ def volumes_of(job: Obj, view: View) -> Volumes:
     return Volumes(operations, names, controlled, missing)
 
 
+def claim_name(job: Obj, volume: Mapping[str, Any], attempt: int = 0) -> str:
+    """The name of the claim of a volume: that which the job gives, or one that is made up.
+
+    Args:
+        job: the job.
+        volume: one of its volumes.
+        attempt: how many names that were made up before were taken.
+    """
+    path = volume["mountPath"]
+    return str(volume.get("volumeClaimName") or f"{name_of(job)}-pvc-{hashed(f'{uid_of(job)}/{path}/{attempt}')}")
+
+
 def _own_claim(job: Obj, volume: Mapping[str, Any], view: View) -> tuple[str, list[Operation]]:
     """The name of the claim that is made for a volume, and how, unless it is there already."""
-    namespace, path = job["metadata"]["namespace"], volume["mountPath"]
     for attempt in count():
-        name = f"{name_of(job)}-pvc-{hashed(f'{uid_of(job)}/{path}/{attempt}')}"
-        found = view.get(CLAIMS, Key(namespace, name))
+        name = claim_name(job, volume, attempt)
+        found = view.get(CLAIMS, Key(job["metadata"]["namespace"], name))
         if found is None:
             return name, [Create(CLAIMS, _claim(job, name, volume["volumeClaim"]), about=job)]
         owner = controller_of(found)

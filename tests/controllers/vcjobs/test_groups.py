@@ -32,7 +32,11 @@ def cpu_of(of: dict[str, Any]) -> tuple[str, str]:
 def test_a_group_says_whose_it_is_and_what_the_job_says() -> None:
     metadata = {
         "labels": {"team": "x"},
-        "annotations": {"note": "y", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        "annotations": {
+            "note": "y",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "kilauea.dev/delayed-actions": "[]",
+        },
     }
     group = group_of(job(metadata=metadata, minAvailable=2, queue="q", priorityClassName="high"), priority)
     assert group["metadata"]["name"] == "m-5d0e"

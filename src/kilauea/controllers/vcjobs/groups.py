@@ -10,10 +10,12 @@ from kilauea.api.wellknown import TASK_ROLE
 from kilauea.controllers.kinds import POD_GROUPS, VC_JOBS
 from kilauea.controllers.objects import annotations_of, labels_of, owner_reference, spec_of
 from kilauea.controllers.pod_usage import Amounts, pod_usage, times
+from kilauea.controllers.vcjobs.delays import NOTE
 from kilauea.controllers.vcjobs.names import PARTITION_ID, group_name, queue_of, task_name
 
 Task = Mapping[str, Any]
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_ABOUT_THE_JOB = frozenset({"kubectl.kubernetes.io/last-applied-configuration", NOTE})
+"""Annotations of a job that would mean nothing on its group, or something else."""
 
 
 def group_of(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
@@ -24,8 +26,7 @@ def group_of(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
         priorities: the value of a priority class; 0 if there is none of that name.
     """
     metadata: dict[str, Any] = {"name": group_name(job), "namespace": job["metadata"]["namespace"]}
-    # What kubectl says was applied is about the job, and would only confuse whoever applies a group.
-    annotations = {name: value for name, value in annotations_of(job).items() if name != _LAST_APPLIED}
+    annotations = {name: value for name, value in annotations_of(job).items() if name not in _ABOUT_THE_JOB}
     for part, given in (("annotations", annotations), ("labels", {**labels_of(job)})):
         if given:
             metadata[part] = given

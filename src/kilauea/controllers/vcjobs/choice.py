@@ -13,6 +13,7 @@ from kilauea.controllers.vcjobs.evidence import POD_EVICTED, POD_FAILED, Evidenc
 from kilauea.controllers.vcjobs.machine import (
     RESTART_PARTITION,
     RESTART_TASK,
+    RESTARTING,
     STOPPED,
     STOPPING,
     SYNC,
@@ -41,6 +42,10 @@ class Choice:
     records: list[Record] = field(default_factory=list)
     again: float | None = None
 
+    def come_back(self, seconds: float) -> None:
+        """Have the job looked at again by then."""
+        self.again = seconds if self.again is None else min(self.again, seconds)
+
 
 class Verdict(NamedTuple):
     """What a policy says to what has happened."""
@@ -48,6 +53,11 @@ class Verdict(NamedTuple):
     evidence: Evidence
     action: str
     timeout: int | None
+
+    @property
+    def needs_note(self) -> bool:
+        """Whether it has to be noted to be done later."""
+        return bool(self.timeout) and self.evidence.event != POD_PENDING
 
 
 def verdict(work: Work, found: Evidence) -> Verdict | None:
@@ -65,17 +75,14 @@ def verdict(work: Work, found: Evidence) -> Verdict | None:
 
 def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
     """What the policies say now; nothing, if the job is over or about to be."""
-    if work.phase in STOPPING or work.phase in STOPPED:
+    if work.phase in STOPPING or work.phase in STOPPED or has_no_try_left(work):
         return Choice(notes=note(work, ()))
     waiting = _still_waiting(noted(work), members)
     choice = Choice()
-    due: list[tuple[str, Evidence]] = []
-    for said in filter(None, (verdict(work, found) for found in evidence(work, members, group))):
-        left = _left(work, members, said, waiting, choice, now)
-        if left > 0:
-            choice.again = left if choice.again is None else min(choice.again, left)
-        else:
-            due.append((said.action, said.evidence))
+    said = [each for each in (verdict(work, found) for found in evidence(work, members, group)) if each]
+    due = [(each.action, each.evidence) for each in said if not _is_put_off(each, choice, now)]
+    latest_first = [each for each in reversed(said) if each.needs_note]
+    _take_notes(work, members, latest_first, waiting, choice, now)
     due += _come_due(work, members, waiting, choice, now)
     _decide(work, members, due, choice)
     if choice.action != SYNC:
@@ -83,6 +90,11 @@ def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
         choice.records.append(Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {choice.action} "))
     choice.notes = note(work, waiting.values())
     return choice
+
+
+def has_no_try_left(work: Work) -> bool:
+    """Whether it was restarted once too often: it fails, whatever else has happened."""
+    return work.phase == RESTARTING and work.retries >= work.max_retry
 
 
 def order(work: Work, action: str) -> Choice:
@@ -105,23 +117,38 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
     return kept
 
 
-def _left(work: Work, members: Members, said: Verdict, waiting: dict[str, Delayed], choice: Choice, now: int) -> float:
-    """Seconds that an action has to wait; what is not noted yet is."""
-    found = said.evidence
-    if not said.timeout:
-        return 0.0
-    if found.event == POD_PENDING:
-        return ((found.since or now) + said.timeout - now) / SECOND
-    pod, task = (found.pods[0] if found.pods else ""), (found.task.name if found.task else "")
-    before = waiting.get(pod)
-    if before is None or before.action != said.action:
+def _is_put_off(said: Verdict, choice: Choice, now: int) -> bool:
+    """Whether an action has to wait; how long a pod has been pending is to be seen, all else is noted."""
+    if not said.timeout or said.needs_note:
+        return said.needs_note
+    left = ((said.evidence.since or now) + said.timeout - now) / SECOND
+    if left > 0:
+        choice.come_back(left)
+    return left > 0
+
+
+def _take_notes(
+    work: Work,
+    members: Members,
+    verdicts: Iterable[Verdict],
+    waiting: dict[str, Delayed],
+    choice: Choice,
+    now: int,
+) -> None:
+    """Note what has to wait and is not noted yet; another action takes the place of one for the same pod."""
+    seen: set[str] = set()
+    for found, action, timeout in verdicts:
+        pod, task = (found.pods[0] if found.pods else ""), (found.task.name if found.task else "")
+        before = waiting.get(pod)
+        if pod in seen or (before is not None and before.action == action):
+            seen.add(pod)
+            continue
+        seen.add(pod)
         member = members.of(task).get(pod)
         uid = member.uid if member else ""
-        before = Delayed(pod, uid, task, found.event, said.action, now + said.timeout, work.version)
-        waiting[pod] = before
-        words = f"Execute action {said.action} after {_seconds(said.timeout)}"
+        waiting[pod] = Delayed(pod, uid, task, found.event, action, now + (timeout or 0), work.version)
+        words = f"Execute action {action} after {_seconds(timeout or 0)}"
         choice.records.append(Record(work.obj, "Normal", "ExecuteAction", words))
-    return max(before.due - now, 1) / SECOND  # what is due is found among what waits
 
 
 def _seconds(timeout: int) -> str:
@@ -147,8 +174,7 @@ def _come_due(
         if not (each.action in TARGETED and (task is None or replaced)):
             yield each.action, Evidence(each.event, task, (each.pod,))
     if waiting:
-        first = (min(each.due for each in waiting.values()) - now) / SECOND
-        choice.again = first if choice.again is None else min(choice.again, first)
+        choice.come_back((min(each.due for each in waiting.values()) - now) / SECOND)
 
 
 def _cancel(choice: Choice, waiting: dict[str, Delayed]) -> None:

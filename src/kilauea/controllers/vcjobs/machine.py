@@ -23,6 +23,7 @@ STOPPING = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
 """Phases in which pods end, and what follows once they have."""
 OVER = frozenset({COMPLETED, FAILED, TERMINATED})
 STOPPED = OVER | {ABORTED}
+PHASES = {PENDING, RUNNING, RESTARTING} | STOPPING.keys() | STOPPED
 _STOPS = {"AbortJob": ABORTING, "CompleteJob": COMPLETING, "TerminateJob": TERMINATING}
 
 

@@ -15,7 +15,7 @@ from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
 from kilauea.controllers.vcjobs.killing import deletion, together
-from kilauea.controllers.vcjobs.machine import PENDING
+from kilauea.controllers.vcjobs.machine import OVER, PENDING
 from kilauea.controllers.vcjobs.making import Making
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.names import FORWARDING
@@ -44,20 +44,25 @@ class Sync:
         self.operations: list[Operation] = []
         self.records: list[Record] = []
         self.again: float | None = None
+        self._counts = count(work, members)
+        self._phase = next_phase(work, self._counts)
+        if self._phase not in OVER:
+            self._keep_in_step()
+        self.status = self._status()
+
+    def _keep_in_step(self) -> None:
         plugins = self._belongings()
         self._delete_doomed()
         if plugins is not None and self._is_admitted():
             self._keep_pods(plugins)
-        self.status = self._status()
 
     def _status(self) -> Sequence[Patch]:
         work = self._work
-        counts = count(work, self._members)
         return status.changed(
             work,
-            counts,
+            self._counts,
             self._now,
-            phase=next_phase(work, counts),
+            phase=self._phase,
             version=work.version,
             retries=work.retries,
             controlled=self._controlled,

@@ -10,7 +10,7 @@ from typing import Any
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.api.times import parse_duration
 from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, uid_of
-from kilauea.controllers.vcjobs.machine import RESTART_JOB, RESTARTING
+from kilauea.controllers.vcjobs.machine import PHASES, RESTART_JOB, RESTARTING
 
 POD_PENDING = "PodPending"
 ANY = "*"
@@ -130,8 +130,9 @@ class Work:
 
     @property
     def phase(self) -> str:
-        """The phase, empty if it has none yet."""
-        return str((self.status.get("state") or {}).get("phase") or "")
+        """The phase, empty if it has none yet, or one that there is not."""
+        phase = str((self.status.get("state") or {}).get("phase") or "")
+        return phase if phase in PHASES else ""
 
     @property
     def version(self) -> int:

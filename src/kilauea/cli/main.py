@@ -15,6 +15,7 @@ from kilauea.cli.queues import queues
 from kilauea.cli.run import run
 from kilauea.cli.scheduler import scheduler
 from kilauea.cli.up import up
+from kilauea.cli.webhooks import webhooks
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,3 +34,4 @@ main.add_command(queues)
 main.add_command(run)
 main.add_command(scheduler)
 main.add_command(up)
+main.add_command(webhooks)

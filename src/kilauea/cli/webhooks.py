@@ -1,0 +1,204 @@
+"""`kilauea webhooks`: Volcano's admission for any Kubernetes; the flags are spelled as Volcano spells them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilauea.cli.durations import Duration
+from kilauea.cli.inputs import Failure, Usage
+from kilauea.cli.scheduler import Level, address_of, original_flags, switch
+
+if TYPE_CHECKING:
+    from kilauea.admission.review import Settings
+    from kilauea.runtime.webhooks.certificates import Files
+    from kilauea.runtime.webhooks.configurations import Where
+    from kilauea.runtime.webhooks.process import Options
+
+EXAMPLES = """\b
+Examples:
+  kilauea webhooks --webhook-namespace volcano-system --webhook-service-name volcano-admission-service
+  kilauea webhooks --kubeconfig ~/.kube/config --webhook-url https://192.0.2.7:8443
+"""
+NO_EFFECT = ("log-flush-frequency", "logtostderr")
+GATE = "SchedulingGatesQueueAdmission"
+
+
+@click.command(short_help="Check and complete objects for a cluster.", epilog=EXAMPLES)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
+)
+@click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
+@click.option("--kube-api-qps", "qps", type=click.FloatRange(min=1), default=50, show_default=True, help="Requests/s.")
+@click.option("--kube-api-burst", "burst", type=click.IntRange(min=1), default=100, show_default=True, help="At once.")
+@click.option("--listen-address", "host", default="", metavar="HOST", help="Where to listen. [default: all addresses]")
+@click.option("--port", type=int, default=8443, show_default=True)
+@click.option("--tls-cert-file", "certificate", type=click.Path(path_type=Path), metavar="FILE", help="Certificate.")
+@click.option("--tls-private-key-file", "key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
+@click.option(
+    "--ca-cert-file",
+    "authority",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Who signed it. [default: without the three, a certificate of our own, kept in a Secret]",
+)
+@click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service before the webhooks.")
+@click.option("--webhook-service-name", "service", default="", help="Its name.")
+@click.option("--webhook-url", "url", default="", metavar="URL", help="Their address, where there is no service.")
+@click.option("--enabled-admission", "enabled", metavar="PATHS", help="With commas. [default: all there are]")
+@click.option(
+    "--scheduler-name",
+    "schedulers",
+    multiple=True,
+    default=("volcano",),
+    show_default=True,
+    metavar="NAME",
+    help="Look at pods with this schedulerName; the first is that of jobs without one. Repeatable.",
+)
+@click.option(
+    "--admission-conf",
+    "conf",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Resource groups; read again when it changes.",
+)
+@switch("--enable-healthz", False, "Serve /healthz at an address of its own too.")
+@click.option("--healthz-address", default=":11251", show_default=True, help="Which.")
+@click.option("--graceful-shutdown-time", "grace", type=Duration(), default="30s", show_default=True)
+@switch("--enable-queue-allocated-pods-check", False, "Refuse to delete queues with allocated pods.")
+@click.option("--max-queue-depth", type=click.IntRange(min=1), default=5, show_default=True, help="Levels of queues.")
+@switch("--enable-root-queue-protection", True, "Nobody changes the resources of root.")
+@click.option("--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"{GATE} is the one there is.")
+@click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+@original_flags(NO_EFFECT)
+def webhooks(verbosity: int, **given: Any) -> None:
+    """Check and complete jobs, queues, pod groups, pods and hyper nodes that are written to the cluster.
+
+    Serves until SIGTERM or Ctrl-C, and writes the objects that tell the API server to ask here.
+    """
+    import asyncio
+
+    from kilauea.client.access import AccessError
+    from kilauea.runtime.webhooks.process import StartError
+
+    level = logging.DEBUG if verbosity > 3 else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    try:
+        asyncio.run(_run(_options(**given)))
+    except AccessError as error:
+        raise Usage(f"kilauea webhooks: {error}") from error
+    except StartError as error:
+        raise Failure(f"kilauea webhooks: {error}") from error
+
+
+async def _run(options: Options) -> None:
+
+    from kilauea.runtime.tasks import stopped_by_signals
+    from kilauea.runtime.webhooks.process import run_webhooks
+
+    await run_webhooks(options, stopped_by_signals(), lambda address: click.echo(f"webhooks are ready at {address}"))
+
+
+def _options(**given: Any) -> Options:
+    """The options of the process.
+
+    Raises:
+        Usage: some of them cannot be used.
+    """
+    from kilauea.api.times import SECOND
+    from kilauea.runtime.webhooks.process import Options
+
+    if not 1 <= given["port"] <= 65535:
+        raise Usage("Configured port is invalid: the port should be in the range of 1 and 65535")
+    pages = [address_of(given["healthz_address"], "--healthz-address")] if given["enable_healthz"] else []
+    return Options(
+        kubeconfig=given["kubeconfig"],
+        environment=dict(os.environ),
+        where=_where(given["namespace"], given["service"], given["url"]),
+        master=given["master"],
+        host=given["host"],
+        port=given["port"],
+        paths=_paths(given["enabled"]),
+        settings=_settings(**given),
+        admission_conf=given["conf"],
+        files=_files(given["certificate"], given["key"], given["authority"]),
+        pages=pages,
+        grace=given["grace"] / SECOND,
+        qps=given["qps"],
+        burst=given["burst"],
+    )
+
+
+def _settings(**given: Any) -> Settings:
+    from kilauea.admission.review import Settings
+    from kilauea.runtime.template_rules import template_complaints
+
+    return Settings(
+        scheduler_names=given["schedulers"],
+        max_queue_depth=given["max_queue_depth"],
+        protect_root=given["enable_root_queue_protection"],
+        check_allocated_pods=given["enable_queue_allocated_pods_check"],
+        queue_allocation_gate=_gate(given["gates"]),
+        check_template=template_complaints,
+    )
+
+
+def _where(namespace: str, service: str, url: str) -> Where:
+    from kilauea.runtime.webhooks.configurations import Where
+
+    if not url and not (namespace and service):
+        raise Usage(
+            "failed to start webhooks as both 'url' and 'namespace/name' of webhook are empty: "
+            "give --webhook-namespace and --webhook-service-name, or --webhook-url"
+        )
+    if url and not url.startswith("https://"):
+        raise Usage(f'--webhook-url: "{url}" is no address of webhooks: it begins with https://')
+    return Where(namespace, service, url)
+
+
+def _paths(enabled: str | None) -> tuple[str, ...]:
+    from kilauea.admission.registry import HOOKS
+
+    known = tuple(hook.path for hook in HOOKS)
+    if enabled is None:
+        return known
+    wanted = tuple(path for each in enabled.split(",") if (path := each.strip()))
+    for path in wanted:
+        if path not in known:
+            words = f"enabled admission {path} not found on the admission registered map"
+            raise Usage(f"--enabled-admission: {words}: use some of {', '.join(known)}")
+    return wanted
+
+
+def _files(certificate: Path | None, key: Path | None, authority: Path | None) -> Files | None:
+    from kilauea.runtime.webhooks.certificates import Files
+
+    if certificate and key and authority:
+        return Files(certificate, key, authority)
+    if certificate or key or authority:
+        raise Usage("--tls-cert-file, --tls-private-key-file and --ca-cert-file: give all three, or none")
+    return None
+
+
+def _gate(text: str) -> bool:
+    """Whether the gate is on."""
+    from kilauea.api.wellknown import parse_bool
+
+    on = False
+    for entry in filter(None, (each.strip() for each in text.split(","))):
+        name, _, word = entry.partition("=")
+        value = parse_bool(word)
+        if value is None:
+            raise Usage(f'--feature-gates: "{entry}" is no gate: use {GATE}=true')
+        if name == GATE:
+            on = value
+        else:
+            click.echo(f"warning: --feature-gates: {name} has no effect here", err=True)
+    return on

@@ -1,0 +1,160 @@
+"""Where the server's certificate comes from: files that somebody else looks after, or a Secret that we do."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kilauea.api.ports import Api, ApiError, Clock, Key, Resource
+from kilauea.api.times import SECOND
+from kilauea.runtime.webhooks.authority import Credentials, renewed
+
+SECRETS = Resource("", "v1", "secrets", "Secret")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
+SECRET = "volcano-admission-secret"
+LOOK_SECONDS = 60
+"""After which the Secret is read again: another process of ours may have renewed it."""
+TRIES = 5
+"""Writes of the Secret that others may overtake."""
+_FIELDS = {"bundle": "ca.crt", "certificate": "tls.crt", "key": "tls.key", "authority_key": "ca.key"}
+"""Keys of the Secret; all but the last are those of Volcano's own."""
+
+log = logging.getLogger(__name__)
+
+
+class CertificateError(Exception):
+    """There is no certificate to serve with; the message says why and what to do."""
+
+
+class Source(Protocol):
+    """Gives the credentials to serve with."""
+
+    async def look(self) -> Credentials:
+        """Those to use from now on; the same object as before while nothing has changed.
+
+        Raises:
+            CertificateError: there are none.
+            ApiError: the cluster does not answer, or refuses.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """Paths of a certificate, its key, and the authorities that clients shall trust."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+class FileSource:
+    """Credentials in files, read again when one of them is another."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._last: Credentials | None = None
+
+    async def look(self) -> Credentials:
+        """What the files hold now: they are small, so that comparing them costs less than asking when they changed."""
+        files = self._files
+        found = Credentials(_content(files.authority), _content(files.certificate), _content(files.key))
+        if self._last is None or found != self._last:
+            self._last = found
+        return self._last
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+class SecretSource:
+    """Credentials that are made when there are none, renewed in time, and kept in a Secret for all who serve.
+
+    Args:
+        api: the cluster.
+        namespace: of the Secret; made if need be.
+        names: host names and addresses of the server.
+        clock: tells the time.
+    """
+
+    def __init__(self, api: Api, namespace: str, names: Sequence[str], clock: Clock) -> None:
+        self._api = api
+        self._key = Key(namespace, SECRET)
+        self._names = names
+        self._clock = clock
+        self._last: Credentials | None = None
+        self._looked = 0
+
+    async def look(self) -> Credentials:
+        """What the Secret holds, after it was renewed if need be."""
+        now = self._clock.now()
+        if self._last is not None and now - self._looked < LOOK_SECONDS * SECOND:
+            return self._last
+        found = await self._renewed(datetime.datetime.fromtimestamp(now // SECOND, datetime.UTC))
+        self._looked = now
+        if self._last is None or found != self._last:
+            self._last = found
+        return self._last
+
+    async def _renewed(self, now: datetime.datetime) -> Credentials:
+        for _ in range(TRIES):
+            secret = await self._secret()
+            old = None if secret is None else _credentials(secret.get("data") or {})
+            new = renewed(old, self._names, now)
+            if new is old or await self._write(secret, new):
+                return new
+        raise CertificateError(f"Secret {self._key}: others keep writing it: see who does, or give --tls-cert-file")
+
+    async def _secret(self) -> dict[str, Any] | None:
+        try:
+            return await self._api.get(SECRETS, self._key)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def _write(self, secret: dict[str, Any] | None, new: Credentials) -> bool:
+        """Write the Secret; False if somebody else was faster."""
+        data = {name: base64.b64encode(getattr(new, field)).decode() for field, name in _FIELDS.items()}
+        try:
+            if secret is not None:
+                await self._api.update(SECRETS, {**secret, "data": {**(secret.get("data") or {}), **data}})
+            else:
+                await self._create(data)
+        except ApiError as error:
+            if error.code == 409:
+                return False
+            raise
+        log.info("Secret %s has a new certificate for %s", self._key, ", ".join(self._names))
+        return True
+
+    async def _create(self, data: Mapping[str, str]) -> None:
+        namespace, name = self._key
+        try:
+            await self._api.create(
+                NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            )
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                log.warning("namespace %s of the Secret: %s", namespace, error)
+        body = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": name}, "data": dict(data)}
+        await self._api.create(SECRETS, namespace, body)
+
+
+def _credentials(data: Mapping[str, str]) -> Credentials | None:
+    """What a Secret holds; None if something is missing."""
+    try:
+        found = {field: base64.b64decode(data.get(name, "")) for field, name in _FIELDS.items()}
+    except ValueError:
+        return None
+    credentials = Credentials(**found)
+    return credentials if credentials.bundle and credentials.certificate and credentials.key else None

@@ -1,0 +1,145 @@
+"""The objects that tell an API server whom to ask about what: one for each hook, under the names that Volcano uses.
+
+Objects that are there and were not made here (those of a chart) keep everything but the bundle of authorities.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kilauea.admission.kinds import HYPER_NODES, PODS
+from kilauea.admission.review import Hook
+from kilauea.api.ports import Api, ApiError, Key, Obj, Resource
+
+VALIDATING = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
+)
+MUTATING = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
+)
+PREFIX = "volcano-admission-service"
+LABELS = {"app.kubernetes.io/managed-by": "kilauea-webhooks"}
+SECONDS = 10
+"""Within which a hook must answer."""
+PORT = 443
+"""Of the service."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Where:
+    """How the API server comes to the webhooks: by a service of the cluster, or by an address."""
+
+    namespace: str = ""
+    service: str = ""
+    url: str = ""
+
+    def client(self, path: str) -> dict[str, Any]:
+        """The `clientConfig` of a hook, without the bundle."""
+        if self.url:
+            return {"url": self.url.rstrip("/") + path}
+        return {"service": {"namespace": self.namespace, "name": self.service, "path": path, "port": PORT}}
+
+
+def kind_of(hook: Hook) -> Resource:
+    """The kind of object that names a hook."""
+    return MUTATING if hook.mutate is not None else VALIDATING
+
+
+def name_of(hook: Hook) -> str:
+    """The name of that object."""
+    return PREFIX + hook.path.replace("/", "-")
+
+
+def configuration(hook: Hook, where: Where, bundle: bytes) -> dict[str, Any]:
+    """The object that names a hook.
+
+    Pods are let through when nobody answers: a cluster without this process must still be able to start it.
+    """
+    resource, kind = hook.resource, kind_of(hook)
+    webhook = {
+        "name": hook.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {**where.client(hook.path), "caBundle": base64.b64encode(bundle).decode()},
+        "failurePolicy": "Ignore" if resource == PODS else "Fail",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {} if resource == HYPER_NODES else {"matchExpressions": [_outside(where.namespace)]},
+        "rules": [
+            {
+                "apiGroups": [resource.group],
+                "apiVersions": [resource.version],
+                "operations": list(hook.operations),
+                "resources": [resource.plural],
+                "scope": "*",
+            }
+        ],
+        "sideEffects": "None" if resource == HYPER_NODES else "NoneOnDryRun",
+        "timeoutSeconds": SECONDS,
+    }
+    if kind == MUTATING:
+        webhook["reinvocationPolicy"] = "Never"
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name_of(hook), "labels": LABELS},
+        "webhooks": [webhook],
+    }
+
+
+def _outside(namespace: str) -> dict[str, Any]:
+    spared = [each for each in (namespace, "kube-system") if each]
+    return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": spared}
+
+
+async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes) -> None:
+    """Make the objects what they should be; those of hooks that were registered here and are off now are deleted.
+
+    Raises:
+        ApiError: the server refuses.
+    """
+    for hook in hooks:
+        await _ensure(api, kind_of(hook), configuration(hook, where, bundle))
+    wanted = {(kind_of(hook), name_of(hook)) for hook in hooks}
+    selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
+    for kind in (MUTATING, VALIDATING):
+        for item in (await api.list(kind, labels=selector)).items:
+            name = msgspec.json.decode(item)["metadata"]["name"]
+            if (kind, name) not in wanted:
+                await api.delete(kind, Key("", name))
+
+
+async def _ensure(api: Api, kind: Resource, wanted: dict[str, Any]) -> None:
+    """Create an object, or bring the one that is there up to date."""
+    name = wanted["metadata"]["name"]
+    try:
+        found = await api.get(kind, Key("", name))
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        await api.create(kind, "", wanted)
+        return
+    changed = _brought_up_to_date(found, wanted)
+    if changed != found:
+        log.info("%s %s is brought up to date", kind.kind, name)
+        await api.update(kind, changed)
+
+
+def _brought_up_to_date(found: Obj, wanted: Obj) -> dict[str, Any]:
+    """An object with what it should say; one of others with our bundle in each of its webhooks."""
+    labels = found["metadata"].get("labels") or {}
+    if all(labels.get(key) == value for key, value in LABELS.items()):
+        # What the server has filled in stays.
+        return {**found, "webhooks": [{**(found.get("webhooks") or [{}])[0], **wanted["webhooks"][0]}]}
+    bundle = wanted["webhooks"][0]["clientConfig"]["caBundle"]
+    theirs = [
+        {**each, "clientConfig": {**each.get("clientConfig", {}), "caBundle": bundle}}
+        for each in found.get("webhooks") or ()
+    ]
+    return {**found, "webhooks": theirs}

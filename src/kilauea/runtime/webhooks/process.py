@@ -1,0 +1,264 @@
+"""The webhooks as a process: caches, certificate, server and registration, from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from random import Random
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from kilauea.admission.kinds import INTERESTS
+from kilauea.admission.registry import HOOKS
+from kilauea.admission.resource_groups import read_resource_groups
+from kilauea.admission.review import Hook, Settings
+from kilauea.api.ports import Api, ApiError, Clock
+from kilauea.api.times import SECOND
+from kilauea.client.finding import find_access
+from kilauea.client.http import HttpTransport
+from kilauea.client.limits import Limited, RateLimit
+from kilauea.client.rest import Client
+from kilauea.client.view import Cache
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.tasks import until
+from kilauea.runtime.webhooks.authority import Credentials
+from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource, Source
+from kilauea.runtime.webhooks.configurations import Where, register
+from kilauea.runtime.webhooks.reviews import answer
+from kilauea.runtime.webhooks.serving import Tls, application, check
+
+COMPONENT = "vc-webhook-manager"
+"""As records of the cluster name it."""
+NAMESPACE = "volcano-system"
+"""Of the Secret, if nobody says where the webhooks live."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the files."""
+REGISTER_SECONDS = 60
+"""After which the registration is looked at, though nothing has changed here."""
+COMPLAIN_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """Webhooks that cannot be served; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to serve, and where.
+
+    Attributes:
+        kubeconfig: which cluster; None for the usual places.
+        environment: variables of the process.
+        master: address of the server, if another than the kubeconfig says.
+        host: address to listen at; empty for all.
+        port: port to listen at.
+        where: how the API server comes here.
+        paths: of the hooks to serve.
+        settings: what hooks can be told; resource groups come from `admission_conf`.
+        admission_conf: file with resource groups.
+        files: certificates of others; None to make our own.
+        pages: where else pages of health are.
+        grace: seconds that requests have to end when the process stops.
+        qps: requests a second.
+        burst: requests at once.
+    """
+
+    kubeconfig: Path | None
+    environment: Mapping[str, str]
+    where: Where
+    master: str = ""
+    host: str = ""
+    port: int = 8443
+    paths: Sequence[str] = tuple(hook.path for hook in HOOKS)
+    settings: Settings = field(default_factory=Settings)
+    admission_conf: Path | None = None
+    files: Files | None = None
+    pages: Sequence[tuple[str, int]] = ()
+    grace: float = 30.0
+    qps: float = 50
+    burst: int = 100
+
+
+async def run_webhooks(options: Options, stop: asyncio.Event, ready: Callable[[str], None]) -> None:
+    """Serve until told to stop.
+
+    Args:
+        options: what to serve.
+        stop: ends it when it is set.
+        ready: is told the address once the API server has been told to ask here.
+
+    Raises:
+        AccessError: it is not known how to come to the cluster.
+        StartError: it cannot start.
+    """
+    access = find_access(options.kubeconfig, options.environment)
+    if options.master:
+        access = dataclasses.replace(access, server=options.master)
+    clock, chance = SystemClock(), Random()
+    async with HttpTransport(access) as transport:
+        limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
+        webhooks = Webhooks(options, Client(limited, COMPONENT, chance), clock)
+        await until(stop, [webhooks.watch(chance), webhooks.serve(ready)])
+
+
+class Webhooks:
+    """A running server.
+
+    Args:
+        options: what to serve.
+        api: the cluster.
+        clock: tells the time.
+
+    Raises:
+        StartError: the file of resource groups cannot be used.
+    """
+
+    def __init__(self, options: Options, api: Api, clock: Clock) -> None:
+        self._options = options
+        self._api = api
+        self._clock = clock
+        self._hooks = [hook for hook in HOOKS if hook.path in options.paths]
+        self._cache = Cache()
+        for interest in INTERESTS:
+            self._cache.declare(interest.resource, interest.labels, interest.indexes)
+        self._conf = b""
+        self._settings = options.settings
+        fault = self._read_conf()
+        if fault:
+            raise StartError(fault)
+        self._source = self._certificates()
+        self._tls = Tls(options.files.authority if options.files else None)
+        self._credentials: Credentials | None = None
+        self._registered = 0
+
+    def _certificates(self) -> Source:
+        if self._options.files:
+            return FileSource(self._options.files)
+        where = self._options.where
+        namespace = where.namespace or NAMESPACE
+        return SecretSource(self._api, namespace, names_of(where), self._clock)
+
+    async def watch(self, chance: Random) -> None:
+        """Keep the copies of queues, pod groups, jobs and namespaces fresh."""
+        await self._cache.run(self._api, self._clock, chance)
+
+    async def serve(self, ready: Callable[[str], None]) -> None:
+        """Serve from when everything has been read until cancelled."""
+        await self._complete()
+        try:
+            await self._renew()
+        except (CertificateError, ValueError, ApiError) as error:
+            raise StartError(f"no certificate to serve with: {error}") from error
+        async with self._listening() as port:
+            log.info("%d webhooks at port %d", len(self._hooks), port)
+            while not await self._keep():
+                await self._clock.sleep(LOOK_SECONDS)
+            ready(f"https://{self._options.host or '127.0.0.1'}:{port}")
+            while True:
+                await self._clock.sleep(LOOK_SECONDS)
+                await self._keep()
+
+    async def _complete(self) -> None:
+        """Wait for the copies: a queue that is not known yet would be refused."""
+        while True:
+            try:
+                async with asyncio.timeout(COMPLAIN_SECONDS):
+                    await self._cache.complete()
+                return
+            except TimeoutError:
+                log.warning("waiting for: %s", self._missing())
+
+    def _missing(self) -> str:
+        return ", ".join(resource.plural for resource in self._cache.missing())
+
+    def _not_ready(self) -> str:
+        return f"reading {self._missing()}" if self._missing() else "" if self._registered else "not registered yet"
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[int]:
+        """Answers requests; gives the port."""
+        options = self._options
+        answers = {hook.path: partial(self._answer, hook) for hook in self._hooks}
+        runner = web.AppRunner(application(answers, self._not_ready), access_log=None, shutdown_timeout=options.grace)
+        await runner.setup()
+        try:
+            for host, port in ((options.host, options.port), *options.pages):
+                try:
+                    await web.TCPSite(runner, host or None, port, ssl_context=self._tls.context).start()
+                except OSError as error:
+                    raise StartError(f"{host}:{port}: cannot listen: {error.strerror or error}") from error
+            yield runner.addresses[0][1]
+        finally:
+            await runner.cleanup()
+
+    def _answer(self, hook: Hook, body: bytes) -> bytes:
+        return answer(hook, body, self._cache, self._settings)
+
+    # --- what changes while it serves
+
+    async def _keep(self) -> bool:
+        """Take over new files, and see to it that the cluster asks here; returns whether it does."""
+        fault = self._read_conf()
+        if fault:
+            log.warning("%s: the groups before stay in use", fault)
+        try:
+            await self._renew()
+        except (CertificateError, ValueError, ApiError) as error:
+            log.warning("%s: the certificate before stays in use", error)
+        return bool(self._registered)
+
+    async def _renew(self) -> None:
+        """Serve with what the source gives; clients are told of new authorities first.
+
+        Raises:
+            CertificateError, ValueError, ApiError: what is there cannot be used, or the cluster not be told.
+        """
+        found = await self._source.look()
+        if found is not self._credentials:
+            check(found)
+        if self._credentials is None:
+            self._tls.use(found)
+            self._credentials = found
+            return
+        now = self._clock.now()
+        if found is self._credentials and self._registered and now - self._registered < REGISTER_SECONDS * SECOND:
+            return
+        await register(self._api, self._hooks, self._options.where, found.bundle)
+        self._registered = now
+        if found is not self._credentials:
+            self._tls.use(found)
+            self._credentials = found
+            log.info("the server has a new certificate")
+
+    def _read_conf(self) -> str:
+        """Take over the file of resource groups if it is another; returns why it cannot be used."""
+        path = self._options.admission_conf
+        if path is None:
+            return ""
+        try:
+            data = path.read_bytes()
+            if data == self._conf:
+                return ""
+            self._conf = data
+            groups = read_resource_groups(data)
+        except (OSError, ValueError) as error:
+            return f"{path}: {error}"
+        self._settings = dataclasses.replace(self._options.settings, resource_groups=groups)
+        return ""
+
+
+def names_of(where: Where) -> list[str]:
+    """Host names and addresses by which an API server comes to the webhooks."""
+    if where.url:
+        return [urlsplit(where.url).hostname or ""]
+    service, namespace = where.service, where.namespace
+    return [f"{service}.{namespace}.svc", f"{service}.{namespace}", service]

@@ -1,0 +1,135 @@
+"""The HTTPS server of the webhooks: who may ask what, how much, and with which certificate it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from aiohttp import web
+
+from kilauea.runtime.webhooks.authority import Credentials
+
+MAX_BODY = 3 * 1024 * 1024
+READ_SECONDS = 30.0
+"""Within which a body must have come."""
+CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"
+"""For TLS 1.2; later versions have only good ones."""
+JSON = "application/json"
+
+Answer = Callable[[bytes], bytes]
+"""From the body of a request to that of the answer."""
+Page = Callable[[web.Request], Awaitable[web.Response]]
+
+log = logging.getLogger(__name__)
+
+
+class TooLarge(Exception):
+    """A body beyond the limit."""
+
+
+class Tls:
+    """The certificate of the server, which can be exchanged while it serves: new connections get the new one.
+
+    Args:
+        authority: file with authorities; clients that present a certificate must have one of theirs.
+    """
+
+    def __init__(self, authority: Path | None = None) -> None:
+        self.context = _context()
+        if authority is not None:
+            self.context.load_verify_locations(authority)
+            self.context.verify_mode = ssl.CERT_OPTIONAL
+
+    def use(self, credentials: Credentials) -> None:
+        """Serve with other credentials, which have been checked."""
+        _load(self.context, credentials)
+
+
+def check(credentials: Credentials) -> None:
+    """See whether a server could use them.
+
+    Raises:
+        ValueError: certificate and key do not fit.
+    """
+    try:
+        _load(_context(), credentials)
+    except (ssl.SSLError, OSError) as error:
+        raise ValueError(f"certificate and key cannot be used together: {error}") from error
+
+
+def _load(context: ssl.SSLContext, credentials: Credentials) -> None:
+    """Python reads certificates from files only."""
+    with tempfile.NamedTemporaryFile(prefix="kilauea-webhooks-") as file:
+        file.write(credentials.key.rstrip() + b"\n" + credentials.certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
+    return context
+
+
+def application(answers: Mapping[str, Answer], not_ready: Callable[[], str]) -> web.Application:
+    """The pages: one for each hook, by its path, and those that tell of health."""
+    made = web.Application()
+    for path, answer in answers.items():
+        made.router.add_post(path, _handler(answer))
+    for path in ("/healthz", "/livez"):
+        made.router.add_get(path, _alive)
+    made.router.add_get("/readyz", _readiness(not_ready))
+    return made
+
+
+async def _alive(_request: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+def _readiness(not_ready: Callable[[], str]) -> Page:
+    async def ready(_request: web.Request) -> web.Response:
+        why = not_ready()
+        return web.Response(text=f"not ready: {why}", status=503) if why else web.Response(text="ok")
+
+    return ready
+
+
+def _handler(answer: Answer) -> Page:
+    async def handle(request: web.Request) -> web.Response:
+        if request.content_type != JSON:
+            # Volcano's server says nothing to what is no JSON, and does not call it an error.
+            return web.Response()
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                body = await _body(request)
+        except TooLarge:
+            return web.Response(text="request body too large", status=413)
+        try:
+            return web.Response(body=answer(body), content_type=JSON)
+        except Exception:
+            # The API server does then what the failure policy says.
+            log.exception("%s", request.path)
+            return web.Response(text="internal error: see the log of the webhooks", status=500)
+
+    return handle
+
+
+async def _body(request: web.Request) -> bytes:
+    """The whole body.
+
+    Raises:
+        TooLarge: it has more than 3 MiB.
+    """
+    if (request.content_length or 0) > MAX_BODY:
+        raise TooLarge
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise TooLarge
+    return bytes(body)

@@ -172,6 +172,14 @@ def test_what_people_made_is_not_touched_and_what_is_switched_off_stays(cluster:
     assert cluster.names(HYPER_NODES) == ["mine"]
 
 
+@pytest.mark.parametrize(("type", "prefix"), [("A_B", "a-b"), ("a.", "a"), (".-x.-y", "x.y"), ("--", ""), ("ä", "")])
+def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str, prefix: str) -> None:
+    node(cluster, "n1", leaf="l1")
+    settings(cluster, SETTINGS.replace("Fat Tree", f'"{type}"'))
+    (name,) = cluster.names(HYPER_NODES)
+    assert name.startswith(f"hypernode-{prefix}-tier1-")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -12,7 +12,6 @@ from kilauea.api.times import format_time
 from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
-from kilauea.controllers.objects import merge_patch
 
 
 @pytest.fixture
@@ -252,6 +251,24 @@ def test_flows_that_can_never_begin_wait(cluster: Cluster, spec: dict[str, Any])
     assert (phase(cluster), cluster.names(VC_JOBS)) == ("Pending", [])
 
 
+def test_a_vertex_that_depends_on_none_that_is_there_is_said(cluster: Cluster) -> None:
+    templates(cluster, "a b")
+    flow(cluster, {"a": "", "b": "x"})
+    assert cluster.names(VC_JOBS) == ["f-a"]
+    assert 'b depends on "x", which is not in spec.flows' in cluster.told[-1][2]
+
+
+def test_a_status_with_holes_does_no_harm(cluster: Cluster) -> None:
+    templates(cluster, "a b")
+    flow(cluster, {"a": "", "b": "a"})
+    holes = {"jobStatusList": [{"state": "Completed"}, {}], "conditions": {"f-a": {}, "x": {}}, "state": {}}
+    cluster.patch(JOB_FLOWS, "f", {"status": holes}, "status")
+    say(cluster, "f-a", "Completed", runningDuration="for ever")
+    assert cluster.names(VC_JOBS) == ["f-a", "f-b"]
+    assert [each["name"] for each in status(cluster)["jobStatusList"]] == ["f-a", "f-b"]
+    assert list(status(cluster)["conditions"]) == ["f-a", "f-b"]
+
+
 def test_a_template_with_dots_in_its_name_knows_its_jobs_and_forgets_them(cluster: Cluster) -> None:
     templates(cluster, "a.b other")
     flow(cluster, {"a.b": ""})
@@ -261,17 +278,3 @@ def test_a_template_with_dots_in_its_name_knows_its_jobs_and_forgets_them(cluste
     cluster.delete(VC_JOBS, "f-a.b")
     cluster.settle()
     assert cluster.get(JOB_TEMPLATES, "a.b")["status"] == {"jobDependsOnList": []}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "patch"),
-    [
-        ({}, {}, {}),
-        ({"a": 1}, {"a": 1}, {}),
-        ({"a": 1}, {"b": 2}, {"a": None, "b": 2}),
-        ({"a": {"b": 1, "c": 2}}, {"a": {"c": 2}}, {"a": {"b": None}}),
-        ({"a": {"b": 1}}, {"a": [1]}, {"a": [1]}),
-    ],
-)
-def test_a_merge_patch_makes_one_of_the_other(old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]) -> None:
-    assert merge_patch(old, new) == patch

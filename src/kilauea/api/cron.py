@@ -83,7 +83,8 @@ class Schedule:
                 due = int(shown.timestamp())
                 if fold and due == int(shown.replace(fold=0).timestamp()):
                     continue  # a clock shows it once
-                if datetime.fromtimestamp(due, self.zone).hour == hour:
+                told = datetime.fromtimestamp(due, self.zone)
+                if (told.hour, told.minute) == (hour, minute):
                     yield due * SECOND
 
     def _has(self, month: int, day: int, weekday: int) -> bool:

@@ -69,6 +69,7 @@ def hypernodes_of(found: Mapping[Domain, Content], existing: Iterable[Obj], take
 
 def _name(domain: Domain, content: Content, existing: Sequence[Obj], taken: Collection[str]) -> str:
     cleaned = re.sub(r"[^a-z0-9.-]", "-", content.type.lower())
+    cleaned = re.sub(r"[.-]*[.][.-]*", ".", cleaned).strip(".-")  # no part of a name begins or ends with a hyphen
     prefix = f"hypernode-{cleaned}-tier{content.tier}-"
     for each in existing:
         if name_of(each).startswith(prefix) and labels_of(each).get(domain.label) == domain.value:

@@ -11,6 +11,7 @@ from kilauea.controllers.jobflows.status import job_name, phases, vertices_of, w
 from kilauea.controllers.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
 from kilauea.controllers.objects import (
     NOTHING,
+    SETTLING_SECONDS,
     is_going,
     its_controller,
     itself,
@@ -34,7 +35,7 @@ class JobFlowController:
     name = "jobflow-controller"
     interests = (
         Interest(JOB_FLOWS, itself),
-        Interest(VC_JOBS, its_controller(JOB_FLOWS)),
+        Interest(VC_JOBS, its_controller(JOB_FLOWS), delay=SETTLING_SECONDS),
         Interest(JOB_TEMPLATES, nobody),
     )
 
@@ -66,11 +67,15 @@ def _status_patch(flow: Obj, status: Mapping[str, Any]) -> list[Patch]:
 def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]]:
     """For each vertex that can begin, what makes its job, or what is in its way."""
     found = phases(flow, jobs)
-    for vertex in {each["name"]: each for each in vertices_of(flow)}.values():
+    vertices = {each["name"]: each for each in vertices_of(flow)}
+    for vertex in vertices.values():
         targets = (vertex.get("dependsOn") or {}).get("targets") or ()
         if job_name(flow, vertex["name"]) in found:
             continue
-        if all(found.get(job_name(flow, target)) == "Completed" for target in targets):
+        if unknown := sorted(set(targets) - set(vertices)):
+            words = f'{vertex["name"]} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
+            yield [_failure(flow, words)]
+        elif all(found.get(job_name(flow, target)) == "Completed" for target in targets):
             yield _start(flow, vertex["name"], view)
 
 

@@ -36,7 +36,7 @@ def vertices_of(flow: Obj) -> Sequence[Mapping[str, Any]]:
 def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
     """What the status says of jobs that were completed when it was written, by name."""
     listed = status_of(flow).get("jobStatusList") or ()
-    return {each["name"]: each for each in listed if each.get("state") == "Completed"}
+    return {each["name"]: each for each in listed if each.get("state") == "Completed" and each.get("name")}
 
 
 def phases(flow: Obj, jobs: Iterable[Obj]) -> dict[str, str]:
@@ -99,16 +99,23 @@ def _condition(job: Obj) -> dict[str, Any]:
 def _story(job: Obj) -> dict[str, Any]:
     """What became of a job."""
     status, start = status_of(job), job["metadata"]["creationTimestamp"]
-    lasted = status.get("runningDuration")
     fields = {
         "name": name_of(job),
         "state": _phase(job),
         "startTimestamp": start,
-        "endTimestamp": format_time(parse_time(start) + parse_duration(lasted)) if lasted else None,
+        "endTimestamp": _end(start, status.get("runningDuration") or ""),
         "restartCount": status.get("retryCount"),
         "runningHistories": list(_histories(status.get("conditions") or ())),
     }
     return {name: said for name, said in fields.items() if said}
+
+
+def _end(start: str, lasted: str) -> str | None:
+    """When a job ended that lasted so long; None if that is not known."""
+    try:
+        return format_time(parse_time(start) + parse_duration(lasted))
+    except ValueError:
+        return None
 
 
 def _histories(conditions: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:

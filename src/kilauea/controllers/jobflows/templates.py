@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.jobflows import BY_TEMPLATE
 from kilauea.controllers.kinds import JOB_TEMPLATES, VC_JOBS
-from kilauea.controllers.objects import NOTHING, is_going, itself, labels_of, name_of, status_of, status_patch
+from kilauea.controllers.objects import (
+    NOTHING,
+    SETTLING_SECONDS,
+    is_going,
+    itself,
+    labels_of,
+    name_of,
+    status_of,
+    status_patch,
+)
 
 
 def _template_of(job: Obj) -> Iterator[Key]:
@@ -22,7 +31,10 @@ class JobTemplateController:
     """Keeps the lists of jobs in the status of templates."""
 
     name = "jobtemplate-controller"
-    interests = (Interest(JOB_TEMPLATES, itself), Interest(VC_JOBS, _template_of, labels=(BY_TEMPLATE,)))
+    interests = (
+        Interest(JOB_TEMPLATES, itself),
+        Interest(VC_JOBS, _template_of, labels=(BY_TEMPLATE,), delay=SETTLING_SECONDS),
+    )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Name the jobs that are there."""

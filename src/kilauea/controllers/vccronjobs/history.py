@@ -29,7 +29,7 @@ def running(jobs: Sequence[Obj]) -> list[Obj]:
 
 def noted(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
     """What the status says of the jobs, and what is told of those that it names and that do not run any more."""
-    known = {each["uid"]: each for each in status_of(cron).get("active") or ()}
+    known = {each.get("uid", ""): each for each in status_of(cron).get("active") or ()}
     staying = [job for job in running(jobs) if not is_going(job)]
     active = {uid_of(job): known.get(uid_of(job)) or _reference(job) for job in staying}
     there = {uid_of(job): job for job in jobs}

@@ -181,7 +181,7 @@ async def _followed(api: Api, key: Key) -> int:
     from kilauea.cli.vcctl.watching import states_of
 
     last = ""
-    async with aclosing(states_of(api, JOBS, key)) as states:  # type: ignore[type-var]  # a generator
+    async with aclosing(states_of(api, JOBS, key)) as states:
         async for job in states:
             if job is None:
                 click.echo(f"{key.name}: was deleted", err=True)

@@ -14,10 +14,12 @@ def read_file(path: str) -> bytes:
         CommandError: it cannot be read.
     """
     import sys
-    from pathlib import Path
 
     try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        if path == "-":
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CommandError(f"failed to read file, err: open {path}: {reason}") from error

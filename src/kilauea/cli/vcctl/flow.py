@@ -41,8 +41,9 @@ async def create(cluster: Cluster, kind: Kind, file: str) -> None:
     """Create the objects of a file; what is refused is said, and the others are created all the same."""
     from kilauea.api.ports import ApiError
 
+    wanted = _read(kind, file)
     async with cluster.connect() as api:
-        for namespace, obj in _read(kind, file):
+        for namespace, obj in wanted:
             try:
                 made = await api.create(kind.resource, namespace, obj)
                 click.echo(f"Created {kind.name}: {namespace}/{made['metadata']['name']}")

@@ -205,8 +205,8 @@ def _waiting(job: Obj, group: Obj | None, moment: int) -> Iterator[str]:
         yield _line(1, "Conditions")
     for each in found:
         said = ": ".join(filter(None, (each.get("reason"), each.get("message"))))
-        ago = since(each.get("lastTransitionTime"), moment)
-        yield _line(2, f"{each.get('type')}={each.get('status')}", f"{said} ({ago} ago)")
+        ago = f" ({since(each['lastTransitionTime'], moment)} ago)" if each.get("lastTransitionTime") else ""
+        yield _line(2, f"{each.get('type')}={each.get('status')}", said + ago)
 
 
 def _why(status: Obj, conditions: Sequence[Obj]) -> str:
@@ -244,4 +244,4 @@ def _events(events: Sequence[Obj], moment: int) -> Iterator[str]:
 
 def _columns(cells: Iterable[str]) -> str:
     *first, last = map(printable, cells)
-    return "".join(cell.ljust(width) for cell, width in zip(first, EVENT_WIDTHS, strict=True)) + last
+    return "".join(cell.ljust(width - 1) + " " for cell, width in zip(first, EVENT_WIDTHS, strict=True)) + last

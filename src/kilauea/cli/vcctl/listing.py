@@ -58,7 +58,7 @@ async def _go_on(api: Api, listing: Listing, namespace: str, headers: bool) -> N
     form = listing.form
     last: dict[Key, list[str]] = {}
     table: Table | None = None
-    async for changes in changes_of(api, form.resource, namespace):
+    async for changes in changes_of(api, form.resource, namespace):  # ends with the process
         moment = now()
         rows = [(key_of(obj), there, listing.row(obj, moment)) for there, obj in changes if listing.takes(obj)]
         if table is None:

@@ -70,7 +70,7 @@ async def until(
 
     async def reached() -> Obj | None:
         nonlocal last
-        async with aclosing(states_of(api, resource, key)) as states:  # type: ignore[type-var]  # a generator
+        async with aclosing(states_of(api, resource, key)) as states:
             async for obj in states:
                 if done(obj):
                     return obj

@@ -35,7 +35,7 @@ async def watch_queues(api: Api, takes: Callable[[Entry], bool], wide: bool, hea
 
 
 async def _notice(api: Api, resource: Resource, changed: asyncio.Event) -> None:
-    async with aclosing(changes_of(api, resource, "")) as changes:  # type: ignore[type-var]  # a generator
+    async with aclosing(changes_of(api, resource, "")) as changes:
         async for _ in changes:
             changed.set()
 

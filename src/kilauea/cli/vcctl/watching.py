@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,36 +19,39 @@ AGAIN_SECONDS = 1.0
 _GONE = 410
 
 T = TypeVar("T")
+Events = AsyncGenerator[Seen | Sequence[Obj], None]
 
 
-async def states_of(api: Api, resource: Resource, key: Key) -> AsyncIterator[Obj | None]:
+async def states_of(api: Api, resource: Resource, key: Key) -> AsyncGenerator[Obj | None, None]:
     """An object as it is now and after each change; None when it is not there."""
     only = f"metadata.name={key.name}"
-    async for seen in _followed(api, resource, key.namespace, only):
-        if isinstance(seen, Seen):
-            yield None if seen.type == "DELETED" else decoded(seen.object)
-        else:
-            yield next(iter(seen), None)
+    async with aclosing(_followed(api, resource, key.namespace, only)) as events:
+        async for seen in events:
+            if isinstance(seen, Seen):
+                yield None if seen.type == "DELETED" else decoded(seen.object)
+            else:
+                yield next(iter(seen), None)
 
 
-async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncIterator[list[tuple[bool, Obj]]]:
+async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncGenerator[list[tuple[bool, Obj]], None]:
     """All objects of a kind, then each that changes; with whether it is still there."""
     known: dict[Key, Obj] = {}
-    async for seen in _followed(api, resource, namespace, ""):
-        if isinstance(seen, Seen):
-            obj = decoded(seen.object)
-            known[key_of(obj)] = obj
-            if seen.type == "DELETED":
-                del known[key_of(obj)]
-            yield [(seen.type != "DELETED", obj)]
-        else:
-            fresh = {key_of(obj): obj for obj in seen}
-            lost = [(False, known[key]) for key in sorted(known.keys() - fresh.keys())]
-            known = fresh
-            yield [*lost, *((True, obj) for _, obj in sorted(fresh.items()))]
+    async with aclosing(_followed(api, resource, namespace, "")) as events:
+        async for seen in events:
+            if isinstance(seen, Seen):
+                obj = decoded(seen.object)
+                known[key_of(obj)] = obj
+                if seen.type == "DELETED":
+                    del known[key_of(obj)]
+                yield [(seen.type != "DELETED", obj)]
+            else:
+                fresh = {key_of(obj): obj for obj in seen}
+                lost = [(False, known[key]) for key in sorted(known.keys() - fresh.keys())]
+                known = fresh
+                yield [*lost, *((True, fresh[key]) for key in sorted(fresh))]
 
 
-async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -> AsyncIterator[Seen | Sequence[Obj]]:
+async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -> Events:
     """A list, then events; and a list again when the server has ended the watch for good."""
     while True:
         listed = await api.list(resource, namespace, fields=fields)

@@ -258,6 +258,24 @@ def test_a_vertex_that_depends_on_none_that_is_there_is_said(cluster: Cluster) -
     assert 'b depends on "x", which is not in spec.flows' in cluster.told[-1][2]
 
 
+def test_fields_that_have_no_effect_are_said(cluster: Cluster) -> None:
+    templates(cluster, "a b")
+    probe = {"tcpSocketList": [{"port": 80}]}
+    vertices = [
+        {"name": "a", "patch": {"jobSpec": {"minAvailable": 7}}},
+        {"name": "b", "dependsOn": {"targets": ["a"], "probe": probe}},
+    ]
+    cluster.create(JOB_FLOWS, {"metadata": {"name": "f"}, "spec": {"flows": vertices}})
+    cluster.settle()
+    assert cluster.get(VC_JOBS, "f-a")["spec"].get("minAvailable") is None
+    say(cluster, "f-a", "Completed")
+    assert cluster.names(VC_JOBS) == ["f-a", "f-b"]
+    assert [words.split(" has")[0] for _, reason, words in cluster.told if reason == "IgnoredField"] == [
+        "patch of a",
+        "dependsOn.probe of b",
+    ]
+
+
 def test_a_status_with_holes_does_no_harm(cluster: Cluster) -> None:
     templates(cluster, "a b")
     flow(cluster, {"a": "", "b": "a"})

@@ -76,7 +76,7 @@ def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]
             words = f'{vertex["name"]} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
             yield [_failure(flow, words)]
         elif all(found.get(job_name(flow, target)) == "Completed" for target in targets):
-            yield _start(flow, vertex["name"], view)
+            yield [*_start(flow, vertex["name"], view), *_ignored(flow, vertex)]
 
 
 def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
@@ -100,6 +100,15 @@ def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
     }
     job = {"apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind, "metadata": metadata, "spec": spec_of(template)}
     return [Create(VC_JOBS, job, about=flow), Record(flow, "Normal", "Created", f"create a job named {name}!")]
+
+
+def _ignored(flow: Obj, vertex: Mapping[str, Any]) -> Iterator[Record]:
+    """Says which fields of a vertex nobody looks at, here as in the original."""
+    given = {"patch": vertex.get("patch"), "dependsOn.probe": (vertex.get("dependsOn") or {}).get("probe")}
+    for field, what in given.items():
+        if what:
+            words = f"{field} of {vertex['name']} has no effect: only the template and dependsOn.targets count"
+            yield Record(flow, "Warning", "IgnoredField", words)
 
 
 def _failure(flow: Obj, why: str) -> Record:

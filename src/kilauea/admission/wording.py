@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from kilauea.api.ports import Resource
@@ -9,7 +10,7 @@ from kilauea.api.ports import Resource
 
 def invalid(path: str, value: str, why: str) -> str:
     """A field whose value cannot be."""
-    return f'{path}: Invalid value: "{value}": {why}'
+    return f"{path}: Invalid value: {json.dumps(value, ensure_ascii=False)}: {why}"
 
 
 def all_of(faults: Sequence[str]) -> str:

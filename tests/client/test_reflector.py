@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.api.ports import Key, Resource, Seen
+from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.apiserver.storage import Retention
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
@@ -179,6 +181,30 @@ def test_a_server_that_is_down_is_asked_less_and_less_often(caplog: pytest.LogCa
             await make(world, "a")
             await asyncio.sleep(1)
             assert notes.told[-1] == "ADDED a"
+
+        world.run(test())
+
+
+def test_a_kind_that_the_server_does_not_have_yet_is_empty_if_that_may_be() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            flows = Resource("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
+            patient, notes = Notes(), Notes()
+            client = Client(DirectTransport(world.server, "tester"), "tester", Random(1))
+            waiting = Reflector(client, flows, patient, world.clock, world.chance)
+            going_on = Reflector(client, flows, notes, world.clock, world.chance, may_lack=True)
+            world.start(waiting.run())
+            world.start(going_on.run())
+            await going_on.complete.wait()
+            await asyncio.sleep(60)
+            assert (notes.told, patient.told) == (["list of "], [])
+            await install_bundled(world.server)
+            await DefinitionController(world.server).start()
+            body = {"apiVersion": flows.api_version, "kind": flows.kind, "metadata": {"name": "f"}, "spec": {}}
+            await client.create(flows, "default", body)
+            await asyncio.sleep(60)
+            assert (notes.told, patient.told) == (["list of ", "list of f"], ["list of f"])
 
         world.run(test())
 

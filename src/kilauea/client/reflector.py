@@ -46,6 +46,7 @@ class Reflector:
         labels: only objects that this selector takes, if given.
         fields: the same for fields.
         complete: set once everything has been listed the first time.
+        may_lack: a kind that the server does not have counts as one without objects, until it has it.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Reflector:
         labels: str = "",
         fields: str = "",
         complete: asyncio.Event | None = None,
+        may_lack: bool = False,
     ) -> None:
         self._api = api
         self._resource = resource
@@ -70,6 +72,7 @@ class Reflector:
         self._version = ""
         self._failures = 0
         self._asked_to_wait = 0.0
+        self._may_lack = may_lack
         self.complete = complete or asyncio.Event()
 
     async def run(self) -> None:
@@ -91,7 +94,13 @@ class Reflector:
                 self._asked_to_wait = 0.0
 
     async def _list(self) -> None:
-        listed = await self._api.list(self._resource, **self._selection)
+        try:
+            listed = await self._api.list(self._resource, **self._selection)
+        except ApiError as error:
+            if error.code == 404 and self._may_lack and not self.complete.is_set():
+                self._handler.on_relist([], "0")
+                self.complete.set()
+            raise
         self._handler.on_relist(listed.items, listed.version)
         self._version = listed.version
         self.complete.set()

@@ -47,10 +47,14 @@ class Cache:
         return shelf
 
     async def run(self, api: Api, clock: Clock, chance: Random) -> None:
-        """Keep everything that is declared fresh, until cancelled."""
+        """Keep everything that is declared fresh, until cancelled.
+
+        A kind that the server does not have (yet) is empty: who needs it has nothing to do, and the others go on.
+        """
         async with asyncio.TaskGroup() as tasks:
             for resource, shelf in self._shelves.items():
-                reflector = Reflector(api, resource, shelf, clock, chance, complete=self._complete[resource])
+                complete = self._complete[resource]
+                reflector = Reflector(api, resource, shelf, clock, chance, complete=complete, may_lack=True)
                 tasks.create_task(reflector.run(), name=f"reflector of {resource.plural}")
 
     async def complete(self) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from api_core import MAPS, PODS, Api
+from controlled import Cluster
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -32,6 +33,19 @@ def test_aggregated_discovery_says_the_same_in_one_answer(api: Api) -> None:
                 name = group["metadata"].get("name", "")
                 found |= {(name, version["version"], each["resource"]) for each in version["resources"]}
     assert found == {(each.group, each.version, each.plural) for each in api.backend.registry}
+
+
+def test_openapi_names_the_forms_of_patches_that_a_kind_takes() -> None:
+    cluster = Cluster(volcano=True)
+    for path, kind, strategic in (
+        ("/apis/scheduling.volcano.sh/v1beta1", "queues", False),
+        ("/apis/apps/v1", "namespaces/{namespace}/deployments", True),
+    ):
+        paths = cluster.api.good("GET", f"/openapi/v3{path}")["paths"]
+        forms = paths[f"{path}/{kind}/{{name}}"]["patch"]["requestBody"]["content"]
+        assert ("application/strategic-merge-patch+json" in forms) == strategic
+        assert "application/merge-patch+json" in forms
+    cluster.close()
 
 
 def test_a_kind_can_come_and_go_at_run_time(api: Api) -> None:

@@ -1,28 +1,34 @@
 """The way to an API server for short commands: one request after another, with what comes with Python.
 
 It is there within a few milliseconds, where `kilauea.client.http` takes a fifth of a second to be imported. A request
-blocks the event loop; streams, proxies and certificates of another name are left to the other transport, which is
-imported when it is needed.
+blocks the event loop; a stream does not. Proxies and certificates of another name are left to the other transport,
+which is imported when it is needed.
 """
 
 from __future__ import annotations
 
-import http.client
+import asyncio
+import socket
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from kilauea.client.access import Access, AccessError, Credentials, tls_context
-from kilauea.client.transport import Answer, unreachable
+from kilauea.client.transport import Answer, refusal, unreachable
 
 if TYPE_CHECKING:
     from kilauea.client.http import HttpTransport
 
 ANSWER_SECONDS = 60.0
 """Within which a server must say something."""
+SILENT_SECONDS = 150.0
+"""After which a stream that says nothing is given up: servers send a bookmark every minute."""
+PIECE = 256 * 1024
+"""Bytes of a stream that are taken at a time."""
 IDLE_SECONDS = 5.0
 """After which a connection is not used again: the server may have closed it."""
 
@@ -33,7 +39,7 @@ class PlainTransport:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._base = access.server.rstrip("/")
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: HTTPConnection | None = None
         self._credentials = Credentials()
         self._used = 0.0
         self._other: HttpTransport | None = None
@@ -48,57 +54,99 @@ class PlainTransport:
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask; with new credentials once more if those at hand are refused."""
-        if self._access.proxy or self._access.server_name:
-            return await self._streaming().request(method, target, headers, body)
-        try:
+        if self._is_special():
+            return await self._special().request(method, target, headers, body)
+        with self._told(method, target):
             answer = self._ask(method, target, headers, body, await self._access.credentials(False))
             if answer.status == 401:
                 answer = self._ask(method, target, headers, body, await self._access.credentials(True))
+            return answer
+
+    @contextmanager
+    def _told(self, method: str, target: str) -> Iterator[None]:
+        """Errors in which there is no answer, as the error of that."""
+        try:
+            yield
         except AccessError as error:
             raise unreachable(str(error)) from error
         except TimeoutError as error:
             raise unreachable(f"{self._base}: {method} {target}: no answer in time") from error
-        except (http.client.HTTPException, OSError) as error:
+        except (HTTPException, OSError) as error:
             raise unreachable(f"{self._base}: {method} {target}: {str(error) or type(error).__name__}") from error
-        return answer
 
     def _ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, credentials: Credentials
     ) -> Answer:
-        sent = {**headers, **dict(self._access.impersonate)}
-        if credentials.authorization:
-            sent["authorization"] = credentials.authorization
         connection = self._connected(credentials)
-        connection.request(method, urlsplit(self._base).path + target, body or None, sent)
-        response = connection.getresponse()
-        answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        answer = _complete(self._begun(connection, method, target, headers, body, credentials))
         self._used = time.monotonic()
         return answer
 
-    def _connected(self, credentials: Credentials) -> http.client.HTTPConnection:
+    def _begun(
+        self,
+        connection: HTTPConnection,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        credentials: Credentials,
+    ) -> HTTPResponse:
+        """A request with its credentials, and the beginning of its answer."""
+        sent = {**headers, **dict(self._access.impersonate)}
+        if credentials.authorization:
+            sent["authorization"] = credentials.authorization
+        connection.request(method, urlsplit(self._base).path + target, body or None, sent)
+        return connection.getresponse()
+
+    def _connected(self, credentials: Credentials) -> HTTPConnection:
         """The connection; a new one for another certificate, or when the last was idle for long."""
         stale = time.monotonic() - self._used > IDLE_SECONDS or credentials[1:] != self._credentials[1:]
         if self._connection is not None and stale:
             self._connection.close()
             self._connection = None
         if self._connection is None:
-            self._connection, self._credentials = self._opened(credentials), credentials
+            self._connection, self._credentials = self._opened(credentials, ANSWER_SECONDS), credentials
         return self._connection
 
-    def _opened(self, credentials: Credentials) -> http.client.HTTPConnection:
+    def _opened(self, credentials: Credentials, timeout: float) -> HTTPConnection:
         at = urlsplit(self._base)
         if at.scheme == "https":
             context = tls_context(self._access, credentials)
-            return http.client.HTTPSConnection(at.hostname or "", at.port, timeout=ANSWER_SECONDS, context=context)
-        return http.client.HTTPConnection(at.hostname or "", at.port, timeout=ANSWER_SECONDS)
+            return HTTPSConnection(at.hostname or "", at.port, timeout=timeout, context=context)
+        return HTTPConnection(at.hostname or "", at.port, timeout=timeout)
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The answer as it comes, cut at ends of lines."""
-        async with aclosing(self._streaming().stream(target, headers)) as pieces:
-            async for piece in pieces:
-                yield piece
+        """The answer as it comes, cut at ends of lines; over a connection of its own, read in a thread."""
+        if self._is_special():
+            async with aclosing(self._special().stream(target, headers)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        with self._told("GET", target):
+            for renew in (False, True):
+                credentials = await self._access.credentials(renew)
+                connection = self._opened(credentials, SILENT_SECONDS)
+                try:
+                    await asyncio.to_thread(connection.connect)
+                    sock = connection.sock
+                    begun = asyncio.to_thread(self._begun, connection, "GET", target, headers, b"", credentials)
+                    with _cut_off(sock):
+                        response = await begun
+                        if response.status == 401 and not renew:
+                            continue
+                        if response.status != 200:
+                            raise refusal(_complete(response))
+                        async with aclosing(_whole_lines(response)) as pieces:
+                            async for piece in pieces:
+                                yield piece
+                        return
+                finally:
+                    connection.close()
 
-    def _streaming(self) -> HttpTransport:
+    def _is_special(self) -> bool:
+        return bool(self._access.proxy or self._access.server_name)
+
+    def _special(self) -> HttpTransport:
         from kilauea.client.http import HttpTransport  # noqa: PLC0415  # for few commands, and takes long
 
         if self._other is None:
@@ -112,3 +160,27 @@ class PlainTransport:
             self._connection = None
         if self._other is not None:
             await self._other.close()
+
+
+def _complete(response: HTTPResponse) -> Answer:
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, headers, response.read())
+
+
+async def _whole_lines(response: HTTPResponse) -> AsyncGenerator[bytes, None]:
+    """Pieces of a stream, each up to the end of a line; a line that is cut off at the end is dropped."""
+    pending = b""
+    while piece := await asyncio.to_thread(response.read1, PIECE):
+        whole, end, pending = (pending + piece).rpartition(b"\n")
+        if end:
+            yield whole + end
+
+
+@contextmanager
+def _cut_off(sock: socket.socket) -> Iterator[None]:
+    """End a connection after a block, also for a thread that reads from it."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 FAILED = 255
@@ -110,7 +111,7 @@ class Leaf(_Entry):
         given = ctx.params
         words = given.pop("words")
         cluster = Cluster(given.pop("kubeconfig"), given.pop("master"))
-        if words and given.get("name") == "":
+        if words and ctx.get_parameter_source("name") is ParameterSource.DEFAULT:
             given["name"] = words[0]
         assert self.callback is not None
         try:

@@ -7,7 +7,6 @@ goes through the API server, so that it is compared with the defaults that a ser
 from __future__ import annotations
 
 import json
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -134,12 +133,3 @@ def test_what_is_made_for_a_job_is_what_the_original_makes(name: str, cluster_of
     assert found.keys() == wanted.keys()
     for key, value in wanted.items():
         assert found[key] == value, key
-
-
-def test_the_configuration_of_ssh_is_that_of_the_original(cluster_of: Any, shared: Path) -> None:
-    (secret,) = (each for each in first_look(shared, "delete-job-cascades") if each["kind"] == "Secret")
-    assert b64decode(secret["data"]["config"]).decode().splitlines()[2:5] == [
-        "Host m-a-0",
-        "  HostName m-a-0.m",
-        "  Port 22",
-    ]

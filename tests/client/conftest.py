@@ -1,4 +1,4 @@
-"""The three servers that the client is tried at: in the process, the command over HTTPS, and the real Kubernetes.
+"""Where the client is tried: in the process, at the command over HTTPS in two ways, and at the real Kubernetes.
 
 A test says what it does as a coroutine of a `Scene`; it is run at each.
 """
@@ -22,6 +22,7 @@ from cluster.api_process import running_server
 from kilauea.api.ports import Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
+from kilauea.client.plain import PlainTransport
 from kilauea.client.rest import Client
 from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
@@ -59,10 +60,10 @@ def _in_process(stack: ExitStack) -> Play:
     return play
 
 
-def _over_https(kubeconfig: Path) -> Play:
+def _over_https(kubeconfig: Path, way: type[HttpTransport | PlainTransport] = HttpTransport) -> Play:
     def play(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
         async def main() -> None:
-            async with HttpTransport(find_access(kubeconfig, os.environ)) as transport:
+            async with way(find_access(kubeconfig, os.environ)) as transport:
                 await _played(transport, test)
 
         asyncio.run(asyncio.wait_for(main(), PATIENCE))
@@ -90,14 +91,14 @@ def _real(stack: ExitStack) -> Play:
     return _over_https(stack.enter_context(real_server()).kubeconfig)
 
 
-@pytest.fixture(scope="session", params=["in the process", "over HTTPS", "real Kubernetes"])
+@pytest.fixture(scope="session", params=["in the process", "over HTTPS", "over plain HTTPS", "real Kubernetes"])
 def play(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     """Each of the servers."""
     with ExitStack() as stack:
         if request.param == "in the process":
             yield _in_process(stack)
-        elif request.param == "over HTTPS":
+        elif request.param.startswith("over"):
             server = stack.enter_context(running_server(tmp_path_factory.mktemp("server") / "data"))
-            yield _over_https(server.kubeconfig)
+            yield _over_https(server.kubeconfig, PlainTransport if "plain" in request.param else HttpTransport)
         else:
             yield _real(stack)

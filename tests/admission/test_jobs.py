@@ -196,7 +196,6 @@ def test_a_volume_has_a_path_of_its_own_and_one_claim(volumes: list[Data], expec
 @pytest.mark.parametrize(
     ("others", "name", "expected"),
     [
-        ([queue("new", state="")], "new", "can only submit job to queue with state `Open`, queue `new` status is ``;"),
         (
             [queue("q", state="Closing")],
             "q",
@@ -208,6 +207,7 @@ def test_a_volume_has_a_path_of_its_own_and_one_claim(volumes: list[Data], expec
             "can only submit job to leaf queue, queue `default` has 1 child queues;",
         ),
         ([queue("child", "default")], "child", ""),
+        ([queue("new", state="")], "new", ""),
         (
             [queue("p", state="Closed"), queue("c", "p")],
             "p",

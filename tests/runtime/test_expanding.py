@@ -79,6 +79,21 @@ def test_a_job_that_admission_would_refuse_is_left_out_and_says_why(
     assert {bind.pod for bind in planned(cluster).plan.binds} == {f"default/other-worker-{i}" for i in range(3)}
 
 
+def test_claims_that_a_job_describes_are_made_with_it(tmp_path: Path) -> None:
+    fast = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}}
+    fast |= {"provisioner": "demo", "volumeBindingMode": "WaitForFirstConsumer"}
+    claim = {
+        "storageClassName": "fast",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    job = vcjob()
+    job["spec"]["volumes"] = [{"mountPath": "/data", "volumeClaim": claim}]
+    cluster = read(tmp_path, fast, job)
+    assert cluster.warnings == []
+    assert len(planned(cluster).plan.binds) == 3
+
+
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated", "Aborted", "Aborting"])
 def test_a_job_that_has_ended_makes_no_pods(tmp_path: Path, phase: str) -> None:
     cluster = read(tmp_path, vcjob(status={"state": {"phase": phase}}))

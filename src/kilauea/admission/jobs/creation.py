@@ -55,7 +55,8 @@ def _check_queue(name: str, view: View) -> str:
     queue = queue_named(view, name)
     if queue is None:
         return f" unable to find job queue: {not_found(QUEUES, name)};"
-    state = (queue.get("status") or {}).get("state") or ""
+    # A queue that its controller has not looked at yet is going to be open; Volcano refuses work for it until then.
+    state = (queue.get("status") or {}).get("state") or "Open"
     found = ""
     if state != "Open":
         found = f" can only submit job to queue with state `Open`, queue `{name}` status is `{state}`;"

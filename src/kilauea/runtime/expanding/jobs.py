@@ -11,7 +11,8 @@ from kilauea.admission.review import Denied, Review, Settings
 from kilauea.api.batch import Job
 from kilauea.api.errors import explain, path_text
 from kilauea.api.meta import Object
-from kilauea.api.ports import Obj
+from kilauea.api.ports import Create, Obj
+from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.values import copied
 from kilauea.controllers.kinds import VC_JOBS
@@ -19,6 +20,7 @@ from kilauea.controllers.vcjobs.groups import group_of
 from kilauea.controllers.vcjobs.names import group_name
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.pods import new_pod
+from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.runtime.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.expanding.refusing import Refused
 from kilauea.runtime.template_rules import template_complaints
@@ -79,7 +81,12 @@ def _made(job: Obj, known: Known) -> list[Object]:
         plugins = active(job)
     except PluginFault as fault:
         raise Refused(str(fault)) from fault
-    made: list[Object] = [made_group(group_of(job, known.priority), job)]
+    made: list[Object] = [
+        msgspec.convert(operation.body, PersistentVolumeClaim)
+        for operation in volumes_of(job, known).operations
+        if isinstance(operation, Create)
+    ]
+    made.append(made_group(group_of(job, known.priority), job))
     for task in job["spec"].get("tasks") or ():
         for index in range(task.get("replicas") or 0):
             pod = new_pod(job, task, index)

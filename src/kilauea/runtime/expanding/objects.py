@@ -12,9 +12,10 @@ from kilauea.api.decode import without_nulls
 from kilauea.api.meta import Object
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.scheduling import PodGroup, PriorityClass
+from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.api.times import format_time
 from kilauea.api.wellknown import SYSTEM_CLASSES
-from kilauea.controllers.kinds import POD_GROUPS, PODS, QUEUES
+from kilauea.controllers.kinds import CLAIMS, POD_GROUPS, PODS, QUEUES
 
 
 def stored(workload: Obj, now: int) -> dict[str, Any]:
@@ -50,11 +51,12 @@ def _dated(body: Mapping[str, Any], owner: Obj, resource: Resource) -> dict[str,
 
 
 class Known:
-    """Objects that are there; a view of the queues among them."""
+    """Objects that are there; a view of the queues and claims among them."""
 
     def __init__(self, objects: Sequence[Object]) -> None:
         self._have = {(obj.kind, obj.key) for obj in objects if isinstance(obj, Pod | PodGroup)}
         self._values = dict(SYSTEM_CLASSES) | {obj.name: obj.value for obj in objects if isinstance(obj, PriorityClass)}
+        self._claims = {obj.key: obj for obj in objects if isinstance(obj, PersistentVolumeClaim)}
         plain = (msgspec.to_builtins(obj) for obj in objects if obj.kind == QUEUES.kind)
         self._queues: Mapping[str, Obj] = {queue["metadata"]["name"]: queue for queue in plain}
 
@@ -73,7 +75,10 @@ class Known:
     # --- kilauea.api.ports.View
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
-        """One queue."""
+        """One queue or claim."""
+        if resource == CLAIMS and str(key) in self._claims:
+            found: Obj = msgspec.to_builtins(self._claims[str(key)])
+            return found
         return self._queues.get(key.name) if resource == QUEUES else None
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:

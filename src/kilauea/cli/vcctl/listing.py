@@ -10,7 +10,7 @@ import click
 
 from kilauea.api.ports import Key, Obj, key_of
 from kilauea.cli.vcctl.cluster import now, objects
-from kilauea.cli.vcctl.tables import NOTHING, Form, Table, print_objects, print_table
+from kilauea.cli.vcctl.tables import Form, Table, print_objects, print_table
 from kilauea.cli.vcctl.watching import changes_of
 
 if TYPE_CHECKING:
@@ -61,16 +61,14 @@ async def _go_on(api: Api, listing: Listing, namespace: str, headers: bool) -> N
     async for changes in changes_of(api, form.resource, namespace):  # ends with the process
         moment = now()
         rows = [(key_of(obj), there, listing.row(obj, moment)) for there, obj in changes if listing.takes(obj)]
-        if table is None:
+        if table is None and rows:
             table = Table(form.columns, [row for _, _, row in rows])
-            if headers and rows:
+            if headers:
                 click.echo(table.heading())
-            elif not rows:
-                click.echo(NOTHING, err=True)
         for key, there, row in rows:
             if not there and form.state is not None:
                 row[form.state] = GONE
             facts = [cell for number, cell in enumerate(row) if number not in form.ages]
-            if last.get(key) != facts:
+            if table is not None and last.get(key) != facts:
                 click.echo(table.line(row))
             last[key] = facts

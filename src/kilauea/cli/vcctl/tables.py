@@ -58,9 +58,10 @@ class Form:
 
 
 class Table:
-    """Rows under columns whose widths are those that the first rows needed."""
+    """Rows under columns whose widths are those that the first rows needed; a row that needs more widens them."""
 
     def __init__(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        self._columns = columns
         self._titles = [column.title for column in columns]
         self._widths = [column.width([printable(row[number]) for row in rows]) for number, column in enumerate(columns)]
 
@@ -70,7 +71,11 @@ class Table:
 
     def line(self, row: Sequence[str]) -> str:
         """A row."""
-        return self._line([printable(cell) for cell in row])
+        cells = [printable(cell) for cell in row]
+        self._widths = [
+            max(width, c.width([cell])) for width, c, cell in zip(self._widths, self._columns, cells, strict=True)
+        ]
+        return self._line(cells)
 
     def _line(self, cells: Sequence[str]) -> str:
         return "".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))

@@ -70,5 +70,6 @@ async def _go_on(api: Api, listing: Listing, namespace: str, headers: bool) -> N
                 row[form.state] = GONE
             facts = [cell for number, cell in enumerate(row) if number not in form.ages]
             if table is not None and last.get(key) != facts:
+                table.widen(row)
                 click.echo(table.line(row))
             last[key] = facts

@@ -55,6 +55,7 @@ async def _print(api: Api, changed: asyncio.Event, takes: Callable[[Entry], bool
                 click.echo(table.heading())
         for name in sorted(rows):
             if rows[name] != last.get(name):
+                table.widen(rows[name])
                 click.echo(table.line(rows[name]))
         last = {name: row for name, row in rows.items() if row[2] != "Deleted"}
         await changed.wait()

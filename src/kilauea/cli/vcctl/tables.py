@@ -58,7 +58,7 @@ class Form:
 
 
 class Table:
-    """Rows under columns whose widths are those that the first rows needed; a row that needs more widens them."""
+    """Rows under columns whose widths are those that the first rows need."""
 
     def __init__(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         self._columns = columns
@@ -71,11 +71,12 @@ class Table:
 
     def line(self, row: Sequence[str]) -> str:
         """A row."""
-        cells = [printable(cell) for cell in row]
-        self._widths = [
-            max(width, c.width([cell])) for width, c, cell in zip(self._widths, self._columns, cells, strict=True)
-        ]
-        return self._line(cells)
+        return self._line([printable(cell) for cell in row])
+
+    def widen(self, row: Sequence[str]) -> None:
+        """Make room for a row that was not among the first."""
+        needed = [column.width([printable(cell)]) for column, cell in zip(self._columns, row, strict=True)]
+        self._widths = [max(width, more) for width, more in zip(self._widths, needed, strict=True)]
 
     def _line(self, cells: Sequence[str]) -> str:
         return "".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))

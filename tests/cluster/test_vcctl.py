@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +16,7 @@ from cluster.up_process import running_up
 from kilauea.cli.vcctl.kinds import COMMANDS, JOBS, PODS, QUEUES
 from vcctl_runs import Console, Objects, data
 
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 PATIENCE = ("--wait", "--timeout", "60s")
 
 
@@ -118,3 +124,26 @@ def test_a_refused_job_is_said_with_the_words_of_admission(console: Console) -> 
         'Failed to run job: admission webhook "validatejob.volcano.sh" denied the request: '
         "job 'minAvailable' should not be greater than total replicas in tasks;\n"
     )
+
+
+def test_lists_go_on_until_somebody_stops_them(server: Server, console: Console) -> None:
+    command = [sys.executable, "-c", "from kilauea.cli.vcctl.programs import vcctl; vcctl()"]
+    for words, state in (("job list -w", "Running"), ("queue list --watch", "Open"), ("pod list -w", "Running")):
+        environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen([*command, *words.split()], env=environment, text=True, **PIPES)
+        name = f"seen-by-{words.split()[0]}"
+        try:
+            if "queue" in words:
+                console.good("vcctl", "queue", "create", "-n", name)
+            else:
+                console.good("vsub", "-n", name, "-c", "sleep 3600")
+            assert process.stdout is not None
+            found = next(line for line in process.stdout if name in line and state in line)
+            assert found.startswith(name)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            assert process.stderr is not None
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+            process.communicate()

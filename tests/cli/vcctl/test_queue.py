@@ -12,7 +12,7 @@ from cluster.api_process import Server, running_server
 from kilauea.cli.vcctl.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.cli.vcctl.queue_list import Entry
 from kilauea.cli.vcctl.queue_tree import forest
-from vcctl_runs import Console, Objects, compare, data
+from vcctl_runs import GOLDEN, Console, Objects, compare, data
 
 Obj = dict[str, Any]
 LONG = "team-2-with-quite-a-long-name"
@@ -184,3 +184,9 @@ def test_delete_with_cascade_deletes_leaves_first(console: Console, objects: Obj
     assert done == "".join(f"queue {name} is deleted\n" for name in order)
     assert not {each["metadata"]["name"] for each in objects.all(QUEUES)} & set(order)
     assert console.failed("vcctl", "queue", "delete", "top", "--cascade").endswith('"top" not found\n')
+
+
+def test_the_page_shows_the_tree_as_it_is_printed() -> None:
+    page = (GOLDEN.parents[2] / "docs" / "concepts" / "vcctl.md").read_text()
+    lines = (GOLDEN / "queue-tree.txt").read_text().splitlines()
+    assert "    $ vcctl queue tree\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) in page

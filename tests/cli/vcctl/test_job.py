@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster.api_process import Server
 from kilauea.cli.vcctl.kinds import COMMANDS, EVENTS, JOBS, POD_GROUPS
 from vcctl_runs import Console, Objects, compare, data
 
@@ -149,6 +150,12 @@ def test_nothing_left_is_said_by_vcctl_and_shown_as_a_heading_by_vjobs(console: 
     assert console.good("vcctl", "job", "list", "-n", three, "--selector", "zzz") == "No resources found\n"
     assert console.good("vjobs", "-N", three, "-S", "nobody").split()[:3] == ["Name", "Creation", "Phase"]
     assert console.good("vjobs", "-N", "empty") == "No resources found\n"
+
+
+def test_another_server_may_be_named(console: Console, server: Server) -> None:
+    said = console.failed("vcctl", "job", "list", "--master", "https://127.0.0.1:1")
+    assert said.startswith("Failed to list job: https://127.0.0.1:1: GET /apis/batch.volcano.sh/")
+    assert console.good("vcctl", "job", "list", "-s", server.url, "-n", "empty") == "No resources found\n"
 
 
 def test_all_namespaces_come_with_their_names(console: Console, three: str) -> None:

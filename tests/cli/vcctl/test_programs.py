@@ -79,7 +79,9 @@ def test_errors_do_not_stand_among_data_for_programs() -> None:
     assert ran.err.startswith("Failed to list job: ")
 
 
-@pytest.mark.parametrize("line", ["vcctl", "vcctl job", "vcctl job nope", "vcctl queue", "vcctl pod x", "vcctl help"])
+@pytest.mark.parametrize(
+    "line", ["vcctl", "vcctl job", "vcctl job nope", "vcctl queue", "vcctl pod x", "vcctl help", "vcctl -v 4"]
+)
 def test_a_group_without_a_known_command_shows_its_help(line: str) -> None:
     out = NOWHERE.good(*line.split())
     assert out.startswith("Usage: vcctl")

@@ -74,7 +74,10 @@ class Group(_Entry, click.Group):
 
     def __init__(self, name: str, help: str, commands: Iterable[click.Command] = (), strict: bool = False) -> None:
         given = {each.name or "": each for each in commands}
-        super().__init__(name, given, help=help, invoke_without_command=True, context_settings=CONTEXT)
+        logging = log_options() if strict else []
+        super().__init__(
+            name, given, help=help, params=[*logging], invoke_without_command=True, context_settings=CONTEXT
+        )
         self._strict = strict
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -154,11 +157,14 @@ def common_options() -> list[click.Parameter]:
     return [
         click.Option(["-s", "--master"], default="", metavar="URL", help="Server, instead of the context's."),
         click.Option(["-k", "--kubeconfig"], default="", metavar="FILE", help="Access to the cluster."),
-        *(
-            click.Option([name], hidden=True, expose_value=False)
-            for name in ("--log-flush-frequency", "-v", "--vmodule")
-        ),
+        *log_options(),
     ]
+
+
+def log_options() -> list[click.Option]:
+    """Options that Volcano's programs have and that have nothing to act on here."""
+    names = ("--log-flush-frequency", "-v", "--vmodule")
+    return [click.Option([name], hidden=True, expose_value=False) for name in names]
 
 
 def _plain(args: Sequence[str], params: Iterable[click.Parameter]) -> Iterator[str]:

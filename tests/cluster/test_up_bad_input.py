@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster.api_process import Server
+from cluster.api_process import Server, running_server
 from cluster.up_process import (
     EXAMPLES,
     SCHEDULING,
@@ -255,11 +255,30 @@ SAID = [
 
 @pytest.fixture(scope="module")
 def nonsense(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A cluster full of objects that make no sense; one by one, as the API may refuse some."""
-    with running_up(tmp_path_factory.mktemp("nonsense") / "data", "--nodes", "2") as server:
-        for each in NONSENSE:
+    """A cluster full of objects that make no sense, from a time when no admission looked at them."""
+    folder = tmp_path_factory.mktemp("nonsense") / "data"
+    with running_server(folder, "--durability", "normal") as server:
+        for each in NONSENSE:  # one by one, as the API may refuse some
             ask(server, "apply", "-f", "-", given=yaml.safe_dump(each))
+    with running_up(folder, "--nodes", "2") as server:
         yield server
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("egg", 'failed to get parent queue hen of queue egg: queue.scheduling.volcano.sh "hen" not found'),
+        ("less", "deserved[cpu]=8 must be <= capability[cpu]=1"),
+        ("in-no-queue", 'unable to find queue: queue.scheduling.volcano.sh "missing" not found'),
+        ("pattern", "member regexMatch pattern is invalid: error parsing regexp: missing closing ): `((`"),
+    ],
+)
+def test_what_can_be_seen_at_once_is_refused(tmp_path_factory: pytest.TempPathFactory, name: str, words: str) -> None:
+    obj = next(each for each in NONSENSE if each["metadata"]["name"] == name)
+    with running_up(tmp_path_factory.mktemp("refused") / "data", "--nodes", "0") as server:
+        done = ask(server, "apply", "-f", "-", given=yaml.safe_dump(obj))
+    assert "denied the request" in done.stderr
+    assert words in done.stderr
 
 
 @pytest.mark.parametrize(("kind", "name", "words"), SAID)

@@ -213,3 +213,28 @@ def test_given_certificates_are_used_and_read_again(real: Real, tmp_path: Path) 
         write(second)
         until(lambda: trusted(second, port), "the new certificate", 20)
         assert words_of(real.ask("delete", "queue", "root").stderr) == "`root` queue can not be deleted"
+
+
+def test_what_others_have_registered_keeps_what_it_says_but_for_the_authority(real: Real, tmp_path: Path) -> None:
+    real.kubectl("delete", CONFIGURATIONS, "--all")
+    url = "https://127.0.0.1:1/queues/validate"
+    hook = {
+        "name": "validatequeue.volcano.sh",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": url},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+    }
+    theirs = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "volcano-admission-service-queues-validate"},
+        "webhooks": [hook],
+    }
+    assert real.apply(theirs).returncode == 0
+    with webhooks(real, tmp_path / "log", "--enabled-admission", "/queues/validate,/queues/mutate"):
+        items = json.loads(real.kubectl("get", CONFIGURATIONS, "-o", "json"))["items"]
+    found = {item["metadata"]["name"].rpartition("-")[2]: item["webhooks"][0] for item in items}
+    assert found["validate"]["failurePolicy"] == "Ignore"
+    assert found["validate"]["clientConfig"]["url"] == url
+    assert found["validate"]["clientConfig"]["caBundle"] == found["mutate"]["clientConfig"]["caBundle"]

@@ -294,6 +294,7 @@ class Claim:
     ) -> Option | None:
         """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
         session = self._session
+        session.observer.tried(self._rule.action)
         candidates = in_victim_order(session, self._pool.on_node(prospect.row, wanted), self._queue)
         let_go = {victim.key for victim in self._rule.votes(session, task, candidates)}
         best = self._several(task, [c for c in candidates if c.key in let_go], prospect.row, wanted)

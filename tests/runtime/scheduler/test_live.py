@@ -311,3 +311,52 @@ def test_what_waits_is_decided_about_every_period(live: Live) -> None:
     before = live.scheduler.scheduler.cycles
     live.wait(10)
     assert 9 <= live.scheduler.scheduler.cycles - before <= 11
+
+
+def test_every_part_of_a_cycle_is_measured(preempting: Live) -> None:
+    preempting.group("urgent", 1, priorityClassName="high")
+    preempting.wait(3)
+    for name, labels in (
+        ("open_session_duration_milliseconds_count", {}),
+        ("action_scheduling_latency_milliseconds_count", {"action": "preempt"}),
+        ("plugin_scheduling_latency_milliseconds_count", {"plugin": "gang", "OnSession": "OnSessionOpen"}),
+        ("plugin_scheduling_latency_milliseconds_count", {"plugin": "gang", "OnSession": "OnSessionClose"}),
+        ("scheduling_stage_duration_milliseconds_count", {"stage": "Predicate"}),
+        ("scheduling_stage_duration_milliseconds_count", {"stage": "Scoring"}),
+        ("scheduling_stage_duration_milliseconds_count", {"stage": "Bind"}),
+        ("task_scheduling_latency_milliseconds_count", {"stage": "PreBound"}),
+        ("total_preemption_attempts", {}),
+    ):
+        assert (preempting.figure(f"volcano_{name}", **labels) or 0) > 0, name
+
+
+def test_shares_of_jobs_are_those_of_drf_and_go_with_them(live: Live) -> None:
+    live.start()
+    live.group("half", 2)
+    live.wait(2)
+    assert live.figure("volcano_job_share", job_ns="default", job_id="half") == 0.5
+    for number in range(2):
+        live.delete(PODS, f"half-{number}")
+    live.delete(GROUPS_OF_PODS, "half")
+    live.wait(2)
+    assert live.figure("volcano_job_share", job_ns="default", job_id="half") is None
+
+
+def test_series_do_not_grow_with_jobs_and_queues_that_are_gone(live: Live) -> None:
+    """Jobs that ran and jobs that waited in vain, each in a queue of its own: nothing of them remains."""
+    live.start()
+    sizes = []
+    for number in range(4):
+        queue, run, vain = f"queue{number}", f"run{number}", f"vain{number}"
+        live.queue(queue)
+        live.group(run, 1, queue=queue)
+        live.group(vain, 1, cpu="64", queue=queue, minResources={"cpu": "1"})
+        live.wait(3)
+        assert live.figure("volcano_job_retry_counts", job_id=vain)
+        for name in (run, vain):
+            live.delete(PODS, f"{name}-0")
+            live.delete(GROUPS_OF_PODS, name)
+        live.delete(QUEUES, queue)
+        live.wait(3)
+        sizes.append(sum(len(family.samples) for family in live.metrics.registry.collect()))
+    assert len(set(sizes)) == 1

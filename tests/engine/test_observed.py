@@ -25,6 +25,7 @@ class Listening:
         self.time = 0
         self.heard: list[tuple[Part, str]] = []
         self.times: list[int] = []
+        self.choices = 0
         self.tries: Counter[str] = Counter()
 
     def now(self) -> int:
@@ -35,6 +36,10 @@ class Listening:
         self.heard.append((part, name))
         self.times.append(time)
 
+    def chose(self, predicates: int, scoring: int) -> None:
+        self.choices += 1
+        self.times += [predicates, scoring]
+
     def tried(self, action: str) -> None:
         self.tries[action] += 1
 
@@ -43,15 +48,13 @@ def test_an_observer_hears_of_every_part_in_order() -> None:
     listening = Listening()
     cycle(state_of(CLUSTER), CONF, NOW, observer=listening)
     plugins = [plugin.name for tier in CONF.tiers for plugin in tier]
-    heard = [each for each in listening.heard if each[0] != "stage"]
-    assert heard == [
+    assert listening.heard == [
         *(("opening", name) for name in plugins),
         ("session", "open"),
         *(("action", name) for name in CONF.actions),
         *(("closing", name) for name in plugins),
     ]
-    stages = Counter(name for part, name in listening.heard if part == "stage")
-    assert stages["Predicate"] == stages["Scoring"] >= 3
+    assert listening.choices >= 3
     assert min(listening.times) >= 0
     assert listening.tries["preempt"] >= 1
     assert listening.tries.keys() == {"preempt"}

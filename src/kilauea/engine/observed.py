@@ -20,8 +20,8 @@ from kilauea.engine.model.shapes import TaskShape
 if TYPE_CHECKING:
     from kilauea.engine.session import Session
 
-Part = Literal["session", "opening", "closing", "action", "stage"]
-"""A session being opened as a whole; a plugin's work at its opening, at its closing; an action; a stage of a choice."""
+Part = Literal["session", "opening", "closing", "action"]
+"""A session being opened as a whole; a plugin's work at its opening, at its closing; an action."""
 
 
 class Observer(Protocol):
@@ -33,8 +33,13 @@ class Observer(Protocol):
     def took(self, part: Part, name: str, time: int) -> None:
         """A part of the cycle was done in so many microseconds.
 
-        The name is that of the plugin, the action, or the stage: `Predicate` or `Scoring`, once for each choice of a
-        node; `open` for a session.
+        The name is that of the plugin or the action; `open` for a session.
+        """
+
+    def chose(self, predicates: int, scoring: int) -> None:
+        """A node was looked for: microseconds that the predicates took, with all that is not scoring, and the scores.
+
+        This is called for each task, so it should be quick.
         """
 
     def tried(self, action: str) -> None:
@@ -51,6 +56,9 @@ class Unobserved:
     def took(self, part: Part, name: str, time: int) -> None:
         """Not listened to."""
 
+    def chose(self, predicates: int, scoring: int) -> None:
+        """Not listened to."""
+
     def tried(self, action: str) -> None:
         """Not listened to."""
 
@@ -63,20 +71,18 @@ class ObservedEvaluation(Evaluation):
 
     def __init__(self, session: Session, shape: TaskShape) -> None:
         super().__init__(session, shape)
-        self._observer: Observer = session.observer
+        self._time, self._tell = session.observer.now, session.observer.chose
         self._scoring = 0
 
     def choose(self, within: NDArray[np.intp] | None = None) -> Choice | None:
         """As without an observer."""
-        started, self._scoring = self._observer.now(), 0
+        started, self._scoring = self._time(), 0
         choice = super().choose(within)
-        time = self._observer.now() - started
-        self._observer.took("stage", "Predicate", time - self._scoring)
-        self._observer.took("stage", "Scoring", self._scoring)
+        self._tell(self._time() - started - self._scoring, self._scoring)
         return choice
 
     def _scores(self, scorers: list[NodeScorer], nodes: NodeRows) -> NDArray[np.float64]:
-        started = self._observer.now()
+        started = self._time()
         scores = super()._scores(scorers, nodes)
-        self._scoring += self._observer.now() - started
+        self._scoring += self._time() - started
         return scores

@@ -128,7 +128,7 @@ class SchedulerMetrics:
     def bound(self, created: int, started: int, now: int) -> None:
         """A pod was bound."""
         self.task_latency("Bound", created, now)
-        self.stage("Bind", now - started)
+        self._stage.observe("Bind", (now - started) / MILLISECOND)
         self._attempts.labels("scheduled").inc()
 
     def failed(self) -> None:
@@ -147,9 +147,10 @@ class SchedulerMetrics:
         """A plugin did its work at the opening or the closing of a session in so many microseconds."""
         self._hook.labels(plugin, hook).observe(time / MILLISECOND)
 
-    def stage(self, name: str, time: int) -> None:
-        """A stage of scheduling took so many microseconds."""
-        self._stage.observe(name, time / MILLISECOND)
+    def chose(self, predicates: int, scoring: int) -> None:
+        """A node was looked for, in so many microseconds."""
+        self._stage.observe("Predicate", predicates / MILLISECOND)
+        self._stage.observe("Scoring", scoring / MILLISECOND)
 
     def preemption_tried(self) -> None:
         """Preempt tried to make room on a node."""

@@ -258,7 +258,7 @@ def test_names_of_waiting_jobs_stay_as_long_as_a_job_has_them() -> None:
 def test_a_tally_counts_as_a_histogram_does() -> None:
     metrics, name = SchedulerMetrics(), "volcano_scheduling_stage_duration_milliseconds"
     for time in (50, 100, 150, 600_000):
-        metrics.stage("Scoring", time)
+        metrics.chose(0, time)
     sample = metrics.registry.get_sample_value
     first = {"stage": "Scoring", "le": "0.1"}
     assert sample(f"{name}_bucket", first) == 2

@@ -21,12 +21,11 @@ class Stopwatch:
     def __init__(self, now: Callable[[], int], metrics: SchedulerMetrics) -> None:
         self.now = now
         self._metrics = metrics
+        self.chose = metrics.chose
 
     def took(self, part: Part, name: str, time: int) -> None:
         """A part of a cycle is done."""
-        if part == "stage":
-            self._metrics.stage(name, time)
-        elif part == "action":
+        if part == "action":
             self._metrics.action(name, time)
         elif part == "session":
             self._metrics.opened(time)

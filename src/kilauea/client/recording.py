@@ -6,7 +6,7 @@
 
 Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
 of which too much is told is told of less often, its warnings apart from the rest. What waits is bounded: warnings and
-whatever is told of anything but pods goes first and has much room; when it backs up, only the newest of a reason is kept
+whatever is told of anything but pods goes first and has much room; if it backs up, only the newest of a reason is kept
 of each object. Of what goes well with pods (`Scheduled`, `Started`) the latest are dropped in a rush. What cannot be
 written for long is dropped too: events are best effort.
 """

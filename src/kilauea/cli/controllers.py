@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.scheduler import Duration, switch
+from kilauea.cli.options import access, leader_election, lease_of, pace, switch
 
 if TYPE_CHECKING:
     from kilauea.runtime.controllers import Options
@@ -37,12 +36,7 @@ log = logging.getLogger(__name__)
 
 
 @click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES)
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
-)
+@access
 @click.option(
     "--controllers",
     "volcano",
@@ -68,16 +62,8 @@ log = logging.getLogger(__name__)
     help="Give PodGroups to plain pods with this schedulerName. Repeatable.",
 )
 @switch("--inherit-owner-annotations", True, "PodGroups take over annotations of the pods' owners.")
-@click.option(
-    "--kube-api-qps", "qps", type=click.FloatRange(min=1), default=2000, show_default=True, help="Requests/s."
-)
-@click.option("--kube-api-burst", "burst", type=click.IntRange(min=1), default=2000, show_default=True, help="At once.")
-@switch("--leader-elect", True, "Work only while the lease is held.")
-@click.option("--leader-elect-lease-duration", "duration", type=Duration(), default="15s", show_default=True)
-@click.option("--leader-elect-renew-deadline", "renew", type=Duration(), default="10s", show_default=True)
-@click.option("--leader-elect-retry-period", "retry", type=Duration(), default="2s", show_default=True)
-@click.option("--leader-elect-resource-name", "lease_name", default="vc-controller-manager", show_default=True)
-@click.option("--leader-elect-resource-namespace", "lease_namespace", default="volcano-system", show_default=True)
+@pace
+@leader_election("vc-controller-manager", "Work only while the lease is held.")
 def controllers(**given: Any) -> None:
     """Run controllers until SIGTERM or Ctrl-C: PodGroups for plain pods, states and counts of Queues.
 
@@ -104,15 +90,9 @@ def _options(**given: Any) -> Options:
     Raises:
         Usage: some of them cannot be used.
     """
-    from kilauea.api.ports import Key
-    from kilauea.api.times import SECOND
-    from kilauea.client.lease import Terms
     from kilauea.runtime.controllers import Options, wanted_controllers
 
-    try:
-        terms = Terms(given["duration"] / SECOND, given["renew"] / SECOND, given["retry"] / SECOND)
-    except ValueError as error:
-        raise Usage(f"--leader-elect: {error}") from error
+    lease, terms = lease_of(given)
     options = Options(
         kubeconfig=given["kubeconfig"],
         environment=dict(os.environ),
@@ -122,7 +102,7 @@ def _options(**given: Any) -> Options:
         inherit=given["inherit_owner_annotations"],
         qps=given["qps"],
         burst=given["burst"],
-        lease=Key(given["lease_namespace"], given["lease_name"]) if given["leader_elect"] else None,
+        lease=lease,
         terms=terms,
     )
     try:

@@ -20,7 +20,7 @@ from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import lead
 from kilauea.runtime.reconciling import Driver
-from kilauea.runtime.tasks import until
+from kilauea.runtime.tasks import settled, until
 
 COMPONENT = "vc-controller-manager"
 """As events name it."""
@@ -84,4 +84,4 @@ async def run_controllers(options: Options, stop: asyncio.Event) -> None:
         controllers = wanted_controllers(options, clock.now())
         driver = Driver(client, cache, clock, chance, recorder.record, controllers)
         leading = lead(client, clock, chance, options.lease, options.terms, driver.run)
-        await until(stop, [cache.run(client, clock, chance), recorder.run(), leading])
+        await until(stop, [cache.run(client, clock, chance), recorder.run(), leading, settled(cache.complete())])

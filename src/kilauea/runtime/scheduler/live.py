@@ -179,6 +179,11 @@ class LiveScheduler:
         missing = [kind for kind, reflector in self._reflectors.items() if not reflector.complete.is_set()]
         return f"not yet read: {', '.join(missing)}" if missing else ""
 
+    async def complete(self) -> None:
+        """Wait until everything has been read."""
+        for reflector in self._reflectors.values():
+            await reflector.complete.wait()
+
     @property
     def busy(self) -> int:
         """Writes that wait or are under way."""
@@ -193,8 +198,7 @@ class LiveScheduler:
 
     async def schedule(self) -> None:
         """Decide and carry out, from when everything has been read until cancelled."""
-        for reflector in self._reflectors.values():
-            await reflector.complete.wait()
+        await self.complete()
         log.info("everything has been read; scheduling begins")
         try:
             await self.scheduler.run()

@@ -153,7 +153,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
     """What runs beside the server as long as it serves."""
     definitions = DefinitionController(api)
     await definitions.start()
-    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
+    upkeep = [asyncio.create_task(kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
     try:
         yield
     finally:
@@ -163,7 +163,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
         await definitions.stop()
 
 
-async def _kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
+async def kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
     """Do a part of the upkeep until the store closes; a fault of it is logged, and it begins again."""
     while True:
         try:

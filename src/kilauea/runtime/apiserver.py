@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ from kilauea.apiserver.bootstrap import create_first_objects, publish_address
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.crd.controller import DefinitionController
-from kilauea.apiserver.http.credentials import ADMIN, CredentialsError, load_credentials
+from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsError, load_credentials
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
 from kilauea.apiserver.request import GROUP_MASTERS, User
@@ -37,6 +37,8 @@ from kilauea.apiserver.upkeep.volumes import release_volumes
 YOUNG_OBJECTS = 50_000
 """New objects after which the youngest are looked through for cycles; Python's own figure is for small programs."""
 
+ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
+
 log = logging.getLogger(__name__)
 
 
@@ -46,13 +48,14 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to run the server; port 0 stands for any that is free."""
+    """How to run the server; port 0 is any that is free, and without a seed uids and names differ each time."""
 
     host: str
     port: int
     data_dir: Path
     kubeconfig: Path
     durability: Durability
+    seed: int | None = None
 
 
 def _now() -> int:
@@ -80,22 +83,28 @@ async def serve(
     Raises:
         StartError: it cannot start.
     """
-    store = await _open_store(options)
-    try:
-        backend = Backend(store, Registry(builtin_types()), _now, Random(secrets.randbits(256)))
-        backend.admission = admission_steps()
-        api = ApiServer(backend)
+    async with AsyncExitStack() as ending:  # in reverse: components, upkeep, the store with its watches, connections
+        store = await _open_store(options)
+        ending.push_async_callback(store.close)
+        chance = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
+        api = ApiServer(Backend(store, Registry(builtin_types()), _now, chance, admission_steps()))
         try:
             await create_first_objects(api)
             await install_bundled(api)
         except RuntimeError as error:
             raise StartError(f"{options.data_dir}: {error}") from error
+        credentials = _credentials(options, api)
+        transport = Transport(
+            api, Authenticator({credentials.token: ADMINISTRATOR}, api.backend.accounts), credentials.server_context()
+        )
+        ending.push_async_callback(transport.close)
+        ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
         _collect_seldom()
-        async with _controllers(api), beside(api):
-            if not stop.is_set():
-                await _listen(options, api, ready, stop, store)
-    finally:
-        await store.close()
+        await ending.enter_async_context(_controllers(api))
+        await ending.enter_async_context(beside(api))
+        if not stop.is_set():
+            ready(await _listen(options, api, transport, credentials))
+            await stop.wait()
 
 
 def _collect_seldom() -> None:
@@ -108,44 +117,39 @@ def _collect_seldom() -> None:
     gc.set_threshold(YOUNG_OBJECTS, 50, 100)
 
 
-async def _listen(
-    options: Options, api: ApiServer, ready: Callable[[str], None], stop: asyncio.Event, store: Store
-) -> None:
-    """Answer requests over HTTPS until told to stop."""
+def _credentials(options: Options, api: ApiServer) -> Credentials:
+    """Who may come in: certificates, the administrator's token, and the key of service accounts."""
+    folder = options.data_dir / "credentials"
     try:
-        now = datetime.datetime.now(datetime.UTC)
-        credentials = load_credentials(options.data_dir / "credentials", options.host, now)
+        credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
     except (OSError, CredentialsError) as error:
         raise StartError(str(error)) from error
-    admin = User(ADMIN, groups=(GROUP_MASTERS,))
     try:
-        api.backend.accounts = AccountTokens(credentials.account_key, store, _now)
+        api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
     except ValueError as error:
         words = "remove it to have a new one made; tokens that were given out are not good any more then"
-        raise StartError(f"{options.data_dir}/credentials/service-accounts.key: {error}: {words}") from error
-    authenticator = Authenticator({credentials.token: admin}, api.backend.accounts)
-    transport = Transport(api, authenticator, credentials.server_context())
+        raise StartError(f"{folder}/service-accounts.key: {error}: {words}") from error
+    return credentials
+
+
+async def _listen(options: Options, api: ApiServer, transport: Transport, credentials: Credentials) -> str:
+    """Begin to answer requests over HTTPS; returns the address, which the kubeconfig names."""
     try:
-        try:
-            port = await transport.listen(options.host, options.port)
-        except OSError as error:
-            words = "choose another port with --listen, or 0 for any that is free"
-            raise StartError(
-                f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
-            ) from error
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        address = f"https://{host}:{port}"
-        await publish_address(api, port)
-        try:
-            write_kubeconfig(options.kubeconfig, address, credentials)
-        except OSError as error:
-            words = "choose another file with --kubeconfig"
-            raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
-        ready(address)
-        await stop.wait()
-        await store.close()  # ends the watches, which would hold up the end of connections
-    finally:
-        await transport.close()
+        port = await transport.listen(options.host, options.port)
+    except OSError as error:
+        words = "choose another port with --listen, or 0 for any that is free"
+        raise StartError(
+            f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
+        ) from error
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"https://{host}:{port}"
+    await publish_address(api, port)
+    try:
+        write_kubeconfig(options.kubeconfig, address, credentials)
+    except OSError as error:
+        words = "choose another file with --kubeconfig"
+        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
+    return address
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kilauea.api.ports import Controller, Resource
+from kilauea.api.ports import Controller, Key, Resource
 from kilauea.apiserver.core import ApiServer
 from kilauea.client.limits import RateLimit
 from kilauea.client.recording import Recorder
@@ -26,7 +26,7 @@ from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import NODES, Machine
 from kilauea.nodes.pods import Pods
-from kilauea.nodes.registration import Registration
+from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.apiserver import Options, StartError, serve
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.direct import DirectTransport
@@ -58,7 +58,6 @@ class Up:
         manifests: files and folders of objects to apply at the start.
         scheduler_conf: file with the scheduler's configuration; None for the built-in one.
         scheduler: whether pods are scheduled here.
-        seed: of what is left to chance.
     """
 
     server: Options
@@ -67,7 +66,6 @@ class Up:
     manifests: tuple[Path, ...] = ()
     scheduler_conf: Path | None = None
     scheduler: bool = True
-    seed: int = 0
 
 
 async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
@@ -94,7 +92,7 @@ async def _components(
     up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer
 ) -> AsyncIterator[None]:
     """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
-    clock, chance, cache = SystemClock(), Random(up.seed), Cache()
+    clock, chance, cache = SystemClock(), Random(up.server.seed), Cache()
 
     def client(component: str) -> Client:
         return Client(DirectTransport(api, component), component, Random(chance.random()), page=0)
@@ -118,7 +116,8 @@ async def _components(
 
     async def begin() -> None:
         await cache.complete()
-        while (scheduler is not None and scheduler.not_ready()) or (up.nodes and not cache.list(NODES)):
+        nodes = [Key("", node_name(number)) for number in range(up.nodes)]
+        while (scheduler is not None and scheduler.not_ready()) or not all(cache.get(NODES, node) for node in nodes):
             await clock.sleep(LOOK_SECONDS)
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 

@@ -74,8 +74,9 @@ class Laws:
         taken = Counter(state.tasks[eviction.pod].group for eviction in plan.evictions)
         for key, count in taken.items():
             job = state.jobs[key]
-            left = _ready(job) - count
-            if 0 < left < job.min_available <= _ready(job):
+            left = _ready(job) + started[key] - count
+            goes_whole = left == job.counts[status.SUCCEEDED]
+            if not goes_whole and left < job.min_available <= _ready(job):
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:
@@ -100,7 +101,8 @@ class Laws:
 
     def _claimers(self, state: ClusterState, plan: Plan) -> None:
         """Who is evicted is less important, or of another queue that lends; whom it is for gets its minimum."""
-        helped = Counter(state.tasks[each.pod].group for each in (*plan.binds, *plan.nominations))
+        helped = Counter(state.tasks[bind.pod].group for bind in plan.binds)
+        helped.update(state.tasks[nomination.pod].group for nomination in plan.nominations)
         for eviction in plan.evictions:
             victim, by = state.jobs[state.tasks[eviction.pod].group], state.jobs[eviction.by]
             what = f"{eviction.action} {eviction.pod} for {eviction.by}"
@@ -109,18 +111,19 @@ class Laws:
             if eviction.action in RECLAIM:
                 if victim.queue == by.queue or not state.queues[victim.queue].reclaimable:
                     self.broken.append(f"{what}: from queue {victim.queue} for {by.queue}")
-            elif victim.queue != by.queue or victim.priority >= by.priority:
+            elif victim.queue != by.queue or not (victim.priority < by.priority or self.policy.shares):
                 self.broken.append(f"{what}: {victim.queue} {victim.priority}, {by.queue} {by.priority}")
 
     def _budgets(self, state: ClusterState, plan: Plan) -> None:
-        """No budget is overdrawn, if budgets count."""
+        """No budget is overdrawn, if budgets count; actions for whole gangs do not ask."""
         if not self.policy.budgets:
             return
         for key, budget in state.budgets.items():
             spent = [
                 each.pod
                 for each in plan.evictions
-                if (task := state.tasks[each.pod]).namespace == budget.namespace
+                if each.action in ("preempt", "reclaim")
+                and (task := state.tasks[each.pod]).namespace == budget.namespace
                 and task.name not in budget.disrupted
                 and budget.selector
                 and matches(budget.selector, state.classes.get(task.label_class).labels)

@@ -19,28 +19,31 @@ class Policy:
         queues: one of `QUEUES`.
         evictions: the actions that evict.
         budgets: whether disruption budgets count.
+        shares: whether drf lets jobs with smaller shares evict, where no victim is less important.
         text: the file.
     """
 
     queues: str
     evictions: str
     budgets: bool
+    shares: bool
     text: str
 
     @property
     def name(self) -> str:
         """For reports."""
-        return f"{self.queues}: {self.evictions or 'no evictions'}{', pdb' if self.budgets else ''}"
+        more = [*(["pdb"] if self.budgets else []), *(["drf"] if self.shares else [])]
+        return ", ".join([f"{self.queues}: {self.evictions or 'no evictions'}", *more])
 
 
 def policy_of(seed: int) -> Policy:
     """The configuration of a seed; nine that follow each other have each pair of queues and evictions once."""
     chance = Random(f"policy {seed}")
     queues, evictions = list(product(QUEUES, EVICTIONS))[seed % 9]
-    budgets = chance.random() < 0.5
+    budgets, shares = chance.random() < 0.5, chance.random() < 0.5
     first = ["priority", "gang", "conformance", *(["pdb"] if budgets else [])]
     plugin = "capacity\n    enabledHierarchy: true" if queues == "tree" else queues
-    second = [*chance.choice(([], ["drf"])), "predicates", plugin, chance.choice(("nodeorder", "binpack"))]
+    second = [*(["drf"] if shares else []), "predicates", plugin, chance.choice(("nodeorder", "binpack"))]
     actions = ", ".join(filter(None, ("enqueue", "allocate", evictions, "backfill")))
     tiers = "".join("- plugins:\n" + "".join(f"  - name: {name}\n" for name in tier) for tier in (first, second))
-    return Policy(queues, evictions, budgets, f'actions: "{actions}"\ntiers:\n{tiers}')
+    return Policy(queues, evictions, budgets, shares, f'actions: "{actions}"\ntiers:\n{tiers}')

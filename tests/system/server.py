@@ -78,11 +78,12 @@ class DelayedWriter(Commits):
         self._loop, self._chance = loop, chance
         self._items: list[tuple[int, Sequence[Row]]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._dead = False
 
     def put(self, epoch: int, rows: Sequence[Row]) -> None:
         """Commit these rows, together with all that come before it is time."""
         self._items.append((epoch, rows))
-        if self._timer is None:
+        if self._timer is None and not self._dead:
             delay = self._chance.choices(COMMIT_SECONDS, (8, 8, 3, 1))[0]
             self._timer = self._loop.call_later(delay, self._commit)
 
@@ -92,6 +93,7 @@ class DelayedWriter(Commits):
 
     def close(self) -> None:
         """Die: what has not been committed never will be."""
+        self._dead = True
         if self._timer is not None:
             self._timer.cancel()
         self.log.close()

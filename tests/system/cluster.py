@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kilauea.api.ports import Controller
+from kilauea.apiserver.storage.log import Row
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
-from system.laws import CORES, Laws
+from system.laws import CORES, STILL, Laws
 from system.policies import Policy
 from system.process import Controllers, Process, SchedulerProcess
 from system.server import FULL, ServerProcess, fresh_data, scratch
@@ -57,7 +58,7 @@ class System:
         fresh_data(folder / "data")
         conf = folder / "scheduler.conf"
         conf.write_text(policy.text)
-        self.server = ServerProcess(loop, str(seed), folder / "data", self.laws.durable)
+        self.server = ServerProcess(loop, str(seed), folder / "data", self.durable)
         self.users = Users(self.server)
         self.scheduler = SchedulerProcess(
             self.server, str(seed), str(conf), lambda *seen: self.laws.look(self.server.clock.now(), *seen)
@@ -67,6 +68,10 @@ class System:
             Controllers(self.server, "kilauea-controllers", str(seed), _controllers),
             Controllers(self.server, "kilauea-nodes", str(seed), _nodes),
         ]
+
+    def durable(self, row: Row) -> None:
+        """Something was written for good."""
+        self.laws.durable(self.server.loop.time(), row)
 
     def start(self) -> None:
         """Start everything, and let it become ready."""
@@ -82,6 +87,12 @@ class System:
         """From now on, so much goes wrong."""
         for process in self.processes:
             process.faults.rate = rate
+
+    def at_rest(self) -> bool:
+        """Whether no pod waits, and nothing has happened to any for a while."""
+        plan = self.laws.plan
+        still = self.server.loop.time() - self.laws.changed > 1.5 * STILL
+        return still and plan is not None and not plan.pending
 
     def ended(self) -> list[str]:
         """What has come to an end, which nothing should."""

@@ -12,11 +12,8 @@ from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.reading import read
 from kilauea.runtime.scheduler.watched import RESOURCES
 from system.cluster import System
-from system.laws import CORES, ENDED, GROUP_NAME, cores_of
+from system.laws import CORES, ENDED, GROUP_NAME, STILL, cores_of
 from system.process import NAMES
-
-STILL = 120.0
-"""Seconds at the end in which nothing happens any more."""
 
 
 def at_the_end(system: System) -> Iterator[str]:

@@ -15,8 +15,8 @@ from system.users import NODE_STATE, RUN_TIME
 
 STEPS = 20
 PAUSES = (0.0, 0.01, 0.3, 3.0, 30.0)
-QUIET = 600.0
-"""Seconds without faults and acts."""
+QUIET = 450.0
+"""Seconds without faults and acts; fewer if nothing waits any more."""
 PRIORITIES = {"low": 10, "high": 1000}
 ORGANISATION, TEAMS = "organisation", ("red", "blue", "default")
 """In a tree red and blue are below the organisation."""
@@ -60,7 +60,9 @@ class History:
             act(self, f"{step}")
             system.wait(chance.choice(PAUSES))
         self._calm()
-        system.wait(QUIET)
+        end = system.server.loop.time() + QUIET
+        while system.server.loop.time() < end and not system.at_rest():
+            system.wait(30)
 
     def _queues(self) -> None:
         chance, tree = self.chance, self.system.policy.queues == "tree"

@@ -24,6 +24,8 @@ CORES = 4
 """Of each node."""
 POD_PREFIX = "/core/pods/"
 RECLAIM = ("reclaim", "gangreclaim")
+STILL = 120.0
+"""Seconds at the end of a history in which nothing happens any more."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -44,6 +46,8 @@ class Laws:
         """Groups that lost a pod which had a node, whoever took it."""
         self.plan: Plan | None = None
         """The latest."""
+        self.changed = 0.0
+        """When a pod was last written, in seconds of the loop."""
         self._pods: dict[str, dict[str, Any]] = {}
         """By key of the store."""
         self._cores: Counter[str] = Counter()
@@ -133,9 +137,10 @@ class Laws:
 
     # --- pods
 
-    def durable(self, row: Row) -> None:
+    def durable(self, seconds: float, row: Row) -> None:
         """See every change of a pod that became durable, in order."""
         if row.key.startswith(POD_PREFIX):
+            self.changed = seconds
             self._see(row.key, None if row.value is None else msgspec.json.decode(row.value))
 
     def _see(self, key: str, pod: dict[str, Any] | None) -> None:

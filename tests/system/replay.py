@@ -7,6 +7,7 @@ python tests/system/replay.py --seed 1000 --count 500  # from a seed on; tells o
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,6 +25,7 @@ def main() -> int:
     options = parser.parse_args()
     played: Counter[str] = Counter()
     bad = 0
+    gc.set_threshold(100_000, 50, 100)  # a history makes many objects and hardly a cycle
     for seed in range(options.seed, options.seed + options.count):
         try:
             broken, (policy, *acts) = play(seed)

@@ -115,7 +115,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
-    waiting = [_with_hint(p, job, state) for p in waiting]
+    waiting = [with_hint(p, state) for p in waiting]
     verdict = "waits"
     if not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
@@ -128,9 +128,19 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     return Explanation(key, verdict, blockers, nodes)
 
 
-def _with_hint(p: Pending, job: Job, state: ClusterState) -> Pending:
+def binding_reasons(plan: Plan) -> dict[str, Pending]:
+    """By pod group that waits: the reason of the pod that waits for what binds most, as in its explanation."""
+    out: dict[str, Pending] = {}
+    for pending in plan.pending:
+        known = out.get(pending.group)
+        if known is None or (pending.code != known.code and rank(pending.code) < rank(known.code)):
+            out[pending.group] = pending
+    return out
+
+
+def with_hint(p: Pending, state: ClusterState) -> Pending:
     """What waits for nodes, with what its node selector asks for and no node has."""
-    task = job.tasks.get(p.pod)
+    task = state.tasks.get(p.pod)
     if p.code != "Unschedulable" or task is None:
         return p
     for key, value in task.spec.node_selector:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from kilauea.api.ports import ApiError
+from kilauea.engine.cycle import cycle, default_conf
+from kilauea.engine.explain import explain
+from kilauea.engine.words import in_words
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
 from live_world import NODES, Live, live_world
 
@@ -119,6 +122,41 @@ def test_a_gang_without_room_stays_whole_outside_and_says_what_it_lacks(live: Li
     assert "queue default deserves no more cpu" in live.condition(PODS, "train-4", "PodScheduled")["message"]
     assert live.reasons("PodGroup", "train") == ["Unschedulable"]
     assert live.reasons("Pod", "train-4") == ["FailedScheduling"]
+
+
+def test_a_group_says_what_its_explanation_says(live: Live) -> None:
+    """Condition and event of the group have the words and numbers of `kilauea plan --explain`."""
+    live.node("n2", metadata={"labels": {"disk": "ssd"}})
+    live.start()
+    live.group("train", 3, pods=0)
+    for number, more in enumerate(({}, {}, {"nodeSelector": {"disk": "sdd"}})):
+        live.pod(f"train-{number}", group="train", cpu="2", **more)
+    live.group("large", 1, cpu="6")
+    live.wait(4)
+    feed = live.scheduler.feed
+    plan = cycle(feed.state, default_conf(), live.world.clock.now())
+    for name, part in (("train", "no node has disk=sdd; did you mean 'ssd'?"), ("large", "(asked 6 cpu, left 4 cpu)")):
+        words = in_words(explain(plan, feed.state, f"default/{name}").blockers[0])
+        assert part in words
+        told = live.condition(GROUPS_OF_PODS, name, "Unschedulable")["message"]
+        assert words in told
+        assert "tasks in gang unschedulable: pod group is not ready" in told
+        assert [m for kind, about, _, m in live.events if (kind, about) == ("PodGroup", name)] == [told]
+
+
+def test_a_group_without_pods_says_why_it_is_not_admitted_until_it_is(live: Live) -> None:
+    live.queue("small", capability={"cpu": "1"})
+    live.start()
+    live.group("job", 2, pods=0, queue="small", minResources={"cpu": "2"})
+    live.wait(4)
+    condition = live.condition(GROUPS_OF_PODS, "job", "Unschedulable")
+    assert condition["reason"] == "QueueQuotaInsufficient"
+    assert condition["message"].endswith("(asked 2 cpu, left 1 cpu)")
+    assert live.reasons("PodGroup", "job") == ["QueueQuotaInsufficient"]
+    live.patch(QUEUES, "small", {"spec": {"capability": {"cpu": "2"}}})
+    live.wait(4)
+    assert live.get(GROUPS_OF_PODS, "job")["status"]["phase"] == "Inqueue"
+    assert live.condition(GROUPS_OF_PODS, "job", "Unschedulable")["status"] == "False"
 
 
 def test_a_gang_that_gets_its_room_is_not_unschedulable_any_more(live: Live) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kilauea.api.times import SECOND
-from kilauea.controllers.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from kilauea.controllers.kinds import JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.reading import read
@@ -30,7 +30,19 @@ def at_the_end(system: System) -> Iterator[str]:
             yield f"pod {pod['metadata']['name']} never starts on {place}: {phase}"
         elif place and place not in nodes:
             yield f"pod {pod['metadata']['name']} stays on {place}, which is not there or not well"
+    yield from _orphans(system, pods)
     yield from _gangs(system, pods, nodes)
+
+
+def _orphans(system: System, pods: list[dict[str, Any]]) -> Iterator[str]:
+    """What was made for an owner goes with it."""
+    groups = system.users.all(POD_GROUPS)
+    made = [*groups, *pods, *system.users.all(JOBS), *system.users.all(REPLICA_SETS)]
+    uids = {each["metadata"]["uid"] for each in made}
+    for each in [*groups, *pods]:
+        metadata = each["metadata"]
+        if any(owner["uid"] not in uids for owner in metadata.get("ownerReferences") or ()):
+            yield f"{each['kind']} {metadata['name']} outlives its owner"
 
 
 def _unrest(system: System) -> Iterator[str]:

@@ -119,8 +119,8 @@ class Laws:
                 self.broken.append(f"{what}: {victim.queue} {victim.priority}, {by.queue} {by.priority}")
 
     def _budgets(self, state: ClusterState, plan: Plan) -> None:
-        """No budget is overdrawn, if budgets count; actions for whole gangs do not ask."""
-        if not self.policy.budgets:
+        """No budget is overdrawn, if budgets count: for whole gangs they do not, nor in a tier with drf alone."""
+        if not self.policy.budgets or self.policy.shares:
             return
         for key, budget in state.budgets.items():
             spent = [

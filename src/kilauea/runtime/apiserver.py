@@ -62,15 +62,18 @@ def _now() -> int:
     return int(time.time() * SECOND)
 
 
-Beside = Callable[[ApiServer], AbstractAsyncContextManager[None]]
-"""Components that live in the same process, from before the server listens until it listens no more."""
+Beside = Callable[[ApiServer, str], AbstractAsyncContextManager[None]]
+"""Components that live in the same process, from before the server listens until it listens no more.
+
+They are given the server, and the certificate of its authority as PEM.
+"""
 
 
 async def serve(
     options: Options,
     ready: Callable[[str], None],
     stop: asyncio.Event,
-    beside: Beside = lambda api: nullcontext(),
+    beside: Beside = lambda api, authority: nullcontext(),
 ) -> None:
     """Serve until told to stop.
 
@@ -100,8 +103,11 @@ async def serve(
         ending.push_async_callback(transport.close)
         ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
         _collect_seldom()
-        await ending.enter_async_context(_controllers(api))
-        await ending.enter_async_context(beside(api))
+        try:
+            await ending.enter_async_context(_controllers(api))
+        except StorageError as error:
+            raise StartError(f"{options.data_dir}: {error}") from error
+        await ending.enter_async_context(beside(api, credentials.ca.decode()))
         if not stop.is_set():
             ready(await _listen(options, api, transport, credentials))
             await stop.wait()
@@ -122,7 +128,10 @@ def _credentials(options: Options, api: ApiServer) -> Credentials:
     folder = options.data_dir / "credentials"
     try:
         credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
-    except (OSError, CredentialsError) as error:
+    except OSError as error:
+        words = f"{error.strerror}; the folder must be writable, and have room"
+        raise StartError(f"{error.filename or folder}: {words}") from error
+    except CredentialsError as error:
         raise StartError(str(error)) from error
     try:
         api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
@@ -143,7 +152,10 @@ async def _listen(options: Options, api: ApiServer, transport: Transport, creden
         ) from error
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"https://{host}:{port}"
-    await publish_address(api, port)
+    try:
+        await publish_address(api, port)
+    except RuntimeError as error:
+        raise StartError(f"{options.data_dir}: {error}") from error
     try:
         write_kubeconfig(options.kubeconfig, address, credentials)
     except OSError as error:

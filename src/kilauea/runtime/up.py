@@ -89,7 +89,7 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
 
 @asynccontextmanager
 async def _components(
-    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer
+    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer, authority: str
 ) -> AsyncIterator[None]:
     """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
     clock, chance, cache = SystemClock(), Random(up.server.seed), Cache()
@@ -99,15 +99,9 @@ async def _components(
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *_nodes(up)]
-    driver = Driver(
-        controllers,
-        cache,
-        clock,
-        chance,
-        recorder.record,
-        everybody,
-    )
+    kubernetes = kubernetes_controllers(clock.now(), authority)
+    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up)]
+    driver = Driver(controllers, cache, clock, chance, recorder.record, everybody)
     api.backend.logs = PodLogs(cache)
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None

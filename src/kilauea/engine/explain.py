@@ -39,6 +39,7 @@ RULES = {
     "QueueOverused": "a queue that has all it deserves waits for the others",
     "VolumesNotReady": "the volume claims of a pod exist and are bound, or may be bound where the pod goes",
     "Unschedulable": "a pod needs one node that has room for it and that nothing rules out",
+    "RoomKept": "room that a pod would lose again at once goes to the group that would take it back",
     "GangWaiting": "a gang starts whole or not at all",
     "Nominated": "a pod starts when the room that is being freed for it is free",
     "NotReached": "an action has to deal with the pod",

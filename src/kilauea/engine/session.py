@@ -253,6 +253,14 @@ class Session(ExtensionPoints):
         self.state.jobs[task.group].move(task, status.BINDING)
         self.binds.append(Bind(task.key, task.node))
 
+    def withdraw(self, task: Task, row: int, claimer: str) -> None:
+        """A task that was to start in this cycle, and has been released for another job, does not start after all."""
+        self.restore(task, row, status.BINDING)
+        message = f"room on node {task.node} goes to pod group {claimer}, which would take it back at once"
+        self.displace(task, row)
+        self.binds = [bind for bind in self.binds if bind.pod != task.key]
+        self.refuse(task, Refusal("RoomKept", message, self.state.jobs[task.group].queue))
+
     def note_eviction(self, task: Task, action: str, claimer: str) -> None:
         """An eviction is decided: into the plan with it."""
         self.evictions.append(Eviction(task.key, task.node, claimer, action))

@@ -134,7 +134,7 @@ class Reclaim(Action):
         starving = [job for job in session.waiting_jobs() if self._concerns(session, job)]
         if not starving:
             return
-        pool, rule = VictimPool(session), BetweenQueues(session)
+        pool, rule = VictimPool(session, fresh=True), BetweenQueues(session)
         gangs = bool(session.tiers_of("job_ready"))
         turns = QueueTurns(session, starving)
         while (queue := turns.next_queue()) is not None:

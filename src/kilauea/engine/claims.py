@@ -3,7 +3,9 @@
 All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only
 then are the evictions kept. For each task the nodes are found where room could be made, the most promising are tried,
 and the one that costs the fewest pods is taken. In the end whatever turned out not to be needed is put back: taking any
-one unit off the plan makes it fail. Spec of the scheduler, 5.5 and 5.6, with the guarantees of the product's own.
+one unit off the plan makes it fail. Pods that got
+their room in this very cycle give it back first: they have not started, so it costs nobody anything. Spec of the
+scheduler, 5.5 and 5.6, with the guarantees of the product's own.
 """
 
 from __future__ import annotations
@@ -423,7 +425,7 @@ class Claim:
         asked: dict[int, NDArray[np.int64]] = {}
         for task, row in promised:
             asked[row] = asked.get(row, 0) + self._session.shape_of(task).request
-        for unit in sorted(reversed(self._units), key=lambda unit: not self._pool.cost(unit)):
+        for unit in sorted(self._units[::-1], key=lambda unit: not self._pool.cost(unit)):
             rest = [u for u in self._units if u is not unit]
             if self._clearly_needed(unit, asked) or not self._may_stay(unit, rest):
                 continue

@@ -425,7 +425,9 @@ class Claim:
         asked: dict[int, NDArray[np.int64]] = {}
         for task, row in promised:
             asked[row] = asked.get(row, 0) + self._session.shape_of(task).request
-        for unit in sorted(self._units[::-1], key=lambda unit: not self._pool.cost(unit)):
+        last_first = list(reversed(self._units))
+        last_first.sort(key=lambda unit: not self._pool.cost(unit))
+        for unit in last_first:
             rest = [u for u in self._units if u is not unit]
             if self._clearly_needed(unit, asked) or not self._may_stay(unit, rest):
                 continue

@@ -24,7 +24,6 @@ from kilauea.controllers.jobs.verdict import (
     deadline_in,
     ended,
     expiry_in,
-    is_true,
     verdict,
     with_condition,
 )
@@ -35,6 +34,7 @@ from kilauea.controllers.objects import (
     SETTLING_SECONDS,
     controller_of,
     is_going,
+    is_true,
     its_controller,
     itself,
     orphans_of,

@@ -16,7 +16,7 @@ from kilauea.controllers.jobs.failures import meaning_of
 from kilauea.controllers.jobs.index_failures import fails_index, last_of_each, limit_of
 from kilauea.controllers.jobs.indexes import format_indexes, index_of, parse_indexes
 from kilauea.controllers.kinds import PODS
-from kilauea.controllers.objects import is_going, spec_of, status_of, uid_of
+from kilauea.controllers.objects import is_going, is_true, spec_of, status_of, uid_of
 from kilauea.controllers.pods import is_finished, phase_of
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -134,10 +134,12 @@ def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool
             others = [pod for pod in pods if pod not in failed]
             last = last_of_each(filter(is_tracked, failed), others)
             found.last_failed = {index: pod for index, pod in last.items() if index not in found.failed_indexes}
+    done = is_true(job, "SuccessCriteriaMet")  # pods that a job needs no more have not failed it
     waiting = {uid_of(pod) for pod in found.last_failed.values()}
     for pod in failed:
         if is_tracked(pod) and uid_of(pod) not in waiting:
-            if meanings[uid_of(pod)].action != "Ignore":
+            spared = done and phase_of(pod) != "Failed"
+            if meanings[uid_of(pod)].action != "Ignore" and not spared:
                 found.note("failed", pod)
             found.to_let_go.append(pod)
 

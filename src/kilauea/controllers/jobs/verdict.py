@@ -35,12 +35,6 @@ TOO_MANY_INDEXES = Verdict(
 )
 
 
-def is_true(obj: Obj, type: str) -> bool:
-    """Whether a condition holds."""
-    condition = condition_of(obj, type)
-    return condition is not None and condition.get("status") == "True"
-
-
 def ended(job: Obj) -> int | None:
     """When a job was over, in microseconds since 1970; None if it is not."""
     for type in ("Complete", "Failed"):

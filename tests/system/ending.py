@@ -92,14 +92,15 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
         place = pod["spec"].get("nodeName")
         if place in free and pod["status"].get("phase") not in ENDED:
             free[place] -= cores_of(pod)
-    groups = {group["metadata"]["name"]: group["spec"] for group in system.users.all(POD_GROUPS)}
+    groups = {group["metadata"]["name"]: group for group in system.users.all(POD_GROUPS)}
     members: dict[str, list[dict[str, Any]]] = {}
     for pod in pods:
         name = (pod["metadata"].get("annotations") or {}).get(GROUP_NAME) or pod["metadata"]["name"]
         members.setdefault(name, []).append(pod)
+    yield from _admitted_in_vain(groups, members, system)
     limits = Limits(system)
     for name, group in sorted(members.items()):
-        minimum = groups.get(name, {}).get("minMember", 1)
+        minimum = _spec(groups, name).get("minMember", 1)
         ready = sum(1 for pod in group if pod["spec"].get("nodeName") and pod["status"].get("phase") != "Failed")
         waiting = [pod for pod in group if not pod["spec"].get("nodeName")]
         if 0 < ready < minimum and f"default/{name}" not in system.laws.hurt:
@@ -108,8 +109,25 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
         if len(waiting) >= missing:
             size = cores_of(waiting[0])
             room = sum(cores // size for cores in free.values())
-            if room >= missing and limits.allow(groups.get(name, {}).get("queue", "default"), missing * size):
+            if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), missing * size):
                 yield f"{name}: {len(waiting)} pods wait, {missing} are missing, there is room for {room}: {free}"
+
+
+def _spec(groups: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = groups.get(name, {}).get("spec", {})
+    return found
+
+
+def _admitted_in_vain(
+    groups: dict[str, dict[str, Any]], members: dict[str, list[dict[str, Any]]], system: System
+) -> Iterator[str]:
+    """No group whose pods have all ended keeps quota that others wait for."""
+    waiting = {_spec(groups, name).get("queue") for name in groups if groups[name]["status"].get("phase") == "Pending"}
+    for name, group in groups.items():
+        pods = members.get(name, [])
+        ended = pods and all(pod["status"].get("phase") in ENDED for pod in pods)
+        if ended and group["status"].get("phase") == "Inqueue" and group["spec"].get("queue") in waiting:
+            yield f"{name} is admitted, its pods have ended, and others wait in queue {group['spec']['queue']}"
 
 
 class Limits:
@@ -128,10 +146,11 @@ class Limits:
             if found is None or self._states[queue]["status"].get("state") != "Open":
                 return False
             after = found.allocated.get("cpu", 0) + cores * 1000
-            ends = [found.capability, found.real_capability]
+            kept = found.inqueue.get("cpu", 0) - found.elastic.get("cpu", 0)
+            limits = [(after, found.capability), (max(after, after + kept), found.real_capability)]
             if self._proportion:
-                ends.append(found.deserved)
-            if any(end is not None and after > end.get("cpu", after) for end in ends):
+                limits.append((after, found.deserved))
+            if any(end is not None and amount > end.get("cpu", amount) for amount, end in limits):
                 return False
             queue = found.parent
         return True

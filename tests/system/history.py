@@ -60,7 +60,8 @@ class History:
             act(self, f"{step}")
             system.wait(chance.choice(PAUSES))
         self._calm()
-        end = system.server.loop.time() + QUIET
+        system.laws.changed = system.server.loop.time()
+        end = system.laws.changed + QUIET
         while system.server.loop.time() < end and not system.at_rest():
             system.wait(30)
 

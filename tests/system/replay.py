@@ -32,6 +32,8 @@ def main() -> int:
         except Exception as error:
             broken, policy, acts = [f"it cannot be played: {error!r}"], "none", []
         played[policy] += 1
+        if played.total() % 100 == 0:
+            print(f"{played.total()} played", flush=True)
         if options.count == 1:
             print(policy, *acts, sep="\n")
         if broken:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import gc
 import logging
 import secrets
 import time
@@ -33,9 +32,7 @@ from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
 from kilauea.apiserver.upkeep.volumes import release_volumes
-
-YOUNG_OBJECTS = 50_000
-"""New objects after which the youngest are looked through for cycles; Python's own figure is for small programs."""
+from kilauea.runtime.tasks import collect_seldom
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
 
@@ -102,7 +99,7 @@ async def serve(
         )
         ending.push_async_callback(transport.close)
         ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
-        _collect_seldom()
+        collect_seldom()
         try:
             await ending.enter_async_context(_controllers(api))
         except StorageError as error:
@@ -111,16 +108,6 @@ async def serve(
         if not stop.is_set():
             ready(await _listen(options, api, transport, credentials))
             await stop.wait()
-
-
-def _collect_seldom() -> None:
-    """Look for cycles among objects less often: requests make many objects, hardly a cycle, and the store keeps many.
-
-    What was loaded up to now is left out for good, so that the count of objects in the store costs nothing.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 50, 100)
 
 
 def _credentials(options: Options, api: ApiServer) -> Credentials:

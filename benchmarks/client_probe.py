@@ -27,10 +27,10 @@ from kilauea.apiserver.storage import Store
 from kilauea.client.rest import Client
 from kilauea.client.shelf import Shelf
 from kilauea.client.view import Cache
-from kilauea.runtime.apiserver import YOUNG_OBJECTS
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.tasks import YOUNG_OBJECTS
 
 PODS = Resource("", "v1", "pods", "Pod")
 CONTAINER = {"name": "main", "image": "busybox:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}

@@ -11,7 +11,7 @@ import pytest
 from client.conftest import MAPS, Play, Scene
 from kilauea.api.ports import Obj, Record, key_of
 from kilauea.client.limits import RateLimit
-from kilauea.client.recording import BURST, COMBINED, EVENTS, Recorder
+from kilauea.client.recording import BURST, COMBINED, EVENTS, REST, Recorder
 from virtual_api import World, virtual_api
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "1-2"}}
@@ -132,6 +132,56 @@ def test_events_are_written_no_faster_than_the_limit() -> None:
             assert len(await events(world)) in range(44, 47)
             await asyncio.sleep(10)
             assert len(await events(world)) == 100
+
+        world.run(test())
+
+
+def test_in_a_rush_no_warning_and_nothing_about_groups_is_lost() -> None:
+    """50,000 pods start, 50,000 wait and say why again and again, and nobody writes for a while."""
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            recorder = Recorder(world.client, world.clock)
+            group = {"apiVersion": "v1beta1", "kind": "PodGroup", "metadata": {"name": "g", "namespace": "default"}}
+            for number in range(50_000):
+                recorder.record("scheduler", Record(pod(f"run{number}"), "Normal", "Scheduled", "x"))
+            for turn in range(3):
+                for number in range(50_000):
+                    told = Record(pod(f"wait{number}"), "Warning", "FailedScheduling", f"turn {turn}")
+                    recorder.record("scheduler", told)
+            recorder.record("scheduler", Record(group, "Normal", "Scheduled", "pod group is ready"))
+            assert recorder.waiting == 50_000 + 1 + REST
+            assert recorder.dropped == (50_000 - REST) + 2 * 50_000
+
+        world.run(test())
+
+
+def test_warnings_and_groups_are_written_before_good_news_of_pods() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            recorder = Recorder(world.client, world.clock)
+            recorder.record("scheduler", Record(pod("a"), "Normal", "Scheduled", "x"))
+            recorder.record("scheduler", Record({**pod("g"), "kind": "PodGroup"}, "Normal", "Scheduled", "x"))
+            recorder.record("scheduler", Record(pod("b"), "Warning", "Evict", "x"))
+            world.start(recorder.run())
+            await asyncio.sleep(1)
+            found = sorted(await events(world), key=lambda each: int(each["metadata"]["resourceVersion"]))
+            assert [each["involvedObject"]["name"] for each in found] == ["g", "b", "a"]
+
+        world.run(test())
+
+
+def test_much_good_news_of_an_object_keeps_no_warning_back() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            recorder = recorder_of(world)
+            for number in range(2 * BURST):
+                recorder.record("scheduler", Record(POD, "Normal", f"Reason{number}", "x"))
+            recorder.record("scheduler", Record(POD, "Warning", "Evict", "x"))
+            await asyncio.sleep(1)
+            assert "Evict" in [each["reason"] for each in await events(world)]
 
         world.run(test())
 

@@ -10,7 +10,7 @@ import pytest
 from controlled import Cluster, template
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.daemonsets.suiting import node_for
-from kilauea.controllers.kinds import DAEMON_SETS, NODES, PODS
+from kilauea.controllers.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 
 LABELS = {"app": "agent"}
 
@@ -127,3 +127,23 @@ def test_a_look_at_a_set_that_serves_asks_for_nothing(cluster: Cluster) -> None:
     cluster.settle()
     key = next(iter(DaemonSetController.interests[0].keys(cluster.get(DAEMON_SETS, "agent"))))
     assert not DaemonSetController().reconcile(key, cluster.cache, cluster.api.now).operations
+
+
+def test_pods_and_revisions_tell_by_labels_which_template_they_have(cluster: Cluster) -> None:
+    daemon_set(cluster, nodeSelector={"disk": "ssd"})
+    cluster.say_all("Running")
+    change = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "i:2"}]}}}}
+    cluster.patch(DAEMON_SETS, "agent", change)
+    cluster.settle()
+    told = {
+        (pod["metadata"]["labels"]["pod-template-generation"], pod["metadata"]["labels"]["controller-revision-hash"])
+        for pod in cluster.all(PODS)
+    }
+    revisions = {
+        (str(each["revision"]), each["metadata"]["labels"]["controller-revision-hash"])
+        for each in cluster.all(REVISIONS)
+    }
+    assert told == revisions
+    assert all(
+        each["metadata"]["name"].endswith(dict(revisions)[str(each["revision"])]) for each in cluster.all(REVISIONS)
+    )

@@ -283,3 +283,59 @@ def test_what_was_tried_leaves_no_trace() -> None:
     cycle(state, parsed(PREEMPT)[0], NOW)
     assert cycle(state, parsed(conf("allocate", ["gang"]))[0], NOW) == before
     state.apply(Gone("Pod", "ns/s-4"))
+
+
+# --- room that was given away in the same cycle
+
+
+def short_of_one(*, spread: bool = False) -> list[Objects]:
+    """Two cores are free. The gang of three deserves three; borrowers hold two and would take the free ones too."""
+    return [
+        *(node(f"n{i}", cpu=2) for i in (1, 2)),
+        queue("own", deserved={"cpu": "3"}),
+        queue("other", deserved={"cpu": "1"}),
+        *running("old", 2, "n1", "n2" if spread else "n1", queue="other"),
+        *starving("wide", 3, queue="own"),
+        group("more", minimum=1, phase="Inqueue", queue="other"),
+        [pod(f"more-{i}", "more") for i in range(2)],
+    ]
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_who_would_take_the_room_back_gets_it_before_anybody_is_evicted(spread: bool) -> None:
+    plan = plan_of(short_of_one(spread=spread), conf=RECLAIM)
+    assert len(plan.evictions) == 1
+    assert victims(plan)[0].startswith("old")
+    assert plan.binds == ()
+    assert len(nominations(plan)) == 3
+    reasons = {p.pod: p.code for p in plan.pending if p.group == "ns/more"}
+    assert reasons == {"ns/more-0": "RoomKept", "ns/more-1": "RoomKept"}
+
+
+def test_whom_nobody_would_take_room_from_again_starts_as_before() -> None:
+    objects = [*short_of_one(), node("n3", cpu=2, labels={"own": "no"}, taints=["own=no:NoSchedule"])]
+    objects += [group("apart", minimum=1, phase="Inqueue", queue="other")]
+    tolerant = [{"key": "own", "operator": "Exists"}]
+    plan = plan_of([*objects, pod("apart-0", "apart", tolerations=tolerant, nodeSelector={"own": "no"})], conf=RECLAIM)
+    assert [bind.pod for bind in plan.binds] == ["ns/apart-0"]
+    assert len(plan.evictions) == 1
+
+
+def test_a_lesser_job_does_not_start_where_a_greater_one_would_evict_it() -> None:
+    objects = [
+        *CLASSES,
+        *(node(f"n{i}", cpu=2) for i in (1, 2)),
+        *running("old", 2, "n1", priority="low"),
+        *starving("wide", 3, priority="high"),
+        group("more", minimum=0, phase="Inqueue", priority="low"),
+        [pod(f"more-{i}", "more") for i in range(2)],
+    ]
+    plan = plan_of(objects, conf=PREEMPT)
+    assert (len(plan.evictions), plan.binds, len(nominations(plan))) == (1, (), 3)
+
+
+def test_a_gang_that_was_to_start_stays_whole_when_its_room_is_kept() -> None:
+    objects = [*short_of_one()[:-2], group("more", minimum=2, phase="Inqueue", queue="other")]
+    plan = plan_of([*objects, [pod(f"more-{i}", "more") for i in range(2)]], conf=RECLAIM)
+    assert plan.binds == ()
+    assert len(plan.evictions) == 1

@@ -6,20 +6,26 @@ What is broken is noted, not raised: it would be raised within the system, which
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
+from kilauea.api.selectors import matches
+from kilauea.apiserver.storage.log import Row
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.live import LiveScheduler
+from system.policies import Policy
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 CORES = 4
 """Of each node."""
+POD_PREFIX = "/core/pods/"
+RECLAIM = ("reclaim", "gangreclaim")
+STILL = 120.0
+"""Seconds at the end of a history in which nothing happens any more."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -31,13 +37,19 @@ def cores_of(pod: dict[str, Any]) -> int:
 class Laws:
     """Looks on, and notes what must not be."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
         self.broken: list[str] = []
         self.deeds: list[tuple[int, str]] = []
         """Binds and evictions, with the time in microseconds since 1970."""
         self.hurt: set[str] = set()
         """Groups that lost a pod which had a node, whoever took it."""
+        self.plan: Plan | None = None
+        """The latest."""
+        self.changed = 0.0
+        """When a pod was last written, in seconds of the loop."""
         self._pods: dict[str, dict[str, Any]] = {}
+        """By key of the store."""
         self._cores: Counter[str] = Counter()
         """Held on each node."""
         self._places: dict[str, str] = {}
@@ -50,8 +62,11 @@ class Laws:
         state = scheduler.feed.state
         self.deeds += [(now, f"bind {bind.pod} to {bind.node}") for bind in plan.binds]
         self.deeds += [(now, f"{eviction.action} {eviction.pod} for {eviction.by}") for eviction in plan.evictions]
+        self.plan = plan
         self._gangs(state, plan)
         self._floor(state, plan)
+        self._claimers(state, plan)
+        self._budgets(state, plan)
 
     def _gangs(self, state: ClusterState, plan: Plan) -> None:
         """A gang starts with its minimum or not at all, and evictions leave it its minimum or nothing."""
@@ -63,8 +78,9 @@ class Laws:
         taken = Counter(state.tasks[eviction.pod].group for eviction in plan.evictions)
         for key, count in taken.items():
             job = state.jobs[key]
-            left = _ready(job) - count
-            if 0 < left < job.min_available <= _ready(job):
+            left = _ready(job) + started[key] - count
+            goes_whole = left == job.counts[status.SUCCEEDED]
+            if not goes_whole and left < job.min_available <= _ready(job):
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:
@@ -73,7 +89,7 @@ class Laws:
         lost: defaultdict[str, float] = defaultdict(float)
         for eviction in plan.evictions:
             task = state.tasks[eviction.pod]
-            if eviction.action == "reclaim":
+            if eviction.action in RECLAIM:
                 lost[state.jobs[task.group].queue] += task.spec.requests.get("cpu", 0)
         for queue, amount in lost.items():
             held = sum(
@@ -87,30 +103,60 @@ class Laws:
             if held - amount < deserved - 1:
                 self.broken.append(f"queue {queue}: held {held}, lost {amount} by reclaim, deserves {deserved}")
 
+    def _claimers(self, state: ClusterState, plan: Plan) -> None:
+        """Who is evicted is less important, or of another queue that lends; whom it is for gets its minimum."""
+        helped = Counter(state.tasks[bind.pod].group for bind in plan.binds)
+        helped.update(state.tasks[nomination.pod].group for nomination in plan.nominations)
+        for eviction in plan.evictions:
+            victim, by = state.jobs[state.tasks[eviction.pod].group], state.jobs[eviction.by]
+            what = f"{eviction.action} {eviction.pod} for {eviction.by}"
+            if _ready(by) + helped[eviction.by] < by.min_available:
+                self.broken.append(f"{what}, which stays below its minimum")
+            if eviction.action in RECLAIM:
+                if victim.queue == by.queue or not state.queues[victim.queue].reclaimable:
+                    self.broken.append(f"{what}: from queue {victim.queue} for {by.queue}")
+            elif victim.queue != by.queue or not (victim.priority < by.priority or self.policy.shares):
+                self.broken.append(f"{what}: {victim.queue} {victim.priority}, {by.queue} {by.priority}")
+
+    def _budgets(self, state: ClusterState, plan: Plan) -> None:
+        """No budget is overdrawn, if budgets count: for whole gangs they do not, nor in a tier with drf alone."""
+        if not self.policy.budgets or self.policy.shares:
+            return
+        for key, budget in state.budgets.items():
+            spent = [
+                each.pod
+                for each in plan.evictions
+                if each.action in ("preempt", "reclaim")
+                and (task := state.tasks[each.pod]).namespace == budget.namespace
+                and task.name not in budget.disrupted
+                and budget.selector
+                and matches(budget.selector, state.classes.get(task.label_class).labels)
+            ]
+            if len(spent) > max(budget.allowed, 0):
+                self.broken.append(f"budget {key} allows {budget.allowed}, and {spent} are evicted")
+
     # --- pods
 
-    async def follow(self, pods: AsyncIterator[bytes]) -> None:
-        """See every change of a pod, in order."""
-        async for piece in pods:
-            for line in piece.splitlines():
-                event = msgspec.json.decode(line)
-                if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
-                    self._see(event["type"], event["object"])
+    def durable(self, seconds: float, row: Row) -> None:
+        """See every change of a pod that became durable, in order."""
+        if row.key.startswith(POD_PREFIX):
+            self.changed = seconds
+            self._see(row.key, None if row.value is None else msgspec.json.decode(row.value))
 
-    def _see(self, what: str, pod: dict[str, Any]) -> None:
-        metadata = pod["metadata"]
-        uid, place = metadata["uid"], pod["spec"].get("nodeName", "")
-        before = self._pods.pop(uid, None)
+    def _see(self, key: str, pod: dict[str, Any] | None) -> None:
+        before = self._pods.pop(key, None)
         if before is not None and _holds(before):
             self._cores[before["spec"]["nodeName"]] -= cores_of(before)
-        if self._places.setdefault(uid, place) not in ("", place):
-            self.broken.append(f"pod {metadata['name']} moves from {self._places[uid]} to {place}")
-        self._places[uid] = place
-        if what == "DELETED":
-            if place:
+        if pod is None:
+            if before is not None and before["spec"].get("nodeName"):
+                metadata = before["metadata"]
                 self.hurt.add(f"{metadata['namespace']}/{(metadata.get('annotations') or {}).get(GROUP_NAME, '')}")
             return
-        self._pods[uid] = pod
+        self._pods[key] = pod
+        name, uid, place = pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        if self._places.setdefault(uid, place) not in ("", place):
+            self.broken.append(f"pod {name} moves from {self._places[uid]} to {place}")
+        self._places[uid] = place
         if _holds(pod):
             self._cores[place] += cores_of(pod)
             if self._cores[place] > CORES:

@@ -14,12 +14,11 @@ from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.engine.plan import Plan
-from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.telemetry.metrics import SchedulerMetrics
-from virtual_api import World
+from system.server import Line, ServerProcess
 
 Works = Sequence[Coroutine[Any, Any, None]]
 NAMES = ("volcano", "default-scheduler")
@@ -33,16 +32,16 @@ class Process:
     """Lives and dies.
 
     Args:
-        world: where.
+        server: what it speaks to.
         name: of the component.
         seed: of what goes wrong on its way to the server.
     """
 
-    def __init__(self, world: World, name: str, seed: str) -> None:
-        self.world = world
+    def __init__(self, server: ServerProcess, name: str, seed: str) -> None:
+        self.server = server
         self.name = name
         self.chance = Random(f"{seed} {name}")
-        self.faults = FaultyTransport(DirectTransport(world.server, name), Random(f"{seed} faults of {name}"), 0.0)
+        self.faults = FaultyTransport(Line(server, name), Random(f"{seed} faults of {name}"), 0.0)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -53,13 +52,13 @@ class Process:
     def start(self) -> None:
         """Begin without memory."""
         client = Client(self.faults, self.name, Random(self.chance.random()), page=self.chance.choice((0, 3, 500)))
-        self._tasks = self.world.start(*self._works(client))
+        self._tasks = self.server.spawn(*self._works(client))
 
     def kill(self) -> None:
         """Die in the midst of everything."""
         for task in self._tasks:
             task.cancel()
-        self.world.run(asyncio.wait(self._tasks))
+        self.server.run(asyncio.wait(self._tasks))
         self._tasks = []
 
     def ended(self) -> list[str]:
@@ -73,12 +72,14 @@ class Process:
 class Controllers(Process):
     """Controllers with a cache of their own, made anew at each start."""
 
-    def __init__(self, world: World, name: str, seed: str, make: Callable[[int], Sequence[Controller]]) -> None:
-        super().__init__(world, name, seed)
+    def __init__(
+        self, server: ServerProcess, name: str, seed: str, make: Callable[[int], Sequence[Controller]]
+    ) -> None:
+        super().__init__(server, name, seed)
         self._make = make
 
     def _works(self, client: Client) -> Works:
-        clock, cache, chance = self.world.clock, Cache(), Random(self.chance.random())
+        clock, cache, chance = self.server.clock, Cache(), Random(self.chance.random())
         recorder = Recorder(client, clock)
         driver = Driver(client, cache, clock, chance, recorder.record, self._make(clock.now()), WORKERS)
         return cache.run(client, clock, chance), driver.run(), recorder.run()
@@ -88,25 +89,27 @@ class SchedulerProcess(Process):
     """The live scheduler; somebody looks at each plan before it is carried out.
 
     Args:
-        world: where.
+        server: what it speaks to.
         seed: of what goes wrong, and of ties.
         conf: file with the configuration.
         look: is given each plan while the state is still that of which it was made.
     """
 
-    def __init__(self, world: World, seed: str, conf: str, look: Callable[[LiveScheduler, Plan], None]) -> None:
-        super().__init__(world, "kilauea-scheduler", seed)
+    def __init__(
+        self, server: ServerProcess, seed: str, conf: str, look: Callable[[LiveScheduler, Plan], None]
+    ) -> None:
+        super().__init__(server, "kilauea-scheduler", seed)
         self._conf = conf
         self._look = look
         self.scheduler: LiveScheduler
 
     def _works(self, client: Client) -> Works:
-        recorder = Recorder(client, self.world.clock)
+        recorder = Recorder(client, self.server.clock)
         self.scheduler = scheduler = LiveScheduler(
             client,
             LiveOptions(names=NAMES, period=PERIOD),
             ConfReload(self._conf),
-            self.world.clock,
+            self.server.clock,
             Random(self.chance.random()),
             recorder.record,
             SchedulerMetrics(),

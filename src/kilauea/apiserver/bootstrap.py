@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.core import Answer, ApiServer
 from kilauea.apiserver.rbac.default_roles import default_roles
 from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 
@@ -39,6 +39,12 @@ def _first_objects() -> list[tuple[str, dict[str, Any]]]:
     return [*namespaces, *classes, *default_roles()]
 
 
+def message_of(answer: Answer) -> str:
+    """What a refusal says, in words."""
+    body = answer.body if isinstance(answer, ApiResponse) else b""
+    return str(msgspec.json.decode(body)["message"]) if isinstance(body, bytes) and body else str(answer)
+
+
 async def create_first_objects(api: ApiServer) -> None:
     """Create what is missing.
 
@@ -48,7 +54,7 @@ async def create_first_objects(api: ApiServer) -> None:
     for path, obj in _first_objects():
         answer = await api.handle(ApiRequest("POST", path, body=msgspec.json.encode(obj), user=SELF))
         if not isinstance(answer, ApiResponse) or answer.status not in (201, 409):
-            raise RuntimeError(f"{path}: {answer}")
+            raise RuntimeError(f"{path} cannot be written: {message_of(answer)}")
 
 
 async def publish_address(api: ApiServer, port: int) -> None:
@@ -68,4 +74,4 @@ async def publish_address(api: ApiServer, port: int) -> None:
         headers = {**_AGENT, "content-type": "application/merge-patch+json"}
         answer = await api.handle(ApiRequest("PATCH", f"{path}/kubernetes", headers=headers, body=change, user=SELF))
     if not isinstance(answer, ApiResponse) or answer.status not in (200, 201):
-        raise RuntimeError(f"{path}: {answer}")
+        raise RuntimeError(f"{path} cannot be written: {message_of(answer)}")

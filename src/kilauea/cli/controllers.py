@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.scheduler import Level, address_of, original_flags, switch
+from kilauea.cli.options import access, leader_election, lease_of, pace, switch
+from kilauea.cli.scheduler import Level, address_of, original_flags
 
 if TYPE_CHECKING:
     from kilauea.runtime.controllers import Options
@@ -36,12 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES)
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
-)
+@access
 @click.option(
     "--controllers",
     "volcano",
@@ -67,21 +61,12 @@ log = logging.getLogger(__name__)
     help="Give PodGroups to plain pods with this schedulerName. Repeatable.",
 )
 @switch("--inherit-owner-annotations", True, "PodGroups take over annotations of the pods' owners.")
-@click.option(
-    "--kube-api-qps", "qps", type=click.FloatRange(min=1), default=2000, show_default=True, help="Requests/s."
-)
-@click.option("--kube-api-burst", "burst", type=click.IntRange(min=1), default=2000, show_default=True, help="At once.")
+@pace
 @switch("--enable-healthz", False, "Serve /healthz at --healthz-address.")
 @click.option("--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled.")
 @switch("--enable-metrics", False, "Serve /metrics at --listen-address.")
 @click.option("--listen-address", default=":8081", show_default=True, help="Where /metrics is, if enabled.")
-@switch("--leader-elect", True, "Work only while the lease is held.")
-@click.option("--leader-elect-lease-duration", "duration", type=Duration(), default="15s", show_default=True)
-@click.option("--leader-elect-renew-deadline", "renew", type=Duration(), default="10s", show_default=True)
-@click.option("--leader-elect-retry-period", "retry", type=Duration(), default="2s", show_default=True)
-@click.option("--leader-elect-resource-name", "lease_name", default="vc-controller-manager", show_default=True)
-@click.option("--leader-elect-resource-namespace", "lease_namespace", default="volcano-system", show_default=True)
-@click.option("--lock-object-namespace", default="", hidden=True)
+@leader_election("vc-controller-manager", "Work only while the lease is held.")
 @click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
 @click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
 @original_flags(NO_EFFECT)
@@ -117,20 +102,14 @@ def _options(**given: Any) -> Options:
         Usage: some of them cannot be used.
     """
     from kilauea.api.ports import Key
-    from kilauea.api.times import SECOND
-    from kilauea.client.lease import Terms
     from kilauea.runtime.controllers import Options, wanted_controllers
 
-    try:
-        terms = Terms(given["duration"] / SECOND, given["renew"] / SECOND, given["retry"] / SECOND)
-    except ValueError as error:
-        raise Usage(f"--leader-elect: {error}") from error
+    lease, terms = lease_of(given)
     pages = []
     if given["enable_healthz"]:
         pages.append(address_of(given["healthz_address"], "--healthz-address"))
     if given["enable_metrics"]:
         pages.append(address_of(given["listen_address"], "--listen-address"))
-    namespace = given["lock_object_namespace"] or given["lease_namespace"]
     release = os.environ.get("HELM_RELEASE_NAME") or "volcano"
     options = Options(
         kubeconfig=given["kubeconfig"],
@@ -141,7 +120,7 @@ def _options(**given: Any) -> Options:
         inherit=given["inherit_owner_annotations"],
         qps=given["qps"],
         burst=given["burst"],
-        lease=Key(namespace, given["lease_name"]) if given["leader_elect"] else None,
+        lease=lease,
         terms=terms,
         master=given["master"],
         pages=pages,

@@ -16,9 +16,9 @@ from kilauea.cli.explain_queues import (
     level_data,
     queue_lines,
 )
-from kilauea.cli.plan_output import human
 from kilauea.cli.table import printable, table
 from kilauea.engine.explain import Blocker, Change, Explanation
+from kilauea.engine.words import human, numbers
 
 VERDICTS = {
     "starts": "starts in this cycle.",
@@ -79,7 +79,7 @@ def _text(explanation: Explanation) -> list[str]:
     for number, b in enumerate(explanation.blockers):
         lines += ["", f"{'It waits' if number == 0 else 'Also'} because: {b.message}"]
         if b.resource:
-            lines.append(f"  asked {human(b.resource, b.asked)}, left {human(b.resource, b.left)}")
+            lines.append(f"  {numbers(b)}")
         lines.append(f"  rule: {b.rule} ({b.code})")
         where = [
             f"queue {b.queue}" if b.queue else "",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.quantity import format_amount
-from kilauea.cli.plan_output import human, plural
+from kilauea.cli.plan_output import plural
 from kilauea.cli.table import table
 from kilauea.engine.explain import Explanation
 from kilauea.engine.queue_levels import Borrower, Level
 from kilauea.engine.spared import Attempt
 from kilauea.engine.standing import Ahead, Holder
+from kilauea.engine.words import human
 
 BORROWERS_SHOWN = 8
 """Rows of borrowers in the text."""

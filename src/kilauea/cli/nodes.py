@@ -11,6 +11,7 @@ import click
 
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
+from kilauea.cli.options import access
 
 if TYPE_CHECKING:
     from kilauea.runtime.nodes import Options
@@ -48,12 +49,7 @@ class Quantity(click.ParamType[Any]):
 
 
 @click.command(short_help="Simulate nodes and what runs on them.", epilog=EXAMPLES)
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
-)
+@access
 @click.option(
     "--count",
     type=click.IntRange(0, 5000),

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from kilauea.api.decode import encode_json
-from kilauea.api.quantity import Unit, format_amount, format_resources, unit_of
+from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.table import table
 from kilauea.engine.explain import rank
@@ -17,6 +17,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.outcome import counts_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.state import ClusterState
+from kilauea.engine.words import human, in_words
 from kilauea.runtime.planning import Result
 
 REASONS_SHOWN = 20
@@ -78,7 +79,7 @@ def _submitted(result: Result, key: str) -> dict[str, Any]:
         "nodes": sorted({bind.node for bind in starting}),
         "evicts": [e.pod for e in plan.evictions if e.by == key],
         "code": why.code if why else "",
-        "reason": _reason(why) if why else "",
+        "reason": in_words(why) if why else "",
     }
 
 
@@ -211,7 +212,7 @@ def _pending_by_reason(plan: Plan) -> list[str]:
     for (queue, code, _), groups in sorted(rows.items(), key=lambda item: (not item[0][0], item[0][0], -len(item[1]))):
         name, why, _ = groups[0]
         waiting = sum(count for _, _, count in groups)
-        cells.append([queue or "-", str(waiting), str(len(groups)), code, name, _reason(why)])
+        cells.append([queue or "-", str(waiting), str(len(groups)), code, name, in_words(why)])
     shown = table(["QUEUE", "PODS WAITING", "OF GROUPS", "CODE", "FOR EXAMPLE", "REASON"], cells[:REASONS_SHOWN])
     more = len(cells) - REASONS_SHOWN
     return [*shown, f"... and {plural(more, 'more reason')}; -o wide shows every pod"] if more > 0 else shown
@@ -220,19 +221,13 @@ def _pending_by_reason(plan: Plan) -> list[str]:
 def _every_pending(plan: Plan) -> list[str]:
     order = sorted(plan.pending, key=lambda p: (not p.queue, p.queue, p.group, p.pod))
     return table(
-        ["QUEUE", "WAITING POD", "CODE", "REASON"], [[p.queue or "-", p.pod, p.code, _reason(p)] for p in order]
+        ["QUEUE", "WAITING POD", "CODE", "REASON"], [[p.queue or "-", p.pod, p.code, in_words(p)] for p in order]
     )
 
 
 def _kind_of_reason(p: Pending) -> str:
     """The reason without what differs between groups that wait for the same thing."""
     return ", ".join(sorted(n.reason for n in p.nodes)) or f"{p.resource} {p.code}"
-
-
-def _reason(p: Pending) -> str:
-    if not p.resource:
-        return p.message
-    return f"{p.message.removesuffix('.')} (asked {human(p.resource, p.asked)}, left {human(p.resource, p.left)})"
 
 
 def _queue_figures(plan: Plan) -> list[str]:
@@ -254,19 +249,3 @@ def cell(resource: str, column: Mapping[str, float] | None) -> str:
     """An amount without the name of its resource; `-` for none, and for one that has no end."""
     value = (column or {}).get(resource)
     return "-" if not value or value == float("inf") else human(resource, value).removesuffix(f" {resource}")
-
-
-def human(name: str, amount: float) -> str:
-    """An amount for people: at most one digit after the point, memory in its largest fitting unit."""
-    if unit_of(name) is Unit.BYTES:
-        size, suffix = amount, ""
-        for suffix in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
-            if abs(size) < 1024 or suffix == "Pi":
-                break
-            size /= 1024
-        return f"{_short(size)}{suffix} {name}"
-    return f"{_short(amount / 1000 if unit_of(name) is Unit.MILLI else amount)} {name}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

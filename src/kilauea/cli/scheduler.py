@@ -5,36 +5,19 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from kilauea.cli.options import Command, access, leader_election, lease_of, pace, switch
 
 EXAMPLES = """\b
 Examples:
   kilauea scheduler --kubeconfig ~/.kube/config --leader-elect=false
   kilauea scheduler --scheduler-conf /etc/volcano/volcano-scheduler.conf --enable-healthz --enable-metrics
 """
-
-
-class Flag(click.ParamType[Any]):
-    """A switch that takes a word, as Go's flags do: `--leader-elect=false`; alone it is on."""
-
-    name = "bool"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """What a word means."""
-        from kilauea.api.wellknown import parse_bool
-
-        parsed = value if isinstance(value, bool) else parse_bool(value)
-        if parsed is None:
-            self.fail(f'"{value}" is neither true nor false', param, ctx)
-        return parsed
 
 
 class Level(click.ParamType[Any]):
@@ -82,13 +65,6 @@ def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
     return take
 
 
-def switch(name: str, default: bool, words: str) -> Callable[[Command], Command]:
-    """An option that is on, off, or told by a word."""
-    return click.option(
-        name, type=Flag(), is_flag=False, flag_value="true", default=str(default).lower(), show_default=True, help=words
-    )
-
-
 def address_of(text: str, option: str) -> tuple[str, int]:
     """Host and port of `:8080` or `127.0.0.1:0`; without a host, all addresses.
 
@@ -102,12 +78,7 @@ def address_of(text: str, option: str) -> tuple[str, int]:
 
 
 @click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES)
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
-)
+@access
 @click.option(
     "--scheduler-name",
     "names",
@@ -127,18 +98,11 @@ def address_of(text: str, option: str) -> tuple[str, int]:
 @click.option("--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled.")
 @switch("--enable-healthz", False, "Serve /healthz at its own address too.")
 @switch("--enable-metrics", True, "Serve the pages at --listen-address.")
-@click.option("--kube-api-qps", type=click.FloatRange(min=1), default=2000, show_default=True, help="Requests/s.")
-@click.option("--kube-api-burst", type=click.IntRange(min=1), default=2000, show_default=True, help="At once.")
+@pace
 @switch("--priority-class", True, "Read PriorityClasses.")
 @switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
 @switch("--disable-default-scheduler-config", False, "Without a good --scheduler-conf, do not start.")
-@switch("--leader-elect", True, "Schedule only while the lease is held.")
-@click.option("--leader-elect-lease-duration", "lease", type=Duration(), default="15s", show_default=True)
-@click.option("--leader-elect-renew-deadline", "renew", type=Duration(), default="10s", show_default=True)
-@click.option("--leader-elect-retry-period", "retry", type=Duration(), default="2s", show_default=True)
-@click.option("--leader-elect-resource-name", "lease_name", default="volcano", show_default=True)
-@click.option("--leader-elect-resource-namespace", "lease_namespace", default="volcano-system", show_default=True)
-@click.option("--lock-object-namespace", default="", hidden=True)
+@leader_election("volcano", "Schedule only while the lease is held.")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
 @click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
 @click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
@@ -183,16 +147,10 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
     Raises:
         Usage: some of them cannot be used.
     """
-    from kilauea.api.ports import Key
-    from kilauea.api.times import SECOND
-    from kilauea.client.lease import Terms
     from kilauea.runtime.scheduler.live import DEFAULT_SCHEDULER, LiveOptions
     from kilauea.runtime.scheduler.process import Options
 
-    try:
-        terms = Terms(given["lease"] / SECOND, given["renew"] / SECOND, given["retry"] / SECOND)
-    except ValueError as error:
-        raise Usage(f"--leader-elect: {error}") from error
+    lease, terms = lease_of(given)
     pages = []
     if given["enable_metrics"]:
         pages.append(address_of(given["listen_address"], "--listen-address"))
@@ -200,7 +158,6 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
         pages.append(address_of(given["healthz_address"], "--healthz-address"))
     if given["schedule_period"] <= 0:
         raise Usage("--schedule-period: must be longer than nothing, such as 1s")
-    namespace = given["lock_object_namespace"] or given["lease_namespace"]
     live = LiveOptions(
         names=given["names"],
         alone=frozenset({DEFAULT_SCHEDULER}),
@@ -217,9 +174,9 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
         scheduler_conf=scheduler_conf,
         strict=given["disable_default_scheduler_config"],
         pages=tuple(pages),
-        qps=given["kube_api_qps"],
-        burst=given["kube_api_burst"],
-        lease=Key(namespace, given["lease_name"]) if given["leader_elect"] else None,
+        qps=given["qps"],
+        burst=given["burst"],
+        lease=lease,
         terms=terms,
         live=live,
     )

@@ -79,7 +79,7 @@ def default_folder() -> Path:
     help="Scheduler configuration, as Volcano's; read again when it changes.",
 )
 @click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the pauses that are left to chance.")
+@click.option("--seed", type=int, help="Seed of what is left to chance: uids, generated names, pauses.")
 def up(
     nodes: int,
     node_cpu: str,
@@ -92,7 +92,7 @@ def up(
     durability: Durability,
     scheduler_conf: Path | None,
     no_scheduler: bool,
-    seed: int,
+    seed: int | None,
 ) -> None:
     """Run a whole batch cluster in this process: API server, scheduler, controllers and simulated nodes.
 
@@ -105,9 +105,9 @@ def up(
 
     host, port = parse_listen(listen)
     folder = data_dir or default_folder()
-    server = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
+    server = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
     machine = Machine(node_cpu, node_memory, node_gpu)
-    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, seed))
+    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler))
 
 
 def run(options: Up) -> None:

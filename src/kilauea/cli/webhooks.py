@@ -11,7 +11,8 @@ import click
 
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.scheduler import Level, address_of, original_flags, switch
+from kilauea.cli.options import switch
+from kilauea.cli.scheduler import Level, address_of, original_flags
 
 if TYPE_CHECKING:
     from kilauea.admission.review import Settings

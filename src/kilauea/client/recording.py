@@ -5,7 +5,10 @@
     await recorder.run()                                                                     # elsewhere: writes them
 
 Equal events are one with a count. After many that differ only in their message, the rest of them are one too. An object
-of which too much is told is told of less often. What cannot be written for long is dropped: events are best effort.
+of which too much is told is told of less often, its warnings apart from the rest. What waits is bounded: warnings and
+whatever is told of anything but pods goes first and has much room; if it backs up, only the newest of a reason is kept
+of each object. Of what goes well with pods (`Scheduled`, `Started`) the latest are dropped in a rush. What cannot be
+written for long is dropped too: events are best effort.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, Resource
 from kilauea.api.times import SECOND, format_time
+from kilauea.client.backlog import Backlog
 from kilauea.client.limits import RateLimit
 
 EVENTS = Resource("", "v1", "events", "Event")
@@ -27,8 +31,8 @@ SIMILAR = 10
 SIMILAR_SECONDS = 600
 BURST, EACH_SECONDS = 25, 300.0
 """Events about one object by one component at once, and then one in so many seconds."""
-BACKLOG = 4096
-"""Events that wait to be written; beyond that, new ones are dropped."""
+IMPORTANT, REST = 65536, 4096
+"""Events that wait to be written: those that matter, and those that tell that all is well with a pod."""
 REMEMBERED = 4096
 """Of events, reasons and objects, those that are counted on."""
 TRIES, RETRY_SECONDS = 5, 2.0
@@ -110,24 +114,28 @@ class Recorder:
         self._instance = instance
         self._told: _Recent[tuple[_Reason, str], _Told] = _Recent()
         self._similar: _Recent[_Reason, _Similar] = _Recent()
-        self._limits: _Recent[_Subject, RateLimit] = _Recent()
-        self._pending: dict[int, _Told] = {}
+        self._limits: _Recent[tuple[_Subject, str], RateLimit] = _Recent()
+        self._pending: Backlog[_Reason, _Told] = Backlog(IMPORTANT, REST)
         self._news = asyncio.Event()
         self._numbers = itertools.count()
-        self.dropped = 0
-        """Events that were not written, for lack of room or because of a refusal."""
+        self._unwritten = 0
 
     @property
     def waiting(self) -> int:
         """Events that are still to be written."""
         return len(self._pending)
 
+    @property
+    def dropped(self) -> int:
+        """Events that were not written, for lack of room or because of a refusal."""
+        return self._unwritten + self._pending.lost
+
     def record(self, component: str, record: Record) -> None:
         """Tell of something; it is written soon, or dropped."""
         about = _reference(record.about)
         fields = (about.get(name, "") for name in ("kind", "namespace", "name", "uid"))
         subject = _Subject(component, *fields)
-        if not self._may(subject):
+        if not self._may(subject, record.type):
             return
         now = self._clock.now()
         reason = _Reason(subject, record.type, record.reason)
@@ -139,19 +147,20 @@ class Recorder:
         told.last = now
         if message.startswith(COMBINED):
             told.message = COMBINED + record.message
-        self._have_written(told)
+        self._have_written(told, message)
 
-    def _have_written(self, told: _Told) -> None:
-        if len(self._pending) >= BACKLOG and id(told) not in self._pending:
-            self._drop("too many wait to be written")
-            return
-        self._pending[id(told)] = told
-        self._news.set()
+    def _have_written(self, told: _Told, text: str) -> None:
+        reason, lost = told.reason, self.dropped
+        matters = reason.type == "Warning" or reason.subject.kind != "Pod"
+        if self._pending.put(reason, text, told, important=matters):
+            self._news.set()
+        if self.dropped > lost:
+            self._say(lost, "too many wait to be written")
 
-    def _may(self, subject: _Subject) -> bool:
-        limit = self._limits.look_up(subject)
+    def _may(self, subject: _Subject, type_: str) -> bool:
+        limit = self._limits.look_up((subject, type_))
         if limit is None:
-            limit = self._limits.remember(subject, RateLimit(1 / EACH_SECONDS, BURST, self._clock))
+            limit = self._limits.remember((subject, type_), RateLimit(1 / EACH_SECONDS, BURST, self._clock))
         return limit.take()
 
     def _combined(self, reason: _Reason, message: str, now: int) -> str:
@@ -172,8 +181,7 @@ class Recorder:
             while self._pending:
                 if self._limit is not None:
                     await self._limit.wait()
-                told = self._pending.pop(next(iter(self._pending)))
-                await self._write(told)
+                await self._write(self._pending.take())
 
     async def _write(self, told: _Told) -> None:
         for attempt in range(TRIES):
@@ -222,8 +230,12 @@ class Recorder:
         }
 
     def _drop(self, words: str) -> None:
-        self.dropped += 1
-        log.log(logging.WARNING if self.dropped == 1 else logging.DEBUG, "an event was dropped: %s", words)
+        self._unwritten += 1
+        self._say(self.dropped - 1, words)
+
+    @staticmethod
+    def _say(earlier: int, words: str) -> None:
+        log.log(logging.DEBUG if earlier else logging.WARNING, "an event was dropped: %s", words)
 
 
 def _reference(obj: Obj) -> dict[str, str]:

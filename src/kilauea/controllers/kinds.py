@@ -5,6 +5,8 @@ from __future__ import annotations
 from kilauea.api.ports import Resource
 
 PODS = Resource("", "v1", "pods", "Pod")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NODES = Resource("", "v1", "nodes", "Node", False)
 SERVICES = Resource("", "v1", "services", "Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

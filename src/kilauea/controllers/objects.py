@@ -61,6 +61,12 @@ def condition_of(obj: Obj, type: str) -> Mapping[str, Any] | None:
     return None
 
 
+def is_true(obj: Obj, type: str) -> bool:
+    """Whether a condition of the status holds."""
+    condition = condition_of(obj, type)
+    return condition is not None and condition.get("status") == "True"
+
+
 # --- owners
 
 

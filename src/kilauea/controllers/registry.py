@@ -21,6 +21,7 @@ from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
+from kilauea.controllers.root_authority import RootAuthorityController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
 from kilauea.controllers.vcjobs.controller import VcJobController
@@ -56,13 +57,15 @@ def volcano_controllers(
     ]
 
 
-def kubernetes_controllers(since: int = 0) -> list[Controller]:
+def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controller]:
     """What a cluster's own controller manager runs, as far as this one has it.
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
+        authority: certificates that clients of the API are to trust, as PEM; empty if somebody else tells them.
     """
     return [
+        *([RootAuthorityController(authority)] if authority else []),
         ReplicaSetController(),
         DeploymentController(),
         StatefulSetController(),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
 from kilauea.controllers.hashes import template_hash
-from kilauea.controllers.kinds import REVISIONS
+from kilauea.controllers.kinds import DAEMON_SETS, REVISIONS
 from kilauea.controllers.objects import annotations_of, labels_of, name_of, owner_reference, spec_of, status_of, uid_of
 
 HASH = "controller.kubernetes.io/hash"
@@ -29,6 +29,16 @@ class History(NamedTuple):
     newest: str
     collisions: int
     operations: Sequence[Operation]
+
+    @property
+    def digest(self) -> str:
+        """The end of the newest one's name, which stands for its template."""
+        return digest_of(self.newest)
+
+
+def digest_of(name: str) -> str:
+    """What the name of a revision ends with."""
+    return name.rpartition("-")[2]
 
 
 def history(view: View, resource: Resource, owner: Obj) -> History:
@@ -62,7 +72,7 @@ def _revision(
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": owner["metadata"]["namespace"],
-        "labels": {**labels, HASH: digest},
+        "labels": {**labels, REVISION_LABEL if resource == DAEMON_SETS else HASH: digest},
         "ownerReferences": [owner_reference(resource, owner)],
     }
     if annotations_of(owner):
@@ -88,7 +98,8 @@ def template_of(found: History, name: str, owner: Obj) -> Mapping[str, Any]:
 
 def forgotten(owner: Obj, found: History, pods: Sequence[Obj], kept: Sequence[str]) -> list[Operation]:
     """Deletes the oldest revisions beyond the limit, of those that no pod has."""
-    used = {labels_of(pod).get(REVISION_LABEL) for pod in pods} | {found.newest, *kept}
-    idle = [each for each in found.owned if name_of(each) not in used]
+    names = {labels_of(pod).get(REVISION_LABEL) or "" for pod in pods} | {found.newest, *kept}
+    used = {digest_of(name) for name in names}  # pods of daemon sets tell only that
+    idle = [each for each in found.owned if digest_of(name_of(each)) not in used]
     limit = int(spec_of(owner).get("revisionHistoryLimit", DEFAULT_LIMIT))
     return [Delete(REVISIONS, key_of(each), uid_of(each)) for each in idle[: max(0, len(idle) - limit)]]

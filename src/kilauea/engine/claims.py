@@ -3,14 +3,16 @@
 All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only
 then are the evictions kept. For each task the nodes are found where room could be made, the most promising are tried,
 and the one that costs the fewest pods is taken. In the end whatever turned out not to be needed is put back: taking any
-one unit off the plan makes it fail. Spec of the scheduler, 5.5 and 5.6, with the guarantees of the product's own.
+one unit off the plan makes it fail. Pods that got
+their room in this very cycle give it back first: they have not started, so it costs nobody anything. Spec of the
+scheduler, 5.5 and 5.6, with the guarantees of the product's own.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,16 +65,18 @@ class Option:
     """A node with the evictions that make room on it for a task."""
 
     row: int
-    units: list[Unit] = field(default_factory=list)
-    serves: int = 1
+    units: list[Unit]
+    pods: int
+    """Pods that are evicted."""
+    serves: int
     """Tasks of the same shape that would fit then, as far as the gang lacks them."""
-    turn: int = 0
+    turn: int
     """The latest turn of any of those that go, in the order in which jobs lose tasks."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
         """The fewest pods come first; among equals the room that serves the most tasks; then who is to go first."""
-        return (sum(len(unit) for unit in self.units), -self.serves, self.turn)
+        return (self.pods, -self.serves, self.turn)
 
 
 @dataclass
@@ -83,6 +87,7 @@ class Prospect:
     pods: int
     """No plan takes fewer pods."""
     free: NDArray[np.int64]
+    """(R,) what is free there, or costs nobody anything."""
     largest: NDArray[np.int64]
     """(R,) the most that any one candidate holds there."""
     asked: NDArray[np.int64]
@@ -257,15 +262,20 @@ class Claim:
         need = shape.need
         free = nodes.all().future_idle
         room = self._pool.room(wanted, len(nodes))
-        fits = (free + room >= need).all(axis=0) & room.any(axis=0)
+        some = room.any(axis=0)
+        fresh = wanted & self._pool.fresh
+        if fresh.any():
+            unstarted = self._pool.room(fresh, len(nodes))
+            free, room = free + unstarted, room - unstarted
+        fits = (free + room >= need).all(axis=0) & some
         rows = np.flatnonzero(fits & session.evaluation(task).hopeful())
         short = np.where(need == NOT_ASKED, 0, np.maximum(need - free, 0))[:, rows]
         largest = self._pool.largest(wanted, len(nodes))[:, rows]
         pods = np.ceil(np.divide(short, largest, out=np.zeros(short.shape), where=largest > 0)).max(axis=0, initial=0)
         at_least = pods.copy()
         if self._gangs:
-            at_minimum = wanted & self._pool.at_minimum()
-            alone = self._pool.room(wanted & ~at_minimum, len(nodes))
+            at_minimum = wanted & self._pool.at_minimum() & ~fresh
+            alone = self._pool.room(wanted & ~at_minimum & ~fresh, len(nodes))
             whole = ((free + alone)[:, rows] < need).any(axis=0)
             at_least[whole] = np.maximum(pods, self._pool.smallest_gang(at_minimum, len(nodes))[rows])[whole]
         turns = self._pool.earliest(wanted, self._turns, len(nodes))[rows]
@@ -275,7 +285,7 @@ class Claim:
         return [
             Prospect(
                 int(rows[i]),
-                max(int(at_least[i]), 1),
+                max(int(at_least[i]), 0 if fresh.any() else 1),
                 free[:, rows[i]],
                 largest[:, i],
                 shape.request,
@@ -287,14 +297,18 @@ class Claim:
     def _option(self, task: Task, row: int, units: list[Unit]) -> Option:
         """What has just been evicted for a task on a node, as an option."""
         index = [self._pool.index[unit[0].key] for unit in units]
-        return Option(row, units, self._serves(task, row), int(self._turns[index].max(initial=0)))
+        pods = sum(map(self._pool.cost, units))
+        return Option(row, units, pods, self._serves(task, row), int(self._turns[index].max(initial=0)))
 
     def _work_out(
         self, task: Task, prospect: Prospect, wanted: NDArray[np.bool_], known: Option | None
     ) -> Option | None:
         """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
         session = self._session
+        session.observer.tried(self._rule.action)
         candidates = in_victim_order(session, self._pool.on_node(prospect.row, wanted), self._queue)
+        if self._pool.fresh.any():
+            candidates.sort(key=lambda task: not self._pool.fresh[self._pool.index[task.key]])
         let_go = {victim.key for victim in self._rule.votes(session, task, candidates)}
         best = self._several(task, [c for c in candidates if c.key in let_go], prospect.row, wanted)
         if best is None or (known is not None and known.rank <= best.rank):
@@ -345,7 +359,7 @@ class Claim:
             if not pool.has(victim):
                 continue
             unit = self._unit(victim, wanted)
-            if unit is None or (best is not None and len(unit) > best.rank[0]):
+            if unit is None or (best is not None and self._pool.cost(unit) > best.rank[0]):
                 continue
             if (self._held(unit, row) < lacking).any():
                 continue
@@ -411,7 +425,9 @@ class Claim:
         asked: dict[int, NDArray[np.int64]] = {}
         for task, row in promised:
             asked[row] = asked.get(row, 0) + self._session.shape_of(task).request
-        for unit in list(reversed(self._units)):
+        last_first = list(reversed(self._units))
+        last_first.sort(key=lambda unit: not self._pool.cost(unit))
+        for unit in last_first:
             rest = [u for u in self._units if u is not unit]
             if self._clearly_needed(unit, asked) or not self._may_stay(unit, rest):
                 continue

@@ -14,6 +14,7 @@ from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import DEFAULT_CONF, Finding, PluginConf, SchedulerConf, parse_conf, read_arguments
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.guard import UNWATCHED, ActionFault, Guard, Watchdog
+from kilauea.engine.observed import UNOBSERVED, Observer
 from kilauea.engine.outcome import conclude, outline
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
@@ -37,6 +38,7 @@ def cycle(
     actions: Mapping[str, type[Action]] = ACTIONS,
     watchdog: Watchdog = UNWATCHED,
     brief: bool = False,
+    observer: Observer = UNOBSERVED,
 ) -> Plan:
     """Decide what to do next.
 
@@ -49,13 +51,18 @@ def cycle(
         actions: actions by name.
         watchdog: bounds the time of calls into plugins and actions that are not of this package.
         brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
+        observer: takes the time of its parts.
     """
     faults: list[Finding] = []
     while True:
-        session = Session(state, conf, now, seed)
+        started = observer.now()
+        session = Session(state, conf, now, seed, observer)
         session.findings.extend(faults)
         try:
-            _run(session, conf, plugins, actions, watchdog)
+            open_plugins(session, conf, plugins, watchdog)
+            observer.took("session", "open", observer.now() - started)
+            for name in conf.actions:
+                _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
             if brief:
                 return outline(session)
             session.close_plugins()
@@ -68,18 +75,6 @@ def cycle(
             conf = conf.without(action=fault.action)
         finally:
             session.close()
-
-
-def _run(
-    session: Session,
-    conf: SchedulerConf,
-    plugins: Mapping[str, type[Plugin]],
-    actions: Mapping[str, type[Action]],
-    watchdog: Watchdog,
-) -> None:
-    open_plugins(session, conf, plugins, watchdog)
-    for name in conf.actions:
-        _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
 
 
 def open_plugins(
@@ -111,10 +106,11 @@ def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:
 
 
 def _execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog) -> None:
-    own = of is not ACTIONS.get(of.name)
+    own, started = of is not ACTIONS.get(of.name), session.observer.now()
     guard = Guard(of.name, of.__module__, watchdog if own else UNWATCHED, "action")
     arguments, findings = guard.call("Arguments", read_arguments, of.Arguments, given, f"action {of.name}")
     session.findings.extend(findings)
     action = guard.call("construction", of, arguments)
     for step in (action.on_start, action.execute, action.on_end):
         guard.call(step.__name__, step, session)
+    session.observer.took("action", of.name, session.observer.now() - started)

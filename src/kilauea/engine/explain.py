@@ -40,6 +40,7 @@ RULES = {
     "QueueOverused": "a queue that has all it deserves waits for the others",
     "VolumesNotReady": "the volume claims of a pod exist and are bound, or may be bound where the pod goes",
     "Unschedulable": "a pod needs one node that has room for it and that nothing rules out",
+    "RoomKept": "room that a pod would lose again at once goes to the group that would take it back",
     "GangWaiting": "a gang starts whole or not at all",
     "Nominated": "a pod starts when the room that is being freed for it is free",
     "NotReached": "an action has to deal with the pod",
@@ -120,7 +121,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
-    waiting = [_with_hint(p, job, state) for p in waiting]
+    waiting = [with_hint(p, state) for p in waiting]
     verdict = "waits"
     if not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
@@ -133,9 +134,19 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     return Explanation(key, verdict, blockers, nodes)
 
 
-def _with_hint(p: Pending, job: Job, state: ClusterState) -> Pending:
+def binding_reasons(plan: Plan) -> dict[str, Pending]:
+    """By pod group that waits: the reason of the pod that waits for what binds most, as in its explanation."""
+    out: dict[str, Pending] = {}
+    for pending in plan.pending:
+        known = out.get(pending.group)
+        if known is None or (pending.code != known.code and rank(pending.code) < rank(known.code)):
+            out[pending.group] = pending
+    return out
+
+
+def with_hint(p: Pending, state: ClusterState) -> Pending:
     """What waits for nodes, with what its node selector asks for and no node has."""
-    task = job.tasks.get(p.pod)
+    task = state.tasks.get(p.pod)
     if p.code != "Unschedulable" or task is None:
         return p
     for key, value in task.spec.node_selector:

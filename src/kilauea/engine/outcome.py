@@ -81,12 +81,12 @@ def phases_by_counts(counts: np.ndarray, releasing: np.ndarray, minimum: np.ndar
     """(J,) Completed or Running by number of the phase, -1 where the counts do not say."""
     scheduled = counts[list(status.SCHEDULED)].sum(axis=0) + releasing
     ended = counts[status.SUCCEEDED] + counts[status.FAILED]
-    by_counts = np.where(scheduled == ended, PHASES.index(COMPLETED), PHASES.index(RUNNING))
+    by_counts = np.where(counts.sum(axis=0) == ended, PHASES.index(COMPLETED), PHASES.index(RUNNING))
     return np.where(scheduled >= minimum, by_counts, -1)
 
 
 def phase_of(session: Session, job: Job) -> str:
-    """Phase of a pod group after the session (spec of the scheduler, 2.8)."""
+    """Phase of a pod group after the session (spec of the scheduler, 2.8); Completed only when all its tasks ended."""
     condition = session.conditions.get(job.key)
     if job.counts[status.RUNNING] and condition is not None and condition.type == "Unschedulable":
         return UNKNOWN
@@ -94,7 +94,7 @@ def phase_of(session: Session, job: Job) -> str:
     scheduled = job.scheduled_count + releasing
     if scheduled >= job.min_available:
         ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
-        return COMPLETED if scheduled == ended else RUNNING
+        return COMPLETED if len(job.tasks) == ended else RUNNING
     return INQUEUE if job.phase == INQUEUE else PENDING
 
 

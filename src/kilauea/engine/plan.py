@@ -110,6 +110,7 @@ class Pending:
     NotAdmitted and what the voters say: the group is not admitted yet.
     QueueClosed, QueueQuotaExceeded, QueueOverused: the queue does not take the pod.
     Unschedulable: no node can take the pod; the message counts the reasons.
+    RoomKept: the room that there is goes to a group that would take it back at once.
     GangWaiting: a node could take the pod, but not its whole gang.
     Nominated: room is being freed for the pod.
     NotReached: no action dealt with the pod.

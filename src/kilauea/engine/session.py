@@ -24,6 +24,7 @@ from kilauea.engine.model.queues import QueueFigures
 from kilauea.engine.model.shapes import ShapeTable, TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Domains
+from kilauea.engine.observed import UNOBSERVED, ObservedEvaluation, Observer
 from kilauea.engine.plan import Bind, Condition, Eviction
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.state import ClusterState
@@ -48,12 +49,21 @@ class Session(ExtensionPoints):
         findings: warnings for the plan; add your own.
     """
 
-    def __init__(self, state: ClusterState, conf: SchedulerConf, now: int, seed: int | None) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        conf: SchedulerConf,
+        now: int,
+        seed: int | None,
+        observer: Observer = UNOBSERVED,
+    ) -> None:
         super().__init__(conf.tiers)
         state.settle()
         self.state = state
         self.conf = conf
         self.now = now
+        self.observer = observer
+        self._evaluate = Evaluation if observer is UNOBSERVED else ObservedEvaluation
         self.nodes = state.nodes
         self.axis = state.axis
         self.table = state.job_table
@@ -243,6 +253,14 @@ class Session(ExtensionPoints):
         self.state.jobs[task.group].move(task, status.BINDING)
         self.binds.append(Bind(task.key, task.node))
 
+    def withdraw(self, task: Task, row: int, claimer: str) -> None:
+        """A task that was to start in this cycle, and has been released for another job, does not start after all."""
+        self.restore(task, row, status.BINDING)
+        message = f"room on node {task.node} goes to pod group {claimer}, which would take it back at once"
+        self.displace(task, row)
+        self.binds = [bind for bind in self.binds if bind.pod != task.key]
+        self.refuse(task, Refusal("RoomKept", message, self.state.jobs[task.group].queue))
+
     def note_eviction(self, task: Task, action: str, claimer: str) -> None:
         """An eviction is decided: into the plan with it."""
         self.evictions.append(Eviction(task.key, task.node, claimer, action))
@@ -283,7 +301,7 @@ class Session(ExtensionPoints):
         if known is None:
             if len(self._evaluations) * 17 * (len(self.nodes) + 1) > EVALUATION_BYTES:
                 self._evaluations.pop(next(iter(self._evaluations)))
-            known = self._evaluations[shape] = Evaluation(self, shape)
+            known = self._evaluations[shape] = self._evaluate(self, shape)
         return known
 
     def pick(self, shape: TaskShape, nodes: NodeRows, scores: NDArray[np.float64]) -> int:
@@ -305,21 +323,24 @@ class Session(ExtensionPoints):
         """Let the plugins register, in order."""
         self.plugins = list(plugins)
         for plugin in plugins:
-            self._opening = plugin.name
+            self._opening, started = plugin.name, self.observer.now()
             self.ask(
                 "on_session_open",
                 plugin.name,
                 self.guarded("on_session_open", plugin.name, plugin.on_session_open),
                 self,
             )
+            self.observer.took("opening", plugin.name, self.observer.now() - started)
         self._opening = ""
         self.picks_nodes = bool(self.tiers_of("best_node")) or self._tie_order is not None
 
     def close_plugins(self) -> None:
         """Let the plugins add what they have to say about the outcome."""
         for plugin in self.plugins:
+            started = self.observer.now()
             close = self.guarded("on_session_close", plugin.name, plugin.on_session_close)
             self.ask("on_session_close", plugin.name, close, self)
+            self.observer.took("closing", plugin.name, self.observer.now() - started)
 
     # --- closing
 

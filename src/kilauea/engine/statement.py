@@ -79,6 +79,8 @@ class Statement:
         for operation in self.operations:
             if operation.kind == ALLOCATE:
                 self._session.bind(operation.task)
+            elif operation.kind == EVICT and operation.before == status.BINDING:
+                self._session.withdraw(operation.task, operation.row, operation.claimer)
             elif operation.kind == EVICT:
                 self._session.note_eviction(operation.task, operation.action, operation.claimer)
         self.operations.clear()

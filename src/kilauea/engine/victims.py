@@ -30,25 +30,35 @@ MANY = 1 << 40
 class VictimPool:
     """All tasks that run or are bound, that may be evicted at all, and whose job is in the session.
 
+    With `fresh` also those that were given room in this cycle: to take that back costs nobody anything.
+
     Attributes:
+        states: what the tasks are.
         tasks: the tasks, by node and key.
         node: (T,) row of the node.
         request: (R, T) what each takes.
         queue: (T,) row of the queue.
         job: (T,) row of the job.
         priority: (T,) priority of the job.
-        running: (T,) it runs; a task that is only bound does not.
+        running: (T,) it runs, or it is fresh; a task that is only bound does not.
+        fresh: (T,) it got its room in this cycle.
         there: (T,) it was not evicted in this session.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, fresh: bool = False) -> None:
         row_of = session.nodes.row_of
+        states = (status.BOUND, status.RUNNING, status.BINDING) if fresh else (status.BOUND, status.RUNNING)
+        self.states = states
+        started = {session.state.tasks[bind.pod].group for bind in session.binds} if fresh else set()
+        held = session.jobs_where(session.table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0)
+        known_jobs = {job.key for job in held}
+        held += [session.state.jobs[key] for key in sorted(started - known_jobs)]
         self._queue_rows = {name: queue.row for name, queue in session.queues.items()}
         found = [
             (row_of[task.node], task.key, task, job)
-            for job in session.jobs_where(session.table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0)
+            for job in held
             for task in job.tasks.values()
-            if task.status in (status.BOUND, status.RUNNING) and task.node in row_of and may_be_evicted(task, job)
+            if task.status in states and task.node in row_of and may_be_evicted(task, job)
         ]
         found.sort(key=lambda entry: entry[:2])
         jobs = [job for *_, job in found]
@@ -61,7 +71,8 @@ class VictimPool:
         self.queue: NDArray[np.intp] = np.array([session.queues[job.queue].row for job in jobs], dtype=np.intp)
         self.job: NDArray[np.intp] = np.array([job.row for job in jobs], dtype=np.intp)
         self.priority: NDArray[np.int64] = np.array([job.priority for job in jobs], dtype=np.int64)
-        self.running = np.array([task.status == status.RUNNING for task in self.tasks], dtype=bool)
+        self.fresh = np.array([task.status == status.BINDING for task in self.tasks], dtype=bool)
+        self.running = self.fresh | np.array([task.status == status.RUNNING for task in self.tasks], dtype=bool)
         self.best_effort = np.array([task.spec.best_effort for task in self.tasks], dtype=bool)
         self.there = np.ones(len(found), dtype=bool)
         nodes = len(session.nodes)
@@ -107,7 +118,7 @@ class VictimPool:
         for i in self._stale:
             job = self._jobs[i]
             self._no_spare[i] = job.ready_count <= job.min_available
-            self._size[i] = job.counts[status.BOUND] + job.counts[status.RUNNING]
+            self._size[i] = sum(job.counts[state] for state in self.states)
         self._stale.clear()
         return self._no_spare[self._job_index]
 
@@ -142,6 +153,10 @@ class VictimPool:
             out[:, self._used] = combine.reduceat(self.request * wanted, self._starts[self._used], axis=1)
         return out
 
+    def cost(self, unit: Unit) -> int:
+        """How many pods are evicted when a unit goes; those that have not started yet do not count."""
+        return sum(1 for task in unit if not self.fresh[self.index[task.key]])
+
     def has(self, task: Task) -> bool:
         """Whether a task is in the pool and was not evicted."""
         index = self.index.get(task.key)
@@ -171,7 +186,7 @@ def unit_of(session: Session, task: Task, pool: VictimPool, *, gangs: bool) -> U
     job = session.state.jobs[task.group]
     if not gangs or surplus(job, task) > 0:
         return (task,)
-    mates = [t for t in job.tasks.values() if t.status in (status.BOUND, status.RUNNING)]
+    mates = [t for t in job.tasks.values() if t.status in pool.states]
     if any(mate.key not in pool.index for mate in mates):
         return None
     return tuple(sorted(mates, key=lambda t: t.order))

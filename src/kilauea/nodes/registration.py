@@ -12,6 +12,11 @@ from kilauea.nodes.machine import NODES, Machine, node_manifest
 from kilauea.nodes.node_conditions import conditions_to_write
 
 
+def node_name(number: int) -> str:
+    """The name of a node that was asked for by number only."""
+    return f"node-{number}"
+
+
 class Registration:
     """Creates `node-0`, `node-1` and so on where they are missing.
 
@@ -24,7 +29,7 @@ class Registration:
 
     def __init__(self, count: int, machine: Machine) -> None:
         self._machine = machine
-        always = tuple(Key("", f"node-{number}") for number in range(count))
+        always = tuple(Key("", node_name(number)) for number in range(count))
         self.interests: Sequence[Interest] = (Interest(NODES, lambda node: (), always=always),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

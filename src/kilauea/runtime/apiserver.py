@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import gc
 import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from kilauea.apiserver.bootstrap import create_first_objects, publish_address
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.crd.controller import DefinitionController
-from kilauea.apiserver.http.credentials import ADMIN, CredentialsError, load_credentials
+from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsError, load_credentials
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
 from kilauea.apiserver.request import GROUP_MASTERS, User
@@ -33,9 +32,9 @@ from kilauea.apiserver.storage import Durability, StorageError, Store
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
 from kilauea.apiserver.upkeep.volumes import release_volumes
+from kilauea.runtime.tasks import collect_seldom
 
-YOUNG_OBJECTS = 50_000
-"""New objects after which the youngest are looked through for cycles; Python's own figure is for small programs."""
+ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
 
 log = logging.getLogger(__name__)
 
@@ -46,28 +45,32 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to run the server; port 0 stands for any that is free."""
+    """How to run the server; port 0 is any that is free, and without a seed uids and names differ each time."""
 
     host: str
     port: int
     data_dir: Path
     kubeconfig: Path
     durability: Durability
+    seed: int | None = None
 
 
 def _now() -> int:
     return int(time.time() * SECOND)
 
 
-Beside = Callable[[ApiServer], AbstractAsyncContextManager[None]]
-"""Components that live in the same process, from before the server listens until it listens no more."""
+Beside = Callable[[ApiServer, str], AbstractAsyncContextManager[None]]
+"""Components that live in the same process, from before the server listens until it listens no more.
+
+They are given the server, and the certificate of its authority as PEM.
+"""
 
 
 async def serve(
     options: Options,
     ready: Callable[[str], None],
     stop: asyncio.Event,
-    beside: Beside = lambda api: nullcontext(),
+    beside: Beside = lambda api, authority: nullcontext(),
 ) -> None:
     """Serve until told to stop.
 
@@ -80,72 +83,72 @@ async def serve(
     Raises:
         StartError: it cannot start.
     """
-    store = await _open_store(options)
-    try:
-        backend = Backend(store, Registry(builtin_types()), _now, Random(secrets.randbits(256)))
-        backend.admission = admission_steps()
-        api = ApiServer(backend)
+    async with AsyncExitStack() as ending:  # in reverse: components, upkeep, the store with its watches, connections
+        store = await _open_store(options)
+        ending.push_async_callback(store.close)
+        chance = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
+        api = ApiServer(Backend(store, Registry(builtin_types()), _now, chance, admission_steps()))
         try:
             await create_first_objects(api)
             await install_bundled(api)
         except RuntimeError as error:
             raise StartError(f"{options.data_dir}: {error}") from error
-        _collect_seldom()
-        async with _controllers(api), beside(api):
-            if not stop.is_set():
-                await _listen(options, api, ready, stop, store)
-    finally:
-        await store.close()
+        credentials = _credentials(options, api)
+        transport = Transport(
+            api, Authenticator({credentials.token: ADMINISTRATOR}, api.backend.accounts), credentials.server_context()
+        )
+        ending.push_async_callback(transport.close)
+        ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
+        collect_seldom()
+        try:
+            await ending.enter_async_context(_controllers(api))
+        except StorageError as error:
+            raise StartError(f"{options.data_dir}: {error}") from error
+        await ending.enter_async_context(beside(api, credentials.ca.decode()))
+        if not stop.is_set():
+            ready(await _listen(options, api, transport, credentials))
+            await stop.wait()
 
 
-def _collect_seldom() -> None:
-    """Look for cycles among objects less often: requests make many objects, hardly a cycle, and the store keeps many.
-
-    What was loaded up to now is left out for good, so that the count of objects in the store costs nothing.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 50, 100)
-
-
-async def _listen(
-    options: Options, api: ApiServer, ready: Callable[[str], None], stop: asyncio.Event, store: Store
-) -> None:
-    """Answer requests over HTTPS until told to stop."""
+def _credentials(options: Options, api: ApiServer) -> Credentials:
+    """Who may come in: certificates, the administrator's token, and the key of service accounts."""
+    folder = options.data_dir / "credentials"
     try:
-        now = datetime.datetime.now(datetime.UTC)
-        credentials = load_credentials(options.data_dir / "credentials", options.host, now)
-    except (OSError, CredentialsError) as error:
+        credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
+    except OSError as error:
+        words = f"{error.strerror}; the folder must be writable, and have room"
+        raise StartError(f"{error.filename or folder}: {words}") from error
+    except CredentialsError as error:
         raise StartError(str(error)) from error
-    admin = User(ADMIN, groups=(GROUP_MASTERS,))
     try:
-        api.backend.accounts = AccountTokens(credentials.account_key, store, _now)
+        api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
     except ValueError as error:
         words = "remove it to have a new one made; tokens that were given out are not good any more then"
-        raise StartError(f"{options.data_dir}/credentials/service-accounts.key: {error}: {words}") from error
-    authenticator = Authenticator({credentials.token: admin}, api.backend.accounts)
-    transport = Transport(api, authenticator, credentials.server_context())
+        raise StartError(f"{folder}/service-accounts.key: {error}: {words}") from error
+    return credentials
+
+
+async def _listen(options: Options, api: ApiServer, transport: Transport, credentials: Credentials) -> str:
+    """Begin to answer requests over HTTPS; returns the address, which the kubeconfig names."""
     try:
-        try:
-            port = await transport.listen(options.host, options.port)
-        except OSError as error:
-            words = "choose another port with --listen, or 0 for any that is free"
-            raise StartError(
-                f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
-            ) from error
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        address = f"https://{host}:{port}"
+        port = await transport.listen(options.host, options.port)
+    except OSError as error:
+        words = "choose another port with --listen, or 0 for any that is free"
+        raise StartError(
+            f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
+        ) from error
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"https://{host}:{port}"
+    try:
         await publish_address(api, port)
-        try:
-            write_kubeconfig(options.kubeconfig, address, credentials)
-        except OSError as error:
-            words = "choose another file with --kubeconfig"
-            raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
-        ready(address)
-        await stop.wait()
-        await store.close()  # ends the watches, which would hold up the end of connections
-    finally:
-        await transport.close()
+    except RuntimeError as error:
+        raise StartError(f"{options.data_dir}: {error}") from error
+    try:
+        write_kubeconfig(options.kubeconfig, address, credentials)
+    except OSError as error:
+        words = "choose another file with --kubeconfig"
+        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
+    return address
 
 
 @asynccontextmanager
@@ -153,7 +156,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
     """What runs beside the server as long as it serves."""
     definitions = DefinitionController(api)
     await definitions.start()
-    upkeep = [asyncio.create_task(_kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
+    upkeep = [asyncio.create_task(kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
     try:
         yield
     finally:
@@ -163,7 +166,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
         await definitions.stop()
 
 
-async def _kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
+async def kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
     """Do a part of the upkeep until the store closes; a fault of it is logged, and it begins again."""
     while True:
         try:

@@ -26,7 +26,7 @@ from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import lead
 from kilauea.runtime.reconciling import Driver
-from kilauea.runtime.tasks import until
+from kilauea.runtime.tasks import settled, until
 from kilauea.telemetry.controller_metrics import ControllerMetrics
 from kilauea.telemetry.serving import serve_pages
 
@@ -110,7 +110,7 @@ async def run_controllers(options: Options, stop: asyncio.Event) -> None:
         driver = Driver(client, cache, clock, chance, recorder.record, controllers)
         await _serve_pages(options, cache, stack)
         leading = lead(client, clock, chance, options.lease, options.terms, driver.run)
-        await until(stop, [cache.run(client, clock, chance), recorder.run(), leading])
+        await until(stop, [cache.run(client, clock, chance), recorder.run(), leading, settled(cache.complete())])
 
 
 async def _serve_pages(options: Options, cache: Cache, stack: AsyncExitStack) -> None:

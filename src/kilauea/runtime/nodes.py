@@ -21,7 +21,7 @@ from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.reconciling import Driver
-from kilauea.runtime.tasks import until
+from kilauea.runtime.tasks import collect_seldom, until
 
 LOOK_SECONDS = 0.05
 
@@ -78,4 +78,5 @@ async def _announce(cache: Cache, count: int, ready: Callable[[int], None], cloc
     await cache.complete()
     while len(cache.list(NODES)) < count:
         await clock.sleep(LOOK_SECONDS)
+    collect_seldom()
     ready(sum(1 for node in cache.list(NODES) if is_simulated(node)))

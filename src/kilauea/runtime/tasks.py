@@ -1,20 +1,40 @@
-"""Work that goes on side by side until it is told to stop."""
+"""Processes that work side by side on something until they are told to stop: their turns, their memory, their end."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 TURN_SECONDS = 0.0005
 """After which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
 
+YOUNG_OBJECTS = 50_000
+"""How many new objects there may be before cycles are looked for among them."""
+
 
 def take_short_turns() -> None:
     """Share the interpreter among the threads of this process in short turns."""
     sys.setswitchinterval(TURN_SECONDS)
+
+
+def collect_seldom() -> None:
+    """Look for cycles among objects less often: requests make many objects, hardly a cycle, and caches keep many.
+
+    What was loaded up to now is left out for good, so that its number costs nothing. Call it once all has been read.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 50, 100)
+
+
+async def settled(complete: Awaitable[Any]) -> None:
+    """Collect seldom once everything has been read."""
+    await complete
+    collect_seldom()
 
 
 def stopped_by_signals() -> asyncio.Event:

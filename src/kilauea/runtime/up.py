@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from kilauea.admission.review import Settings
-from kilauea.api.ports import Controller, Resource
+from kilauea.api.ports import Controller, Key, Resource
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.core import ApiServer
 from kilauea.client.limits import RateLimit
@@ -28,7 +28,7 @@ from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import NODES, Machine
 from kilauea.nodes.pods import Pods
-from kilauea.nodes.registration import Registration
+from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.apiserver import Options, StartError, serve
 from kilauea.runtime.clock import SystemClock
@@ -62,7 +62,6 @@ class Up:
         manifests: files and folders of objects to apply at the start.
         scheduler_conf: file with the scheduler's configuration; None for the built-in one.
         scheduler: whether pods are scheduled here.
-        seed: of what is left to chance.
     """
 
     server: Options
@@ -71,7 +70,6 @@ class Up:
     manifests: tuple[Path, ...] = ()
     scheduler_conf: Path | None = None
     scheduler: bool = True
-    seed: int = 0
 
 
 async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
@@ -95,25 +93,19 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
 
 @asynccontextmanager
 async def _components(
-    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer
+    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer, authority: str
 ) -> AsyncIterator[None]:
     """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
-    clock, chance, cache = SystemClock(), Random(up.seed), Cache()
+    clock, chance, cache = SystemClock(), Random(up.server.seed), Cache()
 
     def client(component: str) -> Client:
         return Client(DirectTransport(api, component), component, Random(chance.random()), page=0)
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
-    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *_nodes(up)]
-    driver = Driver(
-        controllers,
-        cache,
-        clock,
-        chance,
-        recorder.record,
-        everybody,
-    )
+    kubernetes = kubernetes_controllers(clock.now(), authority)
+    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up)]
+    driver = Driver(controllers, cache, clock, chance, recorder.record, everybody)
     api.backend.logs = PodLogs(cache)
     settings = Settings(SCHEDULERS, check_template=template_complaints)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
@@ -124,7 +116,8 @@ async def _components(
 
     async def begin() -> None:
         await cache.complete()
-        while (scheduler is not None and scheduler.not_ready()) or (up.nodes and not cache.list(NODES)):
+        nodes = [Key("", node_name(number)) for number in range(up.nodes)]
+        while (scheduler is not None and scheduler.not_ready()) or not all(cache.get(NODES, node) for node in nodes):
             await clock.sleep(LOOK_SECONDS)
         await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
 

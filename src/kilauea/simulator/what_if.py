@@ -136,17 +136,18 @@ class WhatIf:
         return int(fitting.sum()) >= max(job.min_available - job.ready_count, 1)
 
     def _least(self, admits: Callable[[int], bool], guesses: Iterable[int], most: int) -> int | None:
-        """The least number from 1 to `most` that admits, if one does; what admits is taken to go on admitting."""
-        low, high = 0, 0
-        for guess in sorted({g for g in guesses if 0 < g <= most}):
+        """The least number from 1 to `most` that admits, if one does; what admits is taken to go on admitting.
+
+        So the most is tried first: most kinds of changes do not help, however far they go.
+        """
+        low, high = 0, most
+        if not admits(most):
+            return None
+        for guess in sorted({g for g in guesses if 0 < g < most}):
             if admits(guess):
                 high = guess
                 break
             low = guess
-        if not high:
-            if low >= most or not admits(most):
-                return None
-            high = most
         if high - low > 1 and not admits(high - 1):
             return high
         while high - low > 1:

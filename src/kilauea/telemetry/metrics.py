@@ -1,6 +1,7 @@
 """The scheduler's metrics, named as Volcano's dashboards and alerts know them, and a few of our own.
 
-Durations are milliseconds where the name says so. Gauges of queues and jobs go with their object.
+Durations are milliseconds where the name says so; times come in microseconds. Series of queues and jobs go with their
+object, so a process that runs for long has no more of them than there are objects.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kilauea.api.times import SECOND
+from kilauea.telemetry.collectors import Snapshot, Tally
 
 MILLISECOND = SECOND // 1000
 
@@ -58,20 +60,30 @@ class SchedulerMetrics:
         self._task = self._histogram(
             "task_scheduling_latency_milliseconds", "From a pod's creation to a stage", stages, "stage"
         )
-        self._stage = self._histogram(
-            "scheduling_stage_duration_milliseconds", "Time of a stage of scheduling", (0.1, 500.0, 20), "stage"
+        self._open = self._histogram("open_session_duration_milliseconds", "Time until a session is open", long)
+        self._hook = self._histogram(
+            "plugin_scheduling_latency_milliseconds", "Time of a plugin", (0.1, 100.0, 15), "plugin", "OnSession"
         )
+        self._stage = Tally(
+            "volcano_scheduling_stage_duration_milliseconds",
+            "Time of a stage of scheduling",
+            exponential(0.1, 500.0, 20),
+            "stage",
+            ("Predicate", "Scoring", "Bind"),
+        )
+        self.registry.register(self._stage)
         self._tasks = {name: self._task.labels(name) for name in ("Watched", "Assumed", "PreBound", "Bound")}
-        self._stages = {name: self._stage.labels(name) for name in ("Predicate", "Scoring", "PreBind", "Bind")}
 
     def _describe_work(self) -> None:
         self.unscheduled_jobs = self._gauge("unschedule_job_count", "Jobs that cannot be scheduled")
         self._unscheduled_tasks = self._gauge("unschedule_task_count", "Tasks that cannot be scheduled", "job_id")
         self.victims = self._gauge("pod_preemption_victims", "Pods evicted by the last plan that evicts")
         registry = self.registry
-        self._retries = Counter(
-            "job_retry_counts", "Cycles in which a job waited", ["job_id"], namespace="volcano", registry=registry
-        )
+        # The library adds `_total` to the names of counters, which these two have not in the original.
+        self._retries = self._gauge("job_retry_counts", "Counts cycles in which a job waited", "job_id")
+        self._tried = self._gauge("total_preemption_attempts", "Counts nodes on which preempt tried to make room")
+        self._shares = Snapshot("volcano_job_share", "Share of a job under drf", ("job_ns", "job_id"))
+        registry.register(self._shares)
         self._transactions = Counter(
             "eviction_transactions", "Plans that evict", ["action"], namespace="volcano", registry=registry
         )
@@ -91,7 +103,10 @@ class SchedulerMetrics:
             namespace="kilauea_scheduler",
             registry=registry,
         )
-        self._jobs: set[str] = set()
+        self._waiting: dict[str, int] = {}
+        """Tasks that wait, by name of their job."""
+        self._retried: dict[str, str] = {}
+        """Names of jobs that waited, by `namespace/name`."""
         labels = ("job_name", "queue", "job_namespace")
         self._job_duration = self._gauge("e2e_job_scheduling_duration", "Milliseconds to the last task placed", *labels)
         self._job_start = self._gauge("e2e_job_scheduling_start_time", "When a job was made, Unix seconds", *labels)
@@ -113,7 +128,7 @@ class SchedulerMetrics:
     def bound(self, created: int, started: int, now: int) -> None:
         """A pod was bound."""
         self.task_latency("Bound", created, now)
-        self._stages["Bind"].observe((now - started) / MILLISECOND)
+        self._stage.observe("Bind", (now - started) / MILLISECOND)
         self._attempts.labels("scheduled").inc()
 
     def failed(self) -> None:
@@ -124,13 +139,33 @@ class SchedulerMetrics:
         """An action was executed in so many microseconds."""
         self._action.labels(name).observe(time / MILLISECOND)
 
+    def opened(self, time: int) -> None:
+        """A session was opened in so many microseconds."""
+        self._open.observe(time / MILLISECOND)
+
+    def hook(self, plugin: str, hook: str, time: int) -> None:
+        """A plugin did its work at the opening or the closing of a session in so many microseconds."""
+        self._hook.labels(plugin, hook).observe(time / MILLISECOND)
+
+    def chose(self, predicates: int, scoring: int) -> None:
+        """A node was looked for, in so many microseconds."""
+        self._stage.observe("Predicate", predicates / MILLISECOND)
+        self._stage.observe("Scoring", scoring / MILLISECOND)
+
+    def preemption_tried(self) -> None:
+        """Preempt tried to make room on a node."""
+        self._tried.inc()
+
     def placed(self, job: str, queue: str, created: int, now: int) -> None:
         """A job, `namespace/name`, has a task placed."""
         if not created:
             return
         self._job_latency.observe((now - created) / MILLISECOND)
         namespace, _, name = job.partition("/")
-        labels = self._placed[job] = (name, queue, namespace)
+        labels = (name, queue, namespace)
+        if self._placed.get(job, labels) != labels:
+            self._forget_placed(job)
+        self._placed[job] = labels
         self._job_duration.labels(*labels).set((now - created) / MILLISECOND)
         self._job_start.labels(*labels).set(created / SECOND)
         self._job_last.labels(*labels).set(now / SECOND)
@@ -138,9 +173,19 @@ class SchedulerMetrics:
     def forget_jobs(self, there: Container[str]) -> None:
         """Drop the series of jobs that are not there any more."""
         for job in [job for job in self._placed if job not in there]:
-            labels = self._placed.pop(job)
-            for gauge in (self._job_duration, self._job_start, self._job_last):
-                gauge.remove(*labels)
+            self._forget_placed(job)
+        gone = {self._retried.pop(job) for job in [job for job in self._retried if job not in there]}
+        for name in gone - set(self._retried.values()) if gone else ():  # others may have the name elsewhere
+            self._retries.remove(name)
+
+    def _forget_placed(self, job: str) -> None:
+        labels = self._placed.pop(job)
+        for gauge in (self._job_duration, self._job_start, self._job_last):
+            gauge.remove(*labels)
+
+    def job_shares(self, shares: Iterable[tuple[str, float]]) -> None:
+        """These are the jobs, `namespace/name`, with their shares under drf."""
+        self._shares.set((job.split("/", 1), share) for job, share in shares)
 
     def evicts(self, actions: Iterable[str], victims: int) -> None:
         """A plan evicts pods, for these actions."""
@@ -149,14 +194,18 @@ class SchedulerMetrics:
             self._transactions.labels(action).inc()
 
     def unscheduled(self, tasks: Mapping[str, int]) -> None:
-        """Jobs that cannot be scheduled, by name, with how many tasks wait."""
+        """Jobs that cannot be scheduled, `namespace/name`, with how many tasks wait. The series go by names alone."""
         self.unscheduled_jobs.set(len(tasks))
+        waiting: dict[str, int] = {}
         for job, count in tasks.items():
-            self._unscheduled_tasks.labels(job).set(count)
-            self._retries.labels(job).inc()
-        for job in self._jobs - tasks.keys():
-            self._unscheduled_tasks.remove(job)
-        self._jobs = set(tasks)
+            name = self._retried[job] = job.rpartition("/")[2]
+            waiting[name] = waiting.get(name, 0) + count
+            self._retries.labels(name).inc()
+        for name, count in waiting.items():
+            self._unscheduled_tasks.labels(name).set(count)
+        for name in self._waiting.keys() - waiting.keys():
+            self._unscheduled_tasks.remove(name)
+        self._waiting = waiting
 
     def configured(self, *, good: bool) -> None:
         """The configuration file was read."""

@@ -21,7 +21,7 @@ UNLIMITED = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
 def limit_space(store: Store, folder: Path, kind: str, on: bool) -> None:
     if kind == "pages":
-        connection = store._writer._log._connection  # type: ignore[union-attr]
+        connection = store._writer.log._connection  # type: ignore[union-attr]
         connection.pragma("max_page_count", connection.pragma("page_count") + 20 if on else 1 << 30)
     else:
         size = (folder / "store.db-wal").stat().st_size

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from kilauea.api.ports import ApiError
+from kilauea.engine.cycle import cycle, default_conf
+from kilauea.engine.explain import explain
+from kilauea.engine.words import in_words
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
 from live_world import NODES, Live, live_world
 
@@ -119,6 +122,41 @@ def test_a_gang_without_room_stays_whole_outside_and_says_what_it_lacks(live: Li
     assert "queue default deserves no more cpu" in live.condition(PODS, "train-4", "PodScheduled")["message"]
     assert live.reasons("PodGroup", "train") == ["Unschedulable"]
     assert live.reasons("Pod", "train-4") == ["FailedScheduling"]
+
+
+def test_a_group_says_what_its_explanation_says(live: Live) -> None:
+    """Condition and event of the group have the words and numbers of `kilauea plan --explain`."""
+    live.node("n2", metadata={"labels": {"disk": "ssd"}})
+    live.start()
+    live.group("train", 3, pods=0)
+    for number, more in enumerate(({}, {}, {"nodeSelector": {"disk": "sdd"}})):
+        live.pod(f"train-{number}", group="train", cpu="2", **more)
+    live.group("large", 1, cpu="6")
+    live.wait(4)
+    feed = live.scheduler.feed
+    plan = cycle(feed.state, default_conf(), live.world.clock.now())
+    for name, part in (("train", "no node has disk=sdd; did you mean 'ssd'?"), ("large", "(asked 6 cpu, left 4 cpu)")):
+        words = in_words(explain(plan, feed.state, f"default/{name}").blockers[0])
+        assert part in words
+        told = live.condition(GROUPS_OF_PODS, name, "Unschedulable")["message"]
+        assert words in told
+        assert "tasks in gang unschedulable: pod group is not ready" in told
+        assert [m for kind, about, _, m in live.events if (kind, about) == ("PodGroup", name)] == [told]
+
+
+def test_a_group_without_pods_says_why_it_is_not_admitted_until_it_is(live: Live) -> None:
+    live.queue("small", capability={"cpu": "1"})
+    live.start()
+    live.group("job", 2, pods=0, queue="small", minResources={"cpu": "2"})
+    live.wait(4)
+    condition = live.condition(GROUPS_OF_PODS, "job", "Unschedulable")
+    assert condition["reason"] == "QueueQuotaInsufficient"
+    assert condition["message"].endswith("(asked 2 cpu, left 1 cpu)")
+    assert live.reasons("PodGroup", "job") == ["QueueQuotaInsufficient"]
+    live.patch(QUEUES, "small", {"spec": {"capability": {"cpu": "2"}}})
+    live.wait(4)
+    assert live.get(GROUPS_OF_PODS, "job")["status"]["phase"] == "Inqueue"
+    assert live.condition(GROUPS_OF_PODS, "job", "Unschedulable")["status"] == "False"
 
 
 def test_a_gang_that_gets_its_room_is_not_unschedulable_any_more(live: Live) -> None:
@@ -311,3 +349,52 @@ def test_what_waits_is_decided_about_every_period(live: Live) -> None:
     before = live.scheduler.scheduler.cycles
     live.wait(10)
     assert 9 <= live.scheduler.scheduler.cycles - before <= 11
+
+
+def test_every_part_of_a_cycle_is_measured(preempting: Live) -> None:
+    preempting.group("urgent", 1, priorityClassName="high")
+    preempting.wait(3)
+    for name, labels in (
+        ("open_session_duration_milliseconds_count", {}),
+        ("action_scheduling_latency_milliseconds_count", {"action": "preempt"}),
+        ("plugin_scheduling_latency_milliseconds_count", {"plugin": "gang", "OnSession": "OnSessionOpen"}),
+        ("plugin_scheduling_latency_milliseconds_count", {"plugin": "gang", "OnSession": "OnSessionClose"}),
+        ("scheduling_stage_duration_milliseconds_count", {"stage": "Predicate"}),
+        ("scheduling_stage_duration_milliseconds_count", {"stage": "Scoring"}),
+        ("scheduling_stage_duration_milliseconds_count", {"stage": "Bind"}),
+        ("task_scheduling_latency_milliseconds_count", {"stage": "PreBound"}),
+        ("total_preemption_attempts", {}),
+    ):
+        assert (preempting.figure(f"volcano_{name}", **labels) or 0) > 0, name
+
+
+def test_shares_of_jobs_are_those_of_drf_and_go_with_them(live: Live) -> None:
+    live.start()
+    live.group("half", 2)
+    live.wait(2)
+    assert live.figure("volcano_job_share", job_ns="default", job_id="half") == 0.5
+    for number in range(2):
+        live.delete(PODS, f"half-{number}")
+    live.delete(GROUPS_OF_PODS, "half")
+    live.wait(2)
+    assert live.figure("volcano_job_share", job_ns="default", job_id="half") is None
+
+
+def test_series_do_not_grow_with_jobs_and_queues_that_are_gone(live: Live) -> None:
+    """Jobs that ran and jobs that waited in vain, each in a queue of its own: nothing of them remains."""
+    live.start()
+    sizes = []
+    for number in range(4):
+        queue, run, vain = f"queue{number}", f"run{number}", f"vain{number}"
+        live.queue(queue)
+        live.group(run, 1, queue=queue)
+        live.group(vain, 1, cpu="64", queue=queue, minResources={"cpu": "1"})
+        live.wait(3)
+        assert live.figure("volcano_job_retry_counts", job_id=vain)
+        for name in (run, vain):
+            live.delete(PODS, f"{name}-0")
+            live.delete(GROUPS_OF_PODS, name)
+        live.delete(QUEUES, queue)
+        live.wait(3)
+        sizes.append(sum(len(family.samples) for family in live.metrics.registry.collect()))
+    assert len(set(sizes)) == 1

@@ -24,13 +24,14 @@ from virtual_time import LoopClock, virtual_loop
 NAMES = """
 action_scheduling_latency_milliseconds e2e_job_scheduling_duration e2e_job_scheduling_last_time
 e2e_job_scheduling_latency_milliseconds e2e_job_scheduling_start_time e2e_scheduling_latency_milliseconds
-eviction_transactions job_retry_counts pod_preemption_victims queue_allocated_memory_bytes queue_allocated_milli_cpu
+eviction_transactions job_retry_counts job_share open_session_duration_milliseconds
+plugin_scheduling_latency_milliseconds pod_preemption_victims queue_allocated_memory_bytes queue_allocated_milli_cpu
 queue_allocated_scalar_resources queue_capacity_memory_bytes queue_capacity_milli_cpu queue_capacity_scalar_resources
 queue_deserved_memory_bytes queue_deserved_milli_cpu queue_deserved_scalar_resources queue_inqueue_memory_bytes
 queue_inqueue_milli_cpu queue_inqueue_scalar_resources queue_overused queue_real_capacity_memory_bytes
 queue_real_capacity_milli_cpu queue_real_capacity_scalar_resources queue_request_memory_bytes queue_request_milli_cpu
 queue_request_scalar_resources queue_share queue_weight schedule_attempts scheduling_stage_duration_milliseconds
-task_scheduling_latency_milliseconds unschedule_job_count unschedule_task_count
+task_scheduling_latency_milliseconds total_preemption_attempts unschedule_job_count unschedule_task_count
 """.split()
 
 
@@ -231,3 +232,40 @@ def test_figures_of_a_job_go_with_the_job() -> None:
     assert metrics.registry.get_sample_value("volcano_e2e_job_scheduling_duration", labels) == 2000
     metrics.forget_jobs({"ns/other"})
     assert metrics.registry.get_sample_value("volcano_e2e_job_scheduling_duration", labels) is None
+
+
+def test_a_job_that_moves_to_another_queue_has_one_series() -> None:
+    metrics = SchedulerMetrics()
+    for queue in ("q", "other"):
+        metrics.placed("ns/j", queue, 1_000_000, 3_000_000)
+    assert series_of(metrics, "volcano_e2e_job_scheduling_duration") == [
+        {"job_name": "j", "queue": "other", "job_namespace": "ns"}
+    ]
+
+
+def test_names_of_waiting_jobs_stay_as_long_as_a_job_has_them() -> None:
+    metrics, count = SchedulerMetrics(), "volcano_job_retry_counts"
+    metrics.unscheduled({"a/j": 2, "b/j": 3})
+    assert metrics.registry.get_sample_value("volcano_unschedule_task_count", {"job_id": "j"}) == 5
+    assert metrics.registry.get_sample_value(count, {"job_id": "j"}) == 2
+    metrics.forget_jobs({"b/j"})
+    assert series_of(metrics, count) == [{"job_id": "j"}]
+    metrics.unscheduled({})
+    metrics.forget_jobs(())
+    assert series_of(metrics, count) == series_of(metrics, "volcano_unschedule_task_count") == []
+
+
+def test_a_tally_counts_as_a_histogram_does() -> None:
+    metrics, name = SchedulerMetrics(), "volcano_scheduling_stage_duration_milliseconds"
+    for time in (50, 100, 150, 600_000):
+        metrics.chose(0, time)
+    sample = metrics.registry.get_sample_value
+    first = {"stage": "Scoring", "le": "0.1"}
+    assert sample(f"{name}_bucket", first) == 2
+    assert sample(f"{name}_bucket", {"stage": "Scoring", "le": "+Inf"}) == sample(f"{name}_count", {"stage": "Scoring"})
+    assert sample(f"{name}_sum", {"stage": "Scoring"}) == pytest.approx(600.3)
+
+
+def series_of(metrics: SchedulerMetrics, name: str) -> list[dict[str, str]]:
+    """Labels of the series of a metric."""
+    return [s.labels for family in metrics.registry.collect() for s in family.samples if s.name == name]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kilauea.api.crds import definitions
-from kilauea.apiserver.core import Answer, ApiServer
+from kilauea.apiserver.bootstrap import message_of
+from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.controller import SELF
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.schema import openapi_definitions
@@ -26,10 +27,4 @@ async def install_bundled(api: ApiServer) -> None:
         path = f"{COLLECTION}/{each['metadata']['name']}"
         answer = await api.handle(ApiRequest("PATCH", path, query, headers, msgspec.json.encode(each), SELF))
         if not isinstance(answer, ApiResponse) or answer.status not in (200, 201):
-            raise RuntimeError(f"{path} cannot be written: {_message(answer)}")
-
-
-def _message(answer: Answer) -> str:
-    """What an answer says, in words."""
-    body = answer.body if isinstance(answer, ApiResponse) else b""
-    return str(msgspec.json.decode(body)["message"]) if isinstance(body, bytes) and body else str(answer)
+            raise RuntimeError(f"{path} cannot be written: {message_of(answer)}")

@@ -98,8 +98,10 @@ class DefinitionController:
             await self._remove_instances(stored)
             return
         group = definition["spec"]["group"]
-        others = [decode(each.value) for each in self._backend.store.list(PREFIX).items if each.key != stored.key]
-        verdict = judge(definition, taken_by(each for each in others if each["spec"]["group"] == group))
+        page = self._backend.store.list(PREFIX)  # a definition is named PLURAL.GROUP
+        others = [each for each in page.items if each.key != stored.key and each.key.endswith(f".{group}")]
+        rivals = [each for each in (decode(other.value) for other in others) if each["spec"]["group"] == group]
+        verdict = judge(definition, taken_by(rivals))
         status = definition["status"]
         changed = set_conditions(status, conditions_of(definition, verdict), self._backend.timestamp())
         if changed or status.get("acceptedNames") != verdict.names:

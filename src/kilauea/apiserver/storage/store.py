@@ -19,7 +19,7 @@ from kilauea.apiserver.storage.log import RevisionLog, Row, row
 from kilauea.apiserver.storage.objects import Objects
 from kilauea.apiserver.storage.records import Durability, Event, Page, Stored
 from kilauea.apiserver.storage.watch import Watcher, Watchers
-from kilauea.apiserver.storage.writer import Writer
+from kilauea.apiserver.storage.writer import Committed, Failed, LogWriter, Writer
 
 NOTHING: Mapping[str, Stored | None] = {}
 
@@ -39,7 +39,7 @@ class Store:
         self._objects = objects
         self._history = history
         self._watchers = Watchers()
-        self._writer: Writer | None = None
+        self._writer: LogWriter | None = None
         self._assigned = history.revision
         self._epoch = 0
         self._in_flight: deque[_Pending] = deque()
@@ -71,19 +71,44 @@ class Store:
         retention = retention or Retention()
         if folder is None or durability == "memory":
             return cls(Objects(), History(retention, clock, 0))
-        log = await asyncio.to_thread(RevisionLog, folder, durability)
+        log, loop = await asyncio.to_thread(RevisionLog, folder, durability), asyncio.get_running_loop()
+
+        def write(committed: Committed, failed: Failed) -> Writer:
+            return Writer(
+                log,
+                committed=lambda count: loop.call_soon_threadsafe(committed, count),
+                failed=lambda error: loop.call_soon_threadsafe(failed, error),
+            )
+
+        return await asyncio.to_thread(cls.of_log, log, write, retention, clock)
+
+    @classmethod
+    def of_log(
+        cls,
+        log: RevisionLog,
+        write: Callable[[Committed, Failed], LogWriter],
+        retention: Retention,
+        clock: Callable[[], float],
+    ) -> Store:
+        """The store of an open log, which is closed if it cannot be read.
+
+        Args:
+            log: is read once.
+            write: makes what commits to it, given whom to tell in the loop of the store.
+            retention: how much history there is.
+            clock: seconds that never go back.
+
+        Raises:
+            StorageError: the log is damaged.
+        """
         objects, history = Objects(), History(retention, clock, log.compacted)
         try:
-            await asyncio.to_thread(_load, log, objects, history)
+            _load(log, objects, history)
         except BaseException:
             log.close()
             raise
-        store, loop = cls(objects, history), asyncio.get_running_loop()
-        store._writer = Writer(
-            log,
-            committed=lambda count: loop.call_soon_threadsafe(store._committed, count),
-            failed=lambda error: loop.call_soon_threadsafe(store._failed, error),
-        )
+        store = cls(objects, history)
+        store._writer = write(store._committed, store._failed)
         return store
 
     @property
@@ -190,7 +215,7 @@ class Store:
         self._unsent.append(line)
         return pending.done
 
-    def _send_to(self, writer: Writer) -> None:
+    def _send_to(self, writer: LogWriter) -> None:
         """Hand the writer what has gathered."""
         rows, self._unsent = self._unsent, []
         if rows:

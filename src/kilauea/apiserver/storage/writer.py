@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import apsw
 
@@ -19,22 +20,70 @@ from kilauea.apiserver.storage.log import STEP, RevisionLog, Row
 GROUP = STEP // 4  # rows from which on a commit takes no more; at most twice that, so that compaction keeps up
 
 
-class Writer:
-    """Commits rows to a log in the order in which they come.
+Committed = Callable[[int], object]
+"""Is told how many rows are durable, in the order in which they came."""
+Failed = Callable[[WriteFailed], object]
+"""Is told that nothing is durable that came since."""
 
-    `committed(count)` and `failed(error)` are called in the writer's thread. `floor` may be raised at any time; the log
-    is compacted up to it between commits.
-    """
 
-    def __init__(
-        self, log: RevisionLog, committed: Callable[[int], object], failed: Callable[[WriteFailed], object]
-    ) -> None:
+class LogWriter(Protocol):
+    """What a store hands its rows to. `floor` is raised as history grows; the log may be compacted up to it."""
+
+    floor: int
+
+    def put(self, epoch: int, rows: Sequence[Row]) -> None:
+        """Commit these rows soon."""
+        ...
+
+    def close(self) -> None:
+        """Commit what has come in, and close the log."""
+        ...
+
+
+class Commits:
+    """Commits rows to a log, in whichever thread it is asked to; the log is compacted up to `floor` after each."""
+
+    def __init__(self, log: RevisionLog, committed: Committed, failed: Failed) -> None:
         self.floor = log.compacted
-        self._log = log
+        self.log = log
         self._committed = committed
         self._failed = failed
-        self._queue: queue.SimpleQueue[tuple[int, Sequence[Row]] | None] = queue.SimpleQueue()
         self._broken = -1
+
+    def commit(self, items: Sequence[tuple[int, Sequence[Row]]]) -> None:
+        """Commit rows that came together, each lot with its epoch."""
+        self._append(items)
+        self._compact()
+
+    def _append(self, items: Sequence[tuple[int, Sequence[Row]]]) -> None:
+        rows = [row for epoch, group in items if epoch > self._broken for row in group]
+        if not rows:
+            return
+        try:
+            self.log.append(rows)
+        except Exception as error:
+            self._broken = items[-1][0]
+            self._failed(WriteFailed(f"the write could not be stored: {error}"))
+        else:
+            self._committed(len(rows))
+
+    def _compact(self) -> None:
+        """Go one step, so that a long way does not hold up the writes; the step after the next commit goes on."""
+        if self.floor > self.log.compacted:
+            # It fails for want of space, most likely. Nothing has changed then, and the next commit tries again.
+            with suppress(apsw.Error):
+                self.log.compact(self.floor)
+
+
+class Writer(Commits):
+    """Commits rows in a thread of its own, in the order in which they come.
+
+    `committed(count)` and `failed(error)` are called in the writer's thread. `floor` may be raised at any time.
+    """
+
+    def __init__(self, log: RevisionLog, committed: Committed, failed: Failed) -> None:
+        super().__init__(log, committed, failed)
+        self._queue: queue.SimpleQueue[tuple[int, Sequence[Row]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="revision-log", daemon=True)
         self._thread.start()
 
@@ -53,9 +102,8 @@ class Writer:
         while open_:
             items = self._collect()
             open_ = items[-1] is not None
-            self._commit([item for item in items if item is not None])
-            self._compact()
-        self._log.close()
+            self.commit([item for item in items if item is not None])
+        self.log.close()
 
     def _collect(self) -> list[tuple[int, Sequence[Row]] | None]:
         item = self._queue.get()
@@ -67,22 +115,3 @@ class Writer:
                 break
             items.append(item)
         return items
-
-    def _commit(self, items: list[tuple[int, Sequence[Row]]]) -> None:
-        rows = [row for epoch, group in items if epoch > self._broken for row in group]
-        if not rows:
-            return
-        try:
-            self._log.append(rows)
-        except Exception as error:
-            self._broken = items[-1][0]
-            self._failed(WriteFailed(f"the write could not be stored: {error}"))
-        else:
-            self._committed(len(rows))
-
-    def _compact(self) -> None:
-        """Go one step, so that a long way does not hold up the writes; the step after the next commit goes on."""
-        if self.floor > self._log.compacted:
-            # It fails for want of space, most likely. Nothing has changed then, and the next commit tries again.
-            with suppress(apsw.Error):
-                self._log.compact(self.floor)

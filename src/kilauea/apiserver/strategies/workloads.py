@@ -78,6 +78,14 @@ class DaemonSets(Workloads):
         annotations = obj["metadata"].get("annotations") or {}
         obj["metadata"]["annotations"] = {_TEMPLATE_GENERATION: "1", **annotations}
 
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        super().prepare_update(obj, old)
+        count = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
+        number = int(count) if count.isascii() and count.isdigit() else 1
+        changed = spec_of(obj).get("template") != spec_of(old).get("template")
+        annotations = obj["metadata"].get("annotations") or {}
+        obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(number + changed)}
+
 
 class Jobs(Strategy):
     """Jobs: their selector is made for them, so that no two jobs count the same pods."""

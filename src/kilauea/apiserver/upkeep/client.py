@@ -11,6 +11,10 @@ from kilauea.apiserver.request import GROUP_MASTERS, ApiResponse, User, make_req
 from kilauea.apiserver.resources.types import ResourceType
 
 
+class NotStored(Exception):
+    """The server could not write, for want of space for example; the message says why."""
+
+
 class SelfClient:
     """Asks the API for the sake of one part of the upkeep, under that part's name."""
 
@@ -20,13 +24,20 @@ class SelfClient:
         self._headers = {"user-agent": f"{name}/kilauea", "content-type": "application/json"}
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
-        """The code and the decoded answer of a request."""
+        """The code and the decoded answer of a request.
+
+        Raises:
+            NotStored: the server is at fault, so that it is to be asked again later.
+        """
         data = msgspec.json.encode(body) if body is not None else b""
         answer = await self.api.handle(make_request(method, path, self._headers, data, self._user))
         if not isinstance(answer, ApiResponse):
             raise TypeError(f"{method} {path} is answered with a stream")
         content = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
-        return answer.status, msgspec.json.decode(content)
+        found = msgspec.json.decode(content)
+        if answer.status >= 500:
+            raise NotStored(found["message"])
+        return answer.status, found
 
 
 def path_of(resource: ResourceType, namespace: str, name: str = "") -> str:

@@ -15,11 +15,13 @@ from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.rest.deleting import FOREGROUND, ORPHAN
 from kilauea.apiserver.storage import Event, Expired
-from kilauea.apiserver.upkeep.client import SelfClient, path_of
+from kilauea.apiserver.upkeep.client import NotStored, SelfClient, path_of
 from kilauea.apiserver.upkeep.owners import Graph, Metadata, Owner, read
 
 NEW_KINDS_SECONDS = 1.0
 """How soon kinds that a definition brought are looked after."""
+RETRY_SECONDS = 1.0
+"""How long to wait when nothing can be written."""
 TURN = 500
 """Objects that are read before others have their turn."""
 
@@ -76,7 +78,11 @@ class Collector:
         while True:
             key = await self._todo.get()
             self._waiting.discard(key)
-            await self.look_at(key)
+            try:
+                await self.look_at(key)
+            except NotStored:
+                self.note(key)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def look_at(self, key: str) -> None:
         """Do for one object what is to be done now."""

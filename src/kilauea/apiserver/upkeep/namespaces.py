@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.storage import Expired, Watcher
-from kilauea.apiserver.upkeep.client import SelfClient, path_of
+from kilauea.apiserver.upkeep.client import NotStored, SelfClient, path_of
 
 ROOT = "/core/namespaces/"
 RETRY_SECONDS = 1.0
@@ -27,7 +28,8 @@ async def empty_namespaces(api: ApiServer) -> None:
         watcher = store.watch(ROOT, page.revision)
         try:
             while True:
-                waiting = {name for name in sorted(waiting) if not await _empty(client, name)}
+                with suppress(NotStored):  # those that wait are looked at again
+                    waiting = {name for name in sorted(waiting) if not await _empty(client, name)}
                 waiting |= await _next_terminating(watcher, RETRY_SECONDS if waiting else None)
         except StopAsyncIteration:
             return

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.storage import Expired, Store, Stored, Watcher
-from kilauea.apiserver.upkeep.client import SelfClient
+from kilauea.apiserver.upkeep.client import NotStored, SelfClient
 
 CLAIMS, VOLUMES = "/core/persistentvolumeclaims/", "/core/persistentvolumes/"
 RETRY_SECONDS = 1.0
@@ -80,7 +81,8 @@ async def _release(api: ApiServer, root: str, finalizer: str, in_use: _InUse) ->
                 for key in sorted(waiting):
                     stored = store.get(key)
                     if stored is not None and not in_use(store, stored):
-                        await _let_go(client, stored, finalizer)
+                        with suppress(NotStored):  # it is held still, and looked at again
+                            await _let_go(client, stored, finalizer)
                 waiting = {key for key in waiting if _is_held_now(store, key, finalizer)}
                 waiting |= await _news(watcher, finalizer, RETRY_SECONDS if waiting else None)
         except StopAsyncIteration:

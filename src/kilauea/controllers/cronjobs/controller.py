@@ -9,11 +9,12 @@ from kilauea.api.cron import parse_schedule
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import slots
-from kilauea.controllers.jobs.verdict import ended, is_true
+from kilauea.controllers.jobs.verdict import ended
 from kilauea.controllers.kinds import CRON_JOBS, JOBS
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,
+    is_true,
     its_controller,
     itself,
     name_of,

@@ -87,7 +87,7 @@ class Look:
         missing = [node for node in self._wanted if not self._on.get(node)]
         chains: list[Sequence[Single]] = [self._deletion(pod) for pod in gone]
         for node, name in zip(missing, islice(free_names(self._view, self._set), len(missing)), strict=True):
-            chains.append(creation(DAEMON_SETS, self._set, pod_for(self._set, node, name, self._history.newest)))
+            chains.append(creation(DAEMON_SETS, self._set, pod_for(self._set, node, name, self._history.digest)))
         if not chains:
             chains = [self._deletion(pod) for pod in self._outdated()]
         return [Together(chains)] if chains else []
@@ -127,7 +127,7 @@ class Look:
         return [*idle, *serving[: max(0, room - unavailable)]]
 
     def _is_new(self, pod: Obj) -> bool:
-        return labels_of(pod).get(REVISION_LABEL) == self._history.newest
+        return labels_of(pod).get(REVISION_LABEL) == self._history.digest
 
     def _is_available(self, pod: Obj) -> bool:
         wait = None if is_going(pod) else seconds_until_available(pod, self._patience, self._now)

@@ -19,7 +19,7 @@ from kilauea.api.selectors import (
     untolerated,
 )
 from kilauea.controllers.kinds import DAEMON_SETS
-from kilauea.controllers.objects import labels_of, name_of, spec_of
+from kilauea.controllers.objects import annotations_of, labels_of, name_of, spec_of
 from kilauea.controllers.pods import from_template, generate_name
 from kilauea.controllers.revisions import REVISION_LABEL
 
@@ -73,12 +73,12 @@ class Suiting:
         return self.stays(node, ("NoSchedule", "NoExecute"))
 
 
-def pod_for(daemon_set: Obj, node: str, name: str, revision: str) -> dict[str, Any]:
+def pod_for(daemon_set: Obj, node: str, name: str, digest: str) -> dict[str, Any]:
     """The pod for a node; a scheduler binds it, and can to no other."""
     template = spec_of(daemon_set)["template"]
     pod = from_template(template, DAEMON_SETS, daemon_set, name)
-    generation = str(daemon_set["metadata"].get("generation", 1))
-    own = {REVISION_LABEL: revision, "pod-template-generation": generation}
+    generation = annotations_of(daemon_set).get("deprecated.daemonset.template.generation", "1")
+    own = {REVISION_LABEL: digest, "pod-template-generation": generation}
     pod["metadata"]["labels"] = {**labels_of(pod), **own}
     pod["metadata"]["generateName"] = generate_name(name_of(daemon_set))
     spec = {**pod["spec"], "tolerations": tolerations(template)}

@@ -15,15 +15,15 @@ from kilauea.controllers.jobs.counting import (
     replaces_only_failed,
     untracked,
 )
+from kilauea.controllers.jobs.index_failures import limit_of
 from kilauea.controllers.jobs.indexes import index_of
-from kilauea.controllers.jobs.making import new_pods, pause_left, removed, surplus, wanted_active
+from kilauea.controllers.jobs.making import new_pods, pause_left, pauses_left, removed, surplus, wanted_active
 from kilauea.controllers.jobs.verdict import (
     Verdict,
     condition,
     deadline_in,
     ended,
     expiry_in,
-    is_true,
     verdict,
     with_condition,
 )
@@ -34,6 +34,7 @@ from kilauea.controllers.objects import (
     SETTLING_SECONDS,
     controller_of,
     is_going,
+    is_true,
     its_controller,
     itself,
     orphans_of,
@@ -155,7 +156,8 @@ class Look:
     def _end(self, found: Verdict) -> list[Operation]:
         """Delete what still runs; once everything is counted, the job is over."""
         self._say(found.target, "True", found.reason, found.message)
-        if self._active or self._going or self._count.to_let_go or not self._count.is_settled:
+        left = self._active or self._going or self._count.to_let_go or self._count.last_failed
+        if left or not self._count.is_settled:
             return removed(self._job, self._active, counted=True)
         self._say(found.end, "True", found.reason, found.message)
         if found.end == "Complete":
@@ -180,21 +182,29 @@ class Look:
             self._records.append(Record(job, "Normal", "Resumed", "Job resumed"))
         held = len(self._active) + (len(self._going) if replaces_only_failed(job) else 0)
         wanted = wanted_active(job, self._count, held)
-        gone = surplus(job, self._active, max(0, held - wanted), self._count.completed)
+        gone = surplus(job, self._active, max(0, held - wanted), self._count.done_indexes)
         missing = wanted - held + len(gone)
         if missing <= 0 or gone:
             return removed(job, gone, counted=False)
-        pause = pause_left(self._pods, self._now)
-        if pause:
-            self.again = pause
+        last_failed, waiting = self._count.last_failed, self._pauses()
+        if waiting is None:
             return []
         if missing > BURST:
             self.again = 0.0
-        return new_pods(self._view, job, min(missing, BURST), self._taken())
+        return new_pods(self._view, job, min(missing, BURST), self._taken() | waiting, last_failed)
+
+    def _pauses(self) -> set[int] | None:
+        """Indexes that have failed and are not tried again yet; None if nothing is."""
+        if limit_of(self._job) is not None:
+            pauses = pauses_left(self._job, self._count.last_failed, self._now)
+            self.again = min(pauses.values(), default=None)
+            return set(pauses)
+        self.again = pause_left(self._pods, self._now) or None
+        return set() if self.again is None else None
 
     def _taken(self) -> set[int]:
         """Indexes that have a pod or need none any more."""
         if not is_indexed(self._job):
             return set()
         held = [*self._active, *self._going] if replaces_only_failed(self._job) else self._active
-        return self._count.completed | {index for index in map(index_of, held) if index is not None}
+        return self._count.done_indexes | {index for index in map(index_of, held) if index is not None}

@@ -7,14 +7,16 @@ can go on at any of these points. Pods with an index that succeed are counted by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kilauea.api.ports import Obj, Patch, key_of
+from kilauea.controllers.jobs.failures import meaning_of
+from kilauea.controllers.jobs.index_failures import fails_index, last_of_each, limit_of
 from kilauea.controllers.jobs.indexes import format_indexes, index_of, parse_indexes
 from kilauea.controllers.kinds import PODS
-from kilauea.controllers.objects import is_going, spec_of, status_of, uid_of
+from kilauea.controllers.objects import is_going, is_true, spec_of, status_of, uid_of
 from kilauea.controllers.pods import is_finished, phase_of
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -50,6 +52,9 @@ class Count:
         failed: number, without those in `uncounted`.
         uncounted: uids of pods that have ended and are not in the numbers yet, by how they ended.
         completed: indexes that have succeeded.
+        failed_indexes: indexes that are not tried again.
+        last_failed: by index, the pod that failed last and is to be followed by another; not in the numbers yet.
+        fatal: why the job fails at once; empty if it does not.
         to_let_go: pods whose finalizer can be taken away once the status is written.
     """
 
@@ -57,6 +62,9 @@ class Count:
     failed: int
     uncounted: dict[str, list[str]]
     completed: set[int] = field(default_factory=set)
+    failed_indexes: set[int] = field(default_factory=set)
+    last_failed: dict[int, Obj] = field(default_factory=dict)
+    fatal: str = ""
     to_let_go: list[Obj] = field(default_factory=list)
 
     @property
@@ -67,7 +75,17 @@ class Count:
     @property
     def all_failed(self) -> int:
         """Pods that have failed."""
-        return self.failed + len(self.uncounted["failed"])
+        return self.failed + len(self.uncounted["failed"]) + len(self.last_failed)
+
+    @property
+    def done_indexes(self) -> set[int]:
+        """Indexes that need no pod any more."""
+        return self.completed | self.failed_indexes
+
+    def note(self, how: str, pod: Obj) -> None:
+        """Count a pod, if it is not counted."""
+        if not any(uid_of(pod) in uids for uids in self.uncounted.values()):
+            self.uncounted[how].append(uid_of(pod))
 
     @property
     def is_settled(self) -> bool:
@@ -88,24 +106,42 @@ def count(job: Obj, pods: Sequence[Obj], *, over: bool) -> Count:
     indexed, completions = is_indexed(job), spec_of(job).get("completions") or 0
     if indexed:
         found.completed = parse_indexes(status.get("completedIndexes") or "", completions)
-    known = {uid for uids in found.uncounted.values() for uid in uids}
+        found.failed_indexes = parse_indexes(status.get("failedIndexes") or "", completions)
+    _take_in_failures(job, pods, found, over=over)
     for pod in pods:
-        if not is_tracked(pod):
-            continue
-        if phase_of(pod) == "Succeeded":
+        if is_tracked(pod) and phase_of(pod) == "Succeeded":
             index = index_of(pod)
             if not indexed:
-                _note(found.uncounted["succeeded"], pod, known)
+                found.note("succeeded", pod)
             elif index is not None and index < completions:
                 found.completed.add(index)
-        elif _has_failed(job, pod, over=over):
-            _note(found.uncounted["failed"], pod, known)
-        else:
-            continue
-        found.to_let_go.append(pod)
+            found.to_let_go.append(pod)
     if indexed:
         found.succeeded = len(found.completed)
     return found
+
+
+def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool) -> None:
+    """Count pods that have failed, by what that means for the job."""
+    failed = [pod for pod in pods if phase_of(pod) != "Succeeded" and _has_failed(job, pod, over=over)]
+    meanings = {uid_of(pod): meaning_of(job, pod) for pod in failed}
+    found.fatal = next((each.message for each in meanings.values() if each.action == "FailJob"), "")
+    if limit_of(job) is not None:
+        found.failed_indexes |= {
+            index for pod in failed if fails_index(job, pod) and (index := index_of(pod)) is not None
+        }
+        if not over and not is_going(job):
+            others = [pod for pod in pods if pod not in failed]
+            last = last_of_each(filter(is_tracked, failed), others)
+            found.last_failed = {index: pod for index, pod in last.items() if index not in found.failed_indexes}
+    done = is_true(job, "SuccessCriteriaMet")  # pods that a job needs no more have not failed it
+    waiting = {uid_of(pod) for pod in found.last_failed.values()}
+    for pod in failed:
+        if is_tracked(pod) and uid_of(pod) not in waiting:
+            spared = done and phase_of(pod) != "Failed"
+            if meanings[uid_of(pod)].action != "Ignore" and not spared:
+                found.note("failed", pod)
+            found.to_let_go.append(pod)
 
 
 def _written(status: Any, tracked: set[str]) -> Count:
@@ -117,11 +153,6 @@ def _written(status: Any, tracked: set[str]) -> Count:
         kept[how] = [uid for uid in uids if uid in tracked]
         sums[how] = int(status.get(how) or 0) + len(uids) - len(kept[how])
     return Count(sums["succeeded"], sums["failed"], kept)
-
-
-def _note(uids: list[str], pod: Obj, known: Iterable[str]) -> None:
-    if uid_of(pod) not in known:
-        uids.append(uid_of(pod))
 
 
 def _has_failed(job: Obj, pod: Obj, *, over: bool) -> bool:
@@ -141,4 +172,5 @@ def counted_status(job: Obj, found: Count) -> dict[str, Any]:
         "failed": found.failed or None,
         "uncountedTerminatedPods": before if same else uids,
         **({"completedIndexes": format_indexes(found.completed) or None} if is_indexed(job) else {}),
+        **({"failedIndexes": format_indexes(found.failed_indexes)} if limit_of(job) is not None else {}),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ from kilauea.api.ports import Delete, Key, Obj, Operation, Record, Single, Toget
 from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
 from kilauea.controllers.jobs.counting import TRACKING, Count, is_indexed, is_tracked, untracked
+from kilauea.controllers.jobs.index_failures import FAILURES, IGNORED, failures_after, limit_of
 from kilauea.controllers.jobs.indexes import INDEX, index_of
 from kilauea.controllers.kinds import JOBS, PODS
 from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
@@ -34,7 +35,7 @@ def wanted_active(job: Obj, found: Count, active: int) -> int:
     parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
     if completions is None:
         return min(active, parallelism) if found.all_succeeded else parallelism
-    return max(0, min(parallelism, int(completions) - found.all_succeeded))
+    return max(0, min(parallelism, int(completions) - found.all_succeeded - len(found.failed_indexes)))
 
 
 def pause_left(pods: Sequence[Obj], now: int) -> float:
@@ -43,8 +44,21 @@ def pause_left(pods: Sequence[Obj], now: int) -> float:
     failures = [when for when in (ended_at(pod, now) for pod in pods if phase_of(pod) == "Failed") if when > success]
     if not failures:
         return 0.0
-    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(len(failures) - 1, 10))
-    return max(0.0, (max(failures) - now) / SECOND + pause)
+    return _left(len(failures), max(failures), now)
+
+
+def pauses_left(job: Obj, last_failed: Mapping[int, Obj], now: int) -> dict[int, float]:
+    """Seconds until indexes that have failed may be tried again; those that may be now are left out."""
+    pauses = {
+        index: _left(sum(failures_after(job, pod)), ended_at(pod, now), now) for index, pod in last_failed.items()
+    }
+    return {index: pause for index, pause in pauses.items() if pause}
+
+
+def _left(failures: int, last: int, now: int) -> float:
+    """Seconds that are left of the pause after so many failures."""
+    pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 10))
+    return max(0.0, (last - now) / SECOND + pause)
 
 
 def ended_at(pod: Obj, now: int) -> int:
@@ -61,7 +75,7 @@ def ended_at(pod: Obj, now: int) -> int:
     return max(said, default=now)
 
 
-def new_pods(view: View, job: Obj, number: int, taken: set[int]) -> list[Operation]:
+def new_pods(view: View, job: Obj, number: int, taken: set[int], last_failed: Mapping[int, Obj]) -> list[Operation]:
     """Creates pods, of the lowest free indexes if they have indexes.
 
     Args:
@@ -69,12 +83,13 @@ def new_pods(view: View, job: Obj, number: int, taken: set[int]) -> list[Operati
         job: their owner.
         number: how many.
         taken: indexes that have a pod or need none any more.
+        last_failed: by index, the pod that failed before.
     """
     if is_indexed(job):
         indexes = _free(taken, int(spec_of(job).get("completions") or 0), number)
-        pods = [_pod(job, _indexed_name(view, job, index), index) for index in indexes]
+        pods = [_pod(job, _indexed_name(view, job, index), index, last_failed.get(index)) for index in indexes]
     else:
-        pods = [_pod(job, name, None) for name in islice(free_names(view, job), number)]
+        pods = [_pod(job, name) for name in islice(free_names(view, job), number)]
     return [Together([creation(JOBS, job, pod) for pod in pods])] if pods else []
 
 
@@ -94,16 +109,23 @@ def _indexed_name(view: View, job: Obj, index: int) -> str:
     return next(name for name in names if view.get(PODS, Key(job["metadata"]["namespace"], name)) is None)
 
 
-def _pod(job: Obj, name: str, index: int | None) -> dict[str, Any]:
+def _pod(job: Obj, name: str, index: int | None = None, failed: Obj | None = None) -> dict[str, Any]:
     pod = from_template(spec_of(job)["template"], JOBS, job, name)
     metadata = pod["metadata"]
     metadata["finalizers"] = [*metadata.get("finalizers", ()), TRACKING]
     metadata["generateName"] = generate_name(name_of(job) if index is None else f"{name_of(job)}-{index}")
     if index is not None:
-        metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index)}
+        told = _failures(job, failed) if limit_of(job) is not None else {}
+        metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index), **told}
         metadata["labels"] = {**metadata.get("labels", {}), INDEX: str(index)}
         pod["spec"] = _with_index(pod["spec"], f"{name_of(job)}-{index}")
     return pod
+
+
+def _failures(job: Obj, failed: Obj | None) -> dict[str, str]:
+    """Annotations that tell a pod how often its index has failed."""
+    counted, ignored = failures_after(job, failed) if failed is not None else (0, 0)
+    return {FAILURES: str(counted), **({IGNORED: str(ignored)} if ignored else {})}
 
 
 def _with_index(spec: dict[str, Any], hostname: str) -> dict[str, Any]:
@@ -133,13 +155,13 @@ def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
     return [Together(chains)] if chains else []
 
 
-def surplus(job: Obj, active: Sequence[Obj], number: int, completed: set[int]) -> list[Obj]:
+def surplus(job: Obj, active: Sequence[Obj], number: int, done: set[int]) -> list[Obj]:
     """The pods that go when there are too many: those with an index that is done or doubled, then the least missed."""
     beside = crowds(list(active))
     ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
     if not is_indexed(job):
         return ranked[:number]
-    doubled, seen = [], set(completed)
+    doubled, seen = [], set(done)
     for pod in reversed(ranked):
         index = index_of(pod)
         if index is None or index in seen:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.controllers.jobs.counting import Count
+from kilauea.controllers.jobs.indexes import parse_indexes
 from kilauea.controllers.objects import condition_of, is_going, spec_of, status_of
 
 DEFAULT_BACKOFF_LIMIT = 6
@@ -25,12 +26,13 @@ class Verdict(NamedTuple):
 DONE = Verdict("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
 TOO_MANY = Verdict("FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 TOO_LONG = Verdict("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
-
-
-def is_true(obj: Obj, type: str) -> bool:
-    """Whether a condition holds."""
-    condition = condition_of(obj, type)
-    return condition is not None and condition.get("status") == "True"
+FAILED_INDEXES = Verdict("FailureTarget", "Failed", "FailedIndexes", "Job has failed indexes")
+TOO_MANY_INDEXES = Verdict(
+    "FailureTarget",
+    "Failed",
+    "MaxFailedIndexesExceeded",
+    "Job has exceeded the specified maximal number of failed indexes",
+)
 
 
 def ended(job: Obj) -> int | None:
@@ -48,6 +50,8 @@ def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Verdict 
         condition = condition_of(job, target)
         if condition is not None and condition.get("status") == "True":
             return Verdict(target, end, condition.get("reason", ""), condition.get("message", ""))
+    if found.fatal:
+        return Verdict("FailureTarget", "Failed", "PodFailurePolicy", found.fatal)
     spec = spec_of(job)
     limit = int(spec.get("backoffLimit", DEFAULT_BACKOFF_LIMIT))
     if found.all_failed > limit or _restarted_too_often(job, active, limit):
@@ -55,8 +59,32 @@ def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Verdict 
     if deadline_in(job, now) == 0:
         return TOO_LONG
     completions = spec.get("completions")
+    by_index = _by_indexes(job, found) or _by_policy(job, found)
+    if by_index is not None:
+        return by_index
     enough = found.all_succeeded >= (1 if completions is None else int(completions))
     return DONE if enough and (completions is not None or not active) else None
+
+
+def _by_indexes(job: Obj, found: Count) -> Verdict | None:
+    """How a job ends because of indexes that have failed."""
+    if not found.failed_indexes:
+        return None
+    most, completions = spec_of(job).get("maxFailedIndexes"), int(spec_of(job).get("completions") or 0)
+    if most is not None and len(found.failed_indexes) > int(most):
+        return TOO_MANY_INDEXES
+    return FAILED_INDEXES if len(found.failed_indexes | found.completed) >= completions else None
+
+
+def _by_policy(job: Obj, found: Count) -> Verdict | None:
+    """How a job ends because enough of its indexes have succeeded (`successPolicy`)."""
+    for number, rule in enumerate((spec_of(job).get("successPolicy") or {}).get("rules") or ()):
+        text, wanted = rule.get("succeededIndexes"), rule.get("succeededCount")
+        among = None if text is None else parse_indexes(text, int(spec_of(job).get("completions") or 0))
+        got = len(found.completed if among is None else among & found.completed)
+        if got >= (int(wanted) if wanted is not None else len(among or ())):
+            return Verdict("SuccessCriteriaMet", "Complete", "SuccessPolicy", f"Matched rules at index {number}")
+    return None
 
 
 def _restarted_too_often(job: Obj, active: Sequence[Obj], limit: int) -> bool:

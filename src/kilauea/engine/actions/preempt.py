@@ -71,7 +71,7 @@ class Preempt(Action):
         starving = [job for job in session.waiting_jobs() if self._concerns(session, job)]
         if not starving:
             return
-        pool = VictimPool(session)
+        pool = VictimPool(session, fresh=True)
         gangs = bool(session.tiers_of("job_ready"))
         turns = QueueTurns(session, starving)
         while (queue := turns.next_queue()) is not None:

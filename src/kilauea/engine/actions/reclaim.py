@@ -110,19 +110,17 @@ def may_take(claimer: Queue, owner: Queue, task: Task) -> bool:
     A queue that has its share of what it takes would lose it again to the one that it took it from. For the claimer
     those of its ancestors may stand that take part in reclaim and are not the owner's too.
     """
-    above = {ancestor.name for ancestor in owner.figures.ancestors}
-    near = claimer.figures.ancestors[: claimer.figures.reclaim_level]
-    claimers = [claimer, *(ancestor for ancestor in near if ancestor.name not in above)]
-    of_owner = owner.figures.deserved or {}
-    for name in task.spec.requests:
-        shares = [(at.figures.deserved or {}).get(name, 0) for at in claimers]
-        other = of_owner.get(name, 0)
-        too_much = owner.allocated.get(name, 0) > other + EPSILON
-        too_little = any(
-            at.allocated.get(name, 0) < share - EPSILON for at, share in zip(claimers, shares, strict=True)
-        )
-        if name != PODS and too_much and (too_little or max(*shares, other) <= EPSILON):
-            return True
+    held, of_owner = owner.allocated, owner.figures.deserved or {}
+    too_much = [n for n in task.spec.requests if n != PODS and held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
+    if too_much:
+        above = {ancestor.name for ancestor in owner.figures.ancestors}
+        near = claimer.figures.ancestors[: claimer.figures.reclaim_level]
+        claimers = [claimer, *(ancestor for ancestor in near if ancestor.name not in above)]
+        for name in too_much:
+            shares = [(at.figures.deserved or {}).get(name, 0) for at in claimers]
+            lacking = (at.allocated.get(name, 0) < s - EPSILON for at, s in zip(claimers, shares, strict=True))
+            if any(lacking) or max(*shares, of_owner.get(name, 0)) <= EPSILON:
+                return True
     return task.spec.best_effort
 
 
@@ -136,7 +134,7 @@ class Reclaim(Action):
         starving = [job for job in session.waiting_jobs() if self._concerns(session, job)]
         if not starving:
             return
-        pool, rule = VictimPool(session), BetweenQueues(session)
+        pool, rule = VictimPool(session, fresh=True), BetweenQueues(session)
         gangs = bool(session.tiers_of("job_ready"))
         turns = QueueTurns(session, starving)
         while (queue := turns.next_queue()) is not None:

@@ -143,6 +143,7 @@ class Deeds:
 
     async def _bind(self, deed: Deed) -> None:
         started = self._clock.now()
+        self._metrics.task_latency("PreBound", deed.created, started)
         target = {"apiVersion": "v1", "kind": "Node", "name": deed.node}
         metadata = {"name": deed.key.name, "namespace": deed.key.namespace, "uid": deed.uid}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}

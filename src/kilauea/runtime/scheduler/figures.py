@@ -1,9 +1,16 @@
-"""From cycles to metrics."""
+"""From cycles to metrics: what a plan says, and what the state says after it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from kilauea.api.times import SECOND
+from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.resources import EPSILON
 from kilauea.engine.plan import Plan, QueueOutcome
+from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.telemetry.metrics import SchedulerMetrics
 
@@ -19,7 +26,7 @@ class Figures:
         """The configuration file was read."""
         self._metrics.configured(good=good)
 
-    def after(self, plan: Plan, started: int, decided: int, *, all_: bool) -> None:
+    def after(self, plan: Plan, conf: SchedulerConf, started: int, decided: int, *, all_: bool) -> None:
         """A cycle was done between two times; with `all_` the figures of queues and jobs too."""
         self._metrics.cycle((decided - started) / SECOND)
         jobs, tasks = self._feed.state.jobs, self._feed.state.tasks
@@ -32,6 +39,8 @@ class Figures:
         if all_:
             self._queues(plan)
             self._jobs(plan)
+            drf = any(plugin.name == "drf" for tier in conf.tiers for plugin in tier)
+            self._metrics.job_shares(shares(self._feed.state) if drf else ())
 
     def _queues(self, plan: Plan) -> None:
         for name, outcome in plan.queues.items():
@@ -52,12 +61,25 @@ class Figures:
 
     def _jobs(self, plan: Plan) -> None:
         waiting = {
-            key.rpartition("/")[2]: sum(outcome.counts.get(name, 0) for name in ("Pending", "Pipelined"))
+            key: sum(outcome.counts.get(name, 0) for name in ("Pending", "Pipelined"))
             for key, outcome in plan.groups.items()
             if outcome.condition is not None and outcome.condition.type == "Unschedulable"
         }
         self._metrics.unscheduled(waiting)
-        self._metrics.forget_jobs(self._feed.groups)
+        self._metrics.forget_jobs(self._feed.state.jobs)
+
+
+def shares(state: ClusterState) -> Iterator[tuple[str, float]]:
+    """For each job of a queue its largest share of any resource of the cluster, as drf takes it."""
+    state.settle()
+    table, total = state.job_table, state.nodes.total()
+    size = len(table)
+    parts = [table.allocated[state.axis.rows[name], :size] / all_ for name, all_ in total.items() if all_ >= EPSILON]
+    largest = np.max(parts, axis=0, initial=0) if parts else np.zeros(size)
+    for row in np.flatnonzero(table.queue[:size] >= 0):
+        job = table.jobs[row]
+        if job is not None:
+            yield job.key, float(largest[row])
 
 
 def _overused(outcome: QueueOutcome) -> bool:

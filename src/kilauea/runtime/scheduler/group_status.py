@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
 from kilauea.engine.model import status
+from kilauea.engine.model.jobs import INQUEUE
 from kilauea.engine.plan import Condition, GroupOutcome
 
 NOT_ENOUGH = "NotEnoughResources"
@@ -45,8 +46,16 @@ def wanted(group: PodGroup, counts: Sequence[int], phase: str, outcome: GroupOut
     conditions = known.conditions
     if outcome is not None and outcome.condition is not None:
         conditions = _with(conditions, outcome.condition)
+    elif outcome is not None and outcome.phase == INQUEUE:
+        conditions = tuple(map(_admitted, conditions))
     running, succeeded, failed = (counts[state] for state in (status.RUNNING, status.SUCCEEDED, status.FAILED))
     return Content(outcome.phase if outcome is not None else phase, running, succeeded, failed, conditions)
+
+
+def _admitted(condition: tuple[str, str, str, str]) -> tuple[str, str, str, str]:
+    """A condition of a group that was admitted: what kept it out is not true any more."""
+    kept_out = condition[0] == "Unschedulable" and condition[2] != NOT_ENOUGH
+    return (condition[0], "False", *condition[2:]) if kept_out else condition
 
 
 def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> tuple[tuple[str, str, str, str], ...]:

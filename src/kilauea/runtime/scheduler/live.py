@@ -38,7 +38,7 @@ from kilauea.runtime.scheduler.figures import Figures
 from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.statuses import Statuses
-from kilauea.runtime.scheduler.timing import timed
+from kilauea.runtime.scheduler.timing import Stopwatch
 from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
 from kilauea.runtime.watchdog import watchdog
 from kilauea.telemetry.metrics import SchedulerMetrics
@@ -100,13 +100,15 @@ async def at_once(work: Callable[[], Plan]) -> Plan:
 def deciding(
     extensions: Extensions, seed: int | None, giving_back: GivingBack, clock: Clock, metrics: SchedulerMetrics
 ) -> Decide:
-    """The engine with the plugins of the user, if there are any, under a watchdog."""
-    actions = timed(extensions.actions, clock.now, metrics.action)
+    """The engine with the plugins of the user, if there are any, under a watchdog; its time is taken."""
+    observer = Stopwatch(clock.now, metrics)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int) -> Plan:
         conf, plugins = giving_back.applied(conf, extensions.plugins)
         with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
-            return cycle(state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog)
+            return cycle(
+                state, conf, now, seed, plugins=plugins, actions=extensions.actions, watchdog=dog, observer=observer
+            )
 
     return decide
 
@@ -177,6 +179,11 @@ class LiveScheduler:
         missing = [kind for kind, reflector in self._reflectors.items() if not reflector.complete.is_set()]
         return f"not yet read: {', '.join(missing)}" if missing else ""
 
+    async def complete(self) -> None:
+        """Wait until everything has been read."""
+        for reflector in self._reflectors.values():
+            await reflector.complete.wait()
+
     @property
     def busy(self) -> int:
         """Writes that wait or are under way."""
@@ -191,8 +198,7 @@ class LiveScheduler:
 
     async def schedule(self) -> None:
         """Decide and carry out, from when everything has been read until cancelled."""
-        for reflector in self._reflectors.values():
-            await reflector.complete.wait()
+        await self.complete()
         log.info("everything has been read; scheduling begins")
         try:
             await self.scheduler.run()

@@ -153,7 +153,7 @@ class Scheduler:
         finally:
             parts.feed.catch_up()
         self.cycles += 1
-        parts.figures.after(plan, started, decided, all_=whole)
+        parts.figures.after(plan, conf, started, decided, all_=whole)
         self._say(plan)
         now = self._clock.now()
         if whole:

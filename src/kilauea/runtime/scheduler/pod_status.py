@@ -13,7 +13,7 @@ from kilauea.api.core import Pod
 from kilauea.engine.plan import Pending
 
 UNSCHEDULABLE = "Unschedulable"
-ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted"})
+ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted", "RoomKept"})
 """Codes of what nodes lack."""
 ABOUT_SHARES = frozenset({"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused"})
 """Codes of what may be about a share of the cluster, which grows with it, or about a fixed limit, which does not."""

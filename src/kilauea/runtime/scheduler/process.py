@@ -5,30 +5,27 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import socket
 import uuid
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from kilauea.api.ports import ApiError, Key
+from kilauea.api.ports import Key
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
-from kilauea.client.lease import Election, Terms
+from kilauea.client.lease import Terms
 from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.extensions import BUILT_IN, Extensions
+from kilauea.runtime.leading import lead
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
-from kilauea.runtime.scheduler.watched import RESOURCES
-from kilauea.runtime.tasks import take_short_turns, until
+from kilauea.runtime.tasks import settled, take_short_turns, until
 from kilauea.telemetry.metrics import SchedulerMetrics
 from kilauea.telemetry.serving import serve_pages
-
-NAMESPACES = RESOURCES["Namespace"]
 
 log = logging.getLogger(__name__)
 
@@ -109,24 +106,5 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
             except OSError as error:
                 words = "choose another address with --listen-address"
                 raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error
-        leading = _leading(options, live, client, clock, chance)
-        await until(stop, [live.watch(), recorder.run(), leading])
-
-
-async def _leading(options: Options, live: LiveScheduler, client: Client, clock: SystemClock, chance: Random) -> None:
-    """Schedule, if need be only while the lease is held."""
-    if options.lease is None:
-        await live.schedule()
-        return
-    await _make_namespace(client, options.lease.namespace)
-    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    await Election(client, clock, chance, options.lease, identity, options.terms).lead(live.schedule)
-
-
-async def _make_namespace(client: Client, name: str) -> None:
-    """The namespace of the lease, if it is not there and may be made; the election says what is wrong otherwise."""
-    try:
-        await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            log.warning("namespace %s of the lease: %s", name, error)
+        leading = lead(client, clock, chance, options.lease, options.terms, live.schedule)
+        await until(stop, [live.watch(), recorder.run(), leading, settled(live.complete())])

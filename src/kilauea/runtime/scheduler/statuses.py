@@ -17,9 +17,11 @@ from kilauea.api.core import Pod
 from kilauea.api.ports import Api, Clock, Key, Record
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.times import SECOND, format_time
+from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.runtime.scheduler import group_status, pod_status
 from kilauea.runtime.scheduler.assumed import Phased
+from kilauea.runtime.scheduler.complaints import complaint, outcomes
 from kilauea.runtime.scheduler.crew import Writes
 from kilauea.runtime.scheduler.deeds import Deed
 from kilauea.runtime.scheduler.feed import Feed
@@ -64,13 +66,14 @@ class Statuses:
     def after(self, plan: Plan, *, all_: bool) -> None:
         """Say what a cycle decided; with `all_` everything that is not as it should be, else what is urgent."""
         self._cycle += 1
-        for key, outcome in plan.groups.items():
+        groups = outcomes(plan, self._feed.state) if all_ else plan.groups
+        for key, outcome in groups.items():
             self._assume(key, outcome)
         nominated = {promise.pod: promise.node for promise in plan.nominations}
         if not all_:
             self._say_promises(plan, nominated)
             return
-        self._complain(plan)
+        self._complain(groups)
         for key in sorted(self._outcomes.keys() | self._feed.touched):
             self._put_group(key)
         self._feed.touched.clear()
@@ -86,7 +89,8 @@ class Statuses:
         if group is None:
             return
         earlier = self._outcomes.get(key)
-        if outcome.condition is None and earlier is not None:
+        admitted = earlier is not None and earlier.phase == PENDING != outcome.phase  # what kept it out is over
+        if outcome.condition is None and earlier is not None and not admitted:
             outcome = dataclasses.replace(outcome, condition=earlier.condition)
         self._outcomes[key] = outcome
         known = self._feed.assumed.phases.get(key)
@@ -104,7 +108,7 @@ class Statuses:
             self._outcomes.pop(key, None)
             return
         outcome = latest = self._outcomes.get(key)
-        if outcome is not None and _complaint(outcome) and key not in self._told:
+        if outcome is not None and complaint(outcome) and key not in self._told:
             outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
         content = group_status.wanted(group, job.counts, job.phase, outcome)
         if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
@@ -131,9 +135,9 @@ class Statuses:
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
-    def _complain(self, plan: Plan) -> None:
+    def _complain(self, groups: Mapping[str, GroupOutcome]) -> None:
         """Find out which groups wait for a reason that lasts, and tell of it when it is a new one."""
-        complaints = {key: said for key, outcome in plan.groups.items() if (said := _complaint(outcome))}
+        complaints = {key: said for key, outcome in groups.items() if (said := complaint(outcome))}
         told = self._told
         self._told = self._waiting_groups.settled(complaints)
         for key, said in self._told.items():
@@ -215,13 +219,3 @@ class Statuses:
 
     def _now(self) -> str:
         return format_time(self._clock.now() // SECOND * SECOND)
-
-
-def _complaint(outcome: GroupOutcome) -> tuple[str, str] | None:
-    """Reason and message of the event about a group that waits."""
-    condition, refusal = outcome.condition, outcome.refusal
-    if condition is not None and condition.type != "Scheduled":
-        return condition.type, condition.message
-    if refusal is not None and (condition is None or condition.type != "Scheduled"):
-        return refusal.code, refusal.message
-    return None

@@ -1,27 +1,38 @@
-"""Actions whose time is taken. The engine has no clock, so they are given one from outside."""
+"""The clock of a cycle. The engine has none, so it is given one, and what it took is told to the metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from kilauea.engine.action import Action
-from kilauea.engine.session import Session
+from kilauea.engine.observed import Part
+from kilauea.telemetry.metrics import SchedulerMetrics
 
-
-def timed(
-    actions: Mapping[str, type[Action]], now: Callable[[], int], observe: Callable[[str, int], None]
-) -> dict[str, type[Action]]:
-    """The same actions; `observe` is told the name of each that was executed, and its microseconds."""
-    return {name: _timed(of, now, observe) for name, of in actions.items()}
+HOOKS = {"opening": "OnSessionOpen", "closing": "OnSessionClose"}
 
 
-def _timed(of: type[Action], now: Callable[[], int], observe: Callable[[str, int], None]) -> type[Action]:
-    def execute(self: Action, session: Session) -> None:
-        started = now()
-        try:
-            of.execute(self, session)
-        finally:
-            observe(of.name, now() - started)
+class Stopwatch:
+    """An `Observer` of cycles.
 
-    # Faults are told with the module of the class, which is to be that of the action.
-    return type(of.__name__, (of,), {"execute": execute, "__module__": of.__module__})
+    Args:
+        now: microseconds since any moment.
+        metrics: takes the numbers.
+    """
+
+    def __init__(self, now: Callable[[], int], metrics: SchedulerMetrics) -> None:
+        self.now = now
+        self._metrics = metrics
+        self.chose = metrics.chose
+
+    def took(self, part: Part, name: str, time: int) -> None:
+        """A part of a cycle is done."""
+        if part == "action":
+            self._metrics.action(name, time)
+        elif part == "session":
+            self._metrics.opened(time)
+        else:
+            self._metrics.hook(name, HOOKS[part], time)
+
+    def tried(self, action: str) -> None:
+        """An action has tried a node."""
+        if action == "preempt":
+            self._metrics.preemption_tried()

@@ -1,0 +1,69 @@
+"""What waits to be written, the important before the rest, and never more of it than there is room for.
+
+The rest has little room; what finds none is refused. The important has much. Once a little of it waits, only the newest
+of each subject is kept, so that the backlog of a rush grows with the number of subjects and not with time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_Subject = TypeVar("_Subject", bound=Hashable)
+_Item = TypeVar("_Item")
+
+
+class Backlog(Generic[_Subject, _Item]):
+    """Items by subject and text, in order.
+
+    Args:
+        important: room for important items.
+        rest: room for all others; of so many important ones on only the newest of each subject is kept.
+    """
+
+    def __init__(self, important: int, rest: int) -> None:
+        self._most = important, rest
+        self._important: dict[tuple[_Subject, str], _Item] = {}
+        self._rest: dict[tuple[_Subject, str], _Item] = {}
+        self._newest: dict[_Subject, str] = {}
+        """Of subjects with important items that wait: the text of the last that came."""
+        self.lost = 0
+        """Items that were refused, or gave way to newer ones."""
+
+    def __len__(self) -> int:
+        return len(self._important) + len(self._rest)
+
+    def __contains__(self, name: tuple[_Subject, str]) -> bool:
+        return name in self._important or name in self._rest
+
+    def put(self, subject: _Subject, text: str, item: _Item, *, important: bool) -> bool:
+        """Whether there is room for an item; it replaces what waits under its subject and text."""
+        name = subject, text
+        if not important:
+            if len(self._rest) >= self._most[1] and name not in self._rest:
+                self.lost += 1
+                return False
+            self._rest[name] = item
+            return True
+        if name not in self._important and len(self._important) >= self._most[1]:
+            older = self._important.pop((subject, self._newest.get(subject, "")), None)
+            full = len(self._important) >= self._most[0]
+            self.lost += full or older is not None
+            if full:
+                return False
+        self._important[name] = item
+        self._newest[subject] = text
+        return True
+
+    def take(self) -> _Item:
+        """The next item, which waits no more.
+
+        Raises:
+            StopIteration: nothing waits.
+        """
+        if not self._important:
+            return self._rest.pop(next(iter(self._rest)))
+        subject, text = name = next(iter(self._important))
+        if self._newest.get(subject) == text:
+            del self._newest[subject]
+        return self._important.pop(name)

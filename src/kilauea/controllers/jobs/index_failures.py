@@ -1,0 +1,65 @@
+"""Failures of single indexes (`backoffLimitPerIndex`): each has its own limit, and its own pauses.
+
+A pod is told how often its index has failed before it, in annotations. The last pod of an index that has failed stays
+until the next one is made, so that the count is not lost with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kilauea.api.ports import Obj
+from kilauea.controllers.jobs.failures import meaning_of
+from kilauea.controllers.jobs.indexes import index_of
+from kilauea.controllers.objects import annotations_of, spec_of
+
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+
+def limit_of(job: Obj) -> int | None:
+    """How often an index may fail and be tried again; None if indexes have no limits of their own."""
+    limit = spec_of(job).get("backoffLimitPerIndex")
+    return None if limit is None else int(limit)
+
+
+def failures_before(pod: Obj) -> tuple[int, int]:
+    """How often the index of a pod had failed before it: counted, and ignored."""
+    return _number(pod, FAILURES), _number(pod, IGNORED)
+
+
+def _number(pod: Obj, annotation: str) -> int:
+    text = annotations_of(pod).get(annotation, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def failures_after(job: Obj, pod: Obj) -> tuple[int, int]:
+    """The same with the failure of the pod itself."""
+    counted, ignored = failures_before(pod)
+    return (counted, ignored + 1) if meaning_of(job, pod).action == "Ignore" else (counted + 1, ignored)
+
+
+def fails_index(job: Obj, pod: Obj) -> bool:
+    """Whether an index is not tried again after the failure of this pod."""
+    action, limit = meaning_of(job, pod).action, limit_of(job)
+    if limit is None or action == "Ignore":
+        return False
+    return action == "FailIndex" or failures_before(pod)[0] >= limit
+
+
+def last_of_each(failed: Iterable[Obj], others: Sequence[Obj]) -> dict[int, Obj]:
+    """By index, the pod that failed last, if no other one has come after it.
+
+    Args:
+        failed: pods that have failed.
+        others: pods that have not.
+    """
+    followed = {index_of(pod) for pod in others}
+    last: dict[int, Obj] = {}
+    for pod in failed:
+        index = index_of(pod)
+        if index is None or index in followed:
+            continue
+        if index not in last or sum(failures_before(pod)) > sum(failures_before(last[index])):
+            last[index] = pod
+    return last

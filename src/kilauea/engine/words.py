@@ -1,0 +1,55 @@
+"""Reasons and amounts in words: the same in a plan for people, in an explanation, and in conditions and events."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kilauea.api.quantity import Unit, unit_of
+
+
+class Reason(Protocol):
+    """Why something waits, with numbers where it is about a resource (amounts in the engine's units)."""
+
+    @property
+    def message(self) -> str:
+        """In words."""
+
+    @property
+    def resource(self) -> str:
+        """What is short; empty if it is about no resource."""
+
+    @property
+    def asked(self) -> float:
+        """How much of it is asked for."""
+
+    @property
+    def left(self) -> float:
+        """How much of it there is at most."""
+
+
+def in_words(reason: Reason) -> str:
+    """The message, with its numbers."""
+    if not reason.resource:
+        return reason.message
+    return f"{reason.message.removesuffix('.')} ({numbers(reason)})"
+
+
+def numbers(reason: Reason) -> str:
+    """What is asked for and what is left of the resource that is short."""
+    return f"asked {human(reason.resource, reason.asked)}, left {human(reason.resource, reason.left)}"
+
+
+def human(name: str, amount: float) -> str:
+    """An amount for people: at most one digit after the point, memory in its largest fitting unit."""
+    if unit_of(name) is Unit.BYTES:
+        size, suffix = amount, ""
+        for suffix in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
+            if abs(size) < 1024 or suffix == "Pi":
+                break
+            size /= 1024
+        return f"{_short(size)}{suffix} {name}"
+    return f"{_short(amount / 1000 if unit_of(name) is Unit.MILLI else amount)} {name}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

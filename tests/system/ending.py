@@ -1,0 +1,156 @@
+"""What must hold at the end of a history: rest, books that are right, gangs that are whole, and what can run runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kilauea.api.times import SECOND
+from kilauea.controllers.kinds import JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
+from kilauea.engine.events import Changed
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.scheduler.reading import read
+from kilauea.runtime.scheduler.watched import RESOURCES
+from system.cluster import System
+from system.laws import CORES, ENDED, GROUP_NAME, STILL, cores_of
+from system.process import NAMES
+
+
+def at_the_end(system: System) -> Iterator[str]:
+    """What is not as it should be after the quiet."""
+    yield from _unrest(system)
+    yield from _state(system)
+    pods = system.users.all(PODS)
+    nodes = [each["metadata"]["name"] for each in system.users.all(NODES) if not each["spec"].get("taints")]
+    for pod in pods:
+        phase, place = pod["status"].get("phase"), pod["spec"].get("nodeName")
+        if pod["metadata"].get("deletionTimestamp"):
+            yield f"pod {pod['metadata']['name']} never goes"
+        elif place in nodes and phase not in ("Running", *ENDED):
+            yield f"pod {pod['metadata']['name']} never starts on {place}: {phase}"
+        elif place and place not in nodes:
+            yield f"pod {pod['metadata']['name']} stays on {place}, which is not there or not well"
+    yield from _orphans(system, pods)
+    yield from _gangs(system, pods, nodes)
+
+
+def _orphans(system: System, pods: list[dict[str, Any]]) -> Iterator[str]:
+    """What was made for an owner goes with it."""
+    groups = system.users.all(POD_GROUPS)
+    made = [*groups, *pods, *system.users.all(JOBS), *system.users.all(REPLICA_SETS)]
+    uids = {each["metadata"]["uid"] for each in made}
+    for each in [*groups, *pods]:
+        metadata = each["metadata"]
+        if any(owner["uid"] not in uids for owner in metadata.get("ownerReferences") or ()):
+            yield f"{each['kind']} {metadata['name']} outlives its owner"
+
+
+def _unrest(system: System) -> Iterator[str]:
+    """Work that never ends."""
+    since = system.server.clock.now() - int(STILL * SECOND)
+    late = [what for time, what in system.laws.deeds if time >= since]
+    if late:
+        yield f"{len(late)} deeds in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
+    scheduler = system.scheduler.scheduler
+    if scheduler.busy:
+        yield f"the scheduler has {scheduler.busy} writes that do not end"
+    assumed = scheduler.feed.assumed
+    left = [*assumed.binds, *assumed.evictions, *assumed.held, *assumed.phases]
+    if left:
+        yield f"assumed for ever: {left}"
+
+
+def _state(system: System) -> Iterator[str]:
+    """Where the scheduler's state is another than that of the objects."""
+    fresh = ClusterState(scheduler_names=NAMES)
+    for kind in ("Node", "Queue", "PodGroup", "Pod"):
+        for item in system.users.items(RESOURCES[kind]):
+            fresh.apply(Changed(read(kind, item)))
+    state = system.scheduler.scheduler.feed.state
+    shown: list[tuple[str, Callable[[ClusterState], set[Any]]]] = [
+        ("tasks", lambda of: {(t.key, t.uid, t.node, t.status) for t in of.tasks.values()}),
+        ("groups", lambda of: {(k, j.phase, j.min_available) for k, j in of.jobs.items() if j.group}),
+        ("nodes", lambda of: {(name, str(facts)) for name, facts in of._facts.items()}),
+        ("queues", lambda of: {(name, str(queue.deserved)) for name, queue in of.queues.items()}),
+    ]
+    for what, figures in shown:
+        known, true = figures(state), figures(fresh)
+        known = {each for each in known if what != "groups" or each in true or not _is_of_one(state, each[0])}
+        if known != true:
+            yield f"{what}: the scheduler knows {sorted(known - true)}, there are {sorted(true - known)}"
+
+
+def _is_of_one(state: ClusterState, key: str) -> bool:
+    """Whether a group stands for a single pod, so that the API has none."""
+    return any(task.owner_kind == "" for task in state.jobs[key].tasks.values()) and state.jobs[key].min_available == 1
+
+
+def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iterator[str]:
+    """Gangs run whole or not at all, and what fits runs."""
+    free = dict.fromkeys(nodes, CORES)
+    for pod in pods:
+        place = pod["spec"].get("nodeName")
+        if place in free and pod["status"].get("phase") not in ENDED:
+            free[place] -= cores_of(pod)
+    groups = {group["metadata"]["name"]: group for group in system.users.all(POD_GROUPS)}
+    members: dict[str, list[dict[str, Any]]] = {}
+    for pod in pods:
+        name = (pod["metadata"].get("annotations") or {}).get(GROUP_NAME) or pod["metadata"]["name"]
+        members.setdefault(name, []).append(pod)
+    yield from _admitted_in_vain(groups, members, system)
+    limits = Limits(system)
+    for name, group in sorted(members.items()):
+        minimum = _spec(groups, name).get("minMember", 1)
+        ready = sum(1 for pod in group if pod["spec"].get("nodeName") and pod["status"].get("phase") != "Failed")
+        waiting = [pod for pod in group if not pod["spec"].get("nodeName")]
+        if 0 < ready < minimum and f"default/{name}" not in system.laws.hurt:
+            yield f"gang {name} has {ready} of {minimum}"
+        missing = max(minimum - ready, 1)
+        if len(waiting) >= missing:
+            size = cores_of(waiting[0])
+            room = sum(cores // size for cores in free.values())
+            if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), missing * size):
+                yield f"{name}: {len(waiting)} pods wait, {missing} are missing, there is room for {room}: {free}"
+
+
+def _spec(groups: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = groups.get(name, {}).get("spec", {})
+    return found
+
+
+def _admitted_in_vain(
+    groups: dict[str, dict[str, Any]], members: dict[str, list[dict[str, Any]]], system: System
+) -> Iterator[str]:
+    """No group whose pods have all ended keeps quota that others wait for."""
+    waiting = {_spec(groups, name).get("queue") for name in groups if groups[name]["status"].get("phase") == "Pending"}
+    for name, group in groups.items():
+        pods = members.get(name, [])
+        ended = pods and all(pod["status"].get("phase") in ENDED for pod in pods)
+        if ended and group["status"].get("phase") == "Inqueue" and group["spec"].get("queue") in waiting:
+            yield f"{name} is admitted, its pods have ended, and others wait in queue {group['spec']['queue']}"
+
+
+class Limits:
+    """What queues may still take, by the figures of the last plan."""
+
+    def __init__(self, system: System) -> None:
+        self._proportion = system.policy.queues == "proportion"
+        self._states = {each["metadata"]["name"]: each for each in system.users.all(QUEUES)}
+        plan = system.laws.plan
+        self._figures = plan.queues if plan is not None else {}
+
+    def allow(self, queue: str, cores: int) -> bool:
+        """Whether a queue, and those above it, may take so many more cores."""
+        while queue not in ("", "root"):
+            found = self._figures.get(queue)
+            if found is None or self._states[queue]["status"].get("state") != "Open":
+                return False
+            after = found.allocated.get("cpu", 0) + cores * 1000
+            kept = found.inqueue.get("cpu", 0) - found.elastic.get("cpu", 0)
+            limits = [(after, found.capability), (max(after, after + kept), found.real_capability)]
+            if self._proportion:
+                limits.append((after, found.deserved))
+            if any(end is not None and amount > end.get("cpu", amount) for amount, end in limits):
+                return False
+            queue = found.parent
+        return True

@@ -1,0 +1,49 @@
+"""Configurations of the scheduler under which histories are played: who shares how, and who is evicted for whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+
+QUEUES = ("capacity", "proportion", "tree")
+"""`tree` is the plugin capacity with its hierarchy."""
+EVICTIONS = ("preempt, reclaim", "gangpreempt, gangreclaim", "")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A configuration.
+
+    Attributes:
+        queues: one of `QUEUES`.
+        evictions: the actions that evict.
+        budgets: whether disruption budgets count.
+        shares: whether drf lets jobs with smaller shares evict, where no victim is less important.
+        text: the file.
+    """
+
+    queues: str
+    evictions: str
+    budgets: bool
+    shares: bool
+    text: str
+
+    @property
+    def name(self) -> str:
+        """For reports."""
+        more = [*(["pdb"] if self.budgets else []), *(["drf"] if self.shares else [])]
+        return ", ".join([f"{self.queues}: {self.evictions or 'no evictions'}", *more])
+
+
+def policy_of(seed: int) -> Policy:
+    """The configuration of a seed; nine that follow each other have each pair of queues and evictions once."""
+    chance = Random(f"policy {seed}")
+    queues, evictions = list(product(QUEUES, EVICTIONS))[seed % 9]
+    budgets, shares = chance.random() < 0.5, chance.random() < 0.5
+    first = ["priority", "gang", "conformance", *(["pdb"] if budgets else [])]
+    plugin = "capacity\n    enabledHierarchy: true" if queues == "tree" else queues
+    second = [*(["drf"] if shares else []), "predicates", plugin, chance.choice(("nodeorder", "binpack"))]
+    actions = ", ".join(filter(None, ("enqueue", "allocate", evictions, "backfill")))
+    tiers = "".join("- plugins:\n" + "".join(f"  - name: {name}\n" for name in tier) for tier in (first, second))
+    return Policy(queues, evictions, budgets, shares, f'actions: "{actions}"\ntiers:\n{tiers}')

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from cluster.api_process import Server
-from cluster.up_process import apply, gang, kubectl, phases, queue, running_up, until
+from cluster.up_process import apply, gang, kubectl, phases, queue, running_up, said, until
 
 CONF = """\
 actions: "enqueue, allocate, backfill"
@@ -43,12 +43,10 @@ def kilauea(server: Server, *words: str, given: str = "") -> subprocess.Complete
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_what_is_not_submitted_yet_is_planned_for_and_changes_nothing(server: Server, tmp_path: Path) -> None:
-    conf = tmp_path / "scheduler.yaml"
-    conf.write_text(CONF)
+def test_what_is_not_submitted_yet_is_planned_for_and_changes_nothing(server: Server) -> None:
     manifest = yaml.safe_dump_all([*gang("fits", 3), *gang("waits", 1, queue="small")])
     before = kubectl(server, "get", "pods,podgroups,queues", "-A", "-o", "name")
-    done = kilauea(server, "plan", "-f", "-", "--scheduler-conf", str(conf), "-o", "json", given=manifest)
+    done = kilauea(server, "plan", "-f", "-", "-o", "json", given=manifest)
     assert done.returncode == 0, done.stderr
     fits, waits = json.loads(done.stdout)["submitted"]
     assert (fits["podGroup"], fits["starting"], fits["waiting"]) == ("default/fits", 3, 0)
@@ -67,11 +65,9 @@ def test_the_table_begins_with_what_is_submitted(server: Server) -> None:
     assert done.stdout.splitlines()[3].split()[:4] == ["default/fits", "default", "3", "0"]
 
 
-def test_a_group_that_waits_is_explained_with_the_cluster_s_own_words(server: Server, tmp_path: Path) -> None:
-    conf = tmp_path / "scheduler.yaml"
-    conf.write_text(CONF)
+def test_a_group_that_waits_is_explained_with_the_cluster_s_own_words(server: Server) -> None:
     apply(server, *gang("second", 2, queue="small"))
-    done = kilauea(server, "explain", "pg", "second", "--scheduler-conf", str(conf), "-o", "json")
+    done = kilauea(server, "explain", "pg", "second", "-o", "json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["verdict"], told["change"]["what"], told["change"]["object"]) == ("waits", "quota", "small")
@@ -94,3 +90,19 @@ def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert f"{tmp_path / 'none'}: no such file" in done.stderr
+
+
+def test_without_a_file_the_scheduler_follows_the_config_map(tmp_path: Path) -> None:
+    with running_up(tmp_path / "data", "--nodes", "1") as running:
+        client = running.client()
+        patch = json.dumps({"data": {"volcano-scheduler.conf": CONF}})
+        edit = ("patch", "configmap", "-n", "volcano-system", "volcano-scheduler-configmap", "--type=merge", "-p")
+        kubectl(running, *edit, patch)
+        until(lambda: "ConfigurationLoaded" in said(client, "Queue", "root"), "the new configuration to be used")
+        kubectl(running, *edit, json.dumps({"data": {"volcano-scheduler.conf": "actions: alocate"}}))
+        until(lambda: "ConfigurationRefused" in said(client, "Queue", "root"), "the bad one to be refused")
+        assert "ConfigMap volcano-system/volcano-scheduler-configmap:1: actions: unknown action" in said(
+            client, "Queue", "root"
+        )
+        apply(running, *gang("after", 2))
+        until(lambda: phases(client, "after")["Running"] == 2, "work to go on by the last good one")

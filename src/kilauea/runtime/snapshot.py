@@ -13,18 +13,15 @@ import msgspec
 
 from kilauea.api.core import Pod
 from kilauea.api.meta import Object
-from kilauea.api.ports import Api, ApiError, Key, Listed, Resource
+from kilauea.api.ports import Api, ApiError, Listed, Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
+from kilauea.controllers.configuration import FILE, PLACE
 from kilauea.controllers.kinds import CONFIG_MAPS, VC_JOBS
 from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
 from kilauea.runtime.scheduler.watched import RESOURCES, head_of
 
-CONFIGURATION = Key("volcano-system", "volcano-scheduler-configmap")
-"""Where an installed scheduler's configuration is, ..."""
-CONFIGURATION_FILE = "volcano-scheduler.conf"
-"""... and under which name."""
 ALONE = frozenset({"default-scheduler"})
 """Schedulers whose pods need no group: each is one of its own."""
 MISSING = (403, 404)
@@ -110,7 +107,7 @@ def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
 
 async def _configuration(client: Api) -> str:
     try:
-        config = await client.get(CONFIG_MAPS, CONFIGURATION)
+        config = await client.get(CONFIG_MAPS, PLACE)
     except ApiError:
         return ""
-    return str((config.get("data") or {}).get(CONFIGURATION_FILE, ""))
+    return str((config.get("data") or {}).get(FILE, ""))

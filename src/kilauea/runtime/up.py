@@ -23,6 +23,7 @@ from kilauea.client.limits import RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
+from kilauea.controllers.configuration import ConfigurationController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
@@ -36,6 +37,7 @@ from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.files import SourceError
 from kilauea.runtime.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.runtime.tasks import take_short_turns
@@ -104,13 +106,13 @@ async def _components(
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority)
-    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up)]
+    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_configuration(up)]
     driver = Driver(controllers, cache, clock, chance, recorder.record, everybody)
     api.backend.logs = PodLogs(cache)
     settings = Settings(SCHEDULERS, check_template=template_complaints)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
-    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder) if up.scheduler else None
+    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder, cache) if up.scheduler else None
     if scheduler is not None:
         work += [scheduler.watch(), scheduler.schedule()]
 
@@ -167,9 +169,26 @@ def _nodes(up: Up) -> list[Controller]:
     return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods()]
 
 
-def _scheduler(up: Up, client: Client, clock: SystemClock, chance: Random, recorder: Recorder) -> LiveScheduler:
-    conf = ConfReload(str(up.scheduler_conf) if up.scheduler_conf else None)
-    if conf.fault:
+def _configuration(up: Up) -> list[Controller]:
+    """Who keeps the config map with the scheduler's configuration, if there is a scheduler."""
+    if not up.scheduler:
+        return []
+    path = up.scheduler_conf
+    if path is None:
+        return [ConfigurationController(default_text, kept=False)]
+    return [ConfigurationController(partial(text_of, path), kept=True)]
+
+
+def _scheduler(
+    up: Up, client: Client, clock: SystemClock, chance: Random, recorder: Recorder, cache: Cache
+) -> LiveScheduler:
+    """The scheduler, by the configuration in a file, or else in the cluster.
+
+    Raises:
+        StartError: the file cannot be used.
+    """
+    conf = ConfReload(str(up.scheduler_conf)) if up.scheduler_conf else conf_in_cluster(cache)
+    if up.scheduler_conf and conf.fault:
         raise StartError(conf.fault)
     options = LiveOptions(names=(*SCHEDULERS, "default-scheduler"), seed=None)
     return LiveScheduler(client, options, conf, clock, chance, recorder.record, SchedulerMetrics())

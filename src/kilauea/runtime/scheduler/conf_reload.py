@@ -36,6 +36,7 @@ class ConfReload:
         extensions: plugins and actions of the user.
         strict: without a usable file there is no configuration (`--disable-default-scheduler-config`).
         stamp: identity of a file; None if it is not there.
+        read: reads a file; other places than files have functions of their own for both.
 
     Raises:
         SourceError, ConfError: strict, and the file cannot be used.
@@ -48,10 +49,12 @@ class ConfReload:
         *,
         strict: bool = False,
         stamp: Callable[[str], Stamp] | None = None,
+        read: Callable[[str, Extensions], SchedulerConf] = read_conf,
     ) -> None:
         self._path = path
         self._extensions = extensions
         self._stamp_of = stamp or stamp_of
+        self._conf_of = read
         self._stamp: Stamp = None
         self.conf = default_conf()
         self.fault = ""
@@ -77,7 +80,7 @@ class ConfReload:
 
     def _read(self, path: str) -> Reading:
         try:
-            conf: SchedulerConf = read_conf(path, self._extensions)
+            conf = self._conf_of(path, self._extensions)
         except (SourceError, ConfError) as error:
             self.fault = str(error)
             return Reading(self.fault)

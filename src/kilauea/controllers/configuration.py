@@ -1,0 +1,58 @@
+"""The scheduler's configuration where Volcano keeps it: a config map of fixed name, for people and for plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.controllers.kinds import CONFIG_MAPS, NAMESPACES
+from kilauea.controllers.objects import is_going
+
+PLACE = Key("volcano-system", "volcano-scheduler-configmap")
+"""Where the configuration is, ..."""
+FILE = "volcano-scheduler.conf"
+"""... and under which name."""
+LOOK_SECONDS = 2.0
+"""Between two looks at a text that may change by itself."""
+
+
+def _concerned(obj: Obj) -> tuple[Key, ...]:
+    """The config map, and its namespace, concern it."""
+    return (PLACE,) if key_of(obj) in (PLACE, Key("", PLACE.namespace)) else ()
+
+
+class ConfigurationController:
+    """Keeps the config map.
+
+    Args:
+        text: what it is to say.
+        kept: whether it says so always; otherwise only at first, and people may change it.
+    """
+
+    name = "scheduler-configuration-controller"
+    interests = (Interest(CONFIG_MAPS, _concerned, always=(PLACE,)), Interest(NAMESPACES, _concerned))
+
+    def __init__(self, text: Callable[[], str], *, kept: bool) -> None:
+        self._text = text
+        self._kept = kept
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Make or mend the config map and its namespace."""
+        operations: list[Operation] = []
+        namespace = view.get(NAMESPACES, Key("", key.namespace))
+        if namespace is not None and is_going(namespace):
+            return Outcome()
+        if namespace is None:
+            about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": key.namespace}}
+            operations.append(Create(NAMESPACES, about))
+        found = view.get(CONFIG_MAPS, key)
+        if found is None:
+            operations.append(Create(CONFIG_MAPS, _config_map(key, self._text())))
+        elif self._kept and (found.get("data") or {}).get(FILE) != self._text():
+            operations.append(Patch(CONFIG_MAPS, key, {"data": {FILE: self._text()}}))
+        return Outcome(operations, LOOK_SECONDS if self._kept else None)
+
+
+def _config_map(key: Key, text: str) -> Obj:
+    metadata = {"name": key.name, "namespace": key.namespace}
+    return {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": metadata, "data": {FILE: text}}

@@ -1,0 +1,67 @@
+"""The configuration as a config map of the cluster holds it: `kubectl edit` changes it, and the scheduler follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from kilauea.client.view import Cache
+from kilauea.controllers.configuration import FILE, PLACE
+from kilauea.controllers.kinds import CONFIG_MAPS
+from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf
+from kilauea.runtime.conf_file import conf_file
+from kilauea.runtime.extensions import Extensions
+from kilauea.runtime.planning import conf_in
+from kilauea.runtime.scheduler.conf_reload import ConfReload, Stamp
+
+NAME = f"ConfigMap {PLACE}"
+"""How messages call it."""
+
+
+def default_text() -> str:
+    """The built-in configuration, as people write it."""
+    return yaml.safe_dump(DEFAULT_CONF, sort_keys=False)
+
+
+def text_of(path: Path) -> str:
+    """What a file says; nothing, if it cannot be read now."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def conf_in_cluster(cache: Cache) -> ConfReload:
+    """The configuration in the config map; the built-in one, or the last good one, while there is none.
+
+    Args:
+        cache: shows config maps.
+    """
+    last = _Last(cache)
+    return ConfReload(NAME, stamp=last.stamp, read=last.read)
+
+
+class _Last:
+    """The text of the config map as it was seen last."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._text = default_text()
+        self._version = 0
+
+    def stamp(self, _name: str) -> Stamp:
+        """Which version it is."""
+        found = self._cache.get(CONFIG_MAPS, PLACE)
+        if found is not None:
+            self._text = (found.get("data") or {}).get(FILE) or ""
+            self._version = int(found["metadata"]["resourceVersion"])
+        return self._version, 0, 0
+
+    def read(self, name: str, extensions: Extensions) -> SchedulerConf:
+        """The configuration.
+
+        Raises:
+            SourceError, ConfError: it cannot be used.
+        """
+        return conf_in(conf_file(name, self._text.encode()), extensions)

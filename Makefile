@@ -16,7 +16,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
-	@echo "make demo             start a cluster here and let two teams share it: examples/sharing"
+	@echo "make demo             start a cluster here and play the newest story on it: examples/jobs"
 	@echo "make test             format, lint, types, layers and tests: the gate for every change"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one: same requests, same answers (needs Go)"
@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	@echo "install: done"
 
 demo: install
-	@$(BIN)/python examples/sharing/demo.py
+	@$(BIN)/python examples/jobs/demo.py
 
 test: install
 	@echo "test: format"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +28,6 @@ from cluster.up_process import (
 from kubernetes import client as k8s
 from kubernetes import config
 
-REPOSITORY = EXAMPLES.parent
 NGINX = "nginx-{}-7c5ddbdf54-x2wql"
 
 
@@ -169,21 +165,3 @@ def test_the_action_of_a_user_places_each_pod_on_the_emptiest_node(tmp_path: Pat
             until(lambda path=path: client.get(path)["status"]["phase"] == "Running", "the pod to run")
             assert client.get(path)["spec"]["nodeName"] == node
         scheduler.stop()
-
-
-def test_the_demo_shows_its_table_and_what_happened() -> None:
-    done = subprocess.run(
-        [sys.executable, "examples/sharing/demo.py"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    assert "TIME   JOB       QUEUE       GROUP      RUNNING  WAITING  ENDED" in lines
-    assert next(line.split()[1] for line in lines if line[:1].isdigit()) == "sweep"
-    assert lines[-2].startswith("All three have ended after ")
-    assert re.fullmatch(r"[1-8] pods of the sweep gave way to production and ran again later\.", lines[-1])
-    assert done.stderr == ""

@@ -1,0 +1,214 @@
+"""Runs the example: Volcano's jobs on a cluster on this machine, with the commands that their users type.
+
+    python examples/jobs/demo.py
+
+Each act types a command and waits until the jobs are where it says that they come to; if they do not, the story ends
+with exit code 1. `examples/stage.py` makes the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kilauea.api.ports import Key, Resource
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from stage import Stage, Table, cluster  # noqa: E402 - found beside the folder of this story
+
+JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
+PODS = Resource("", "v1", "pods", "Pod")
+LONGEST = 60.0
+"""Seconds that the jobs may take to come where an act wants them."""
+COLUMNS = (("JOB", 17), ("QUEUE", 12), ("PHASE", 12), ("PODS", 6), ("RUNNING", 9), ("WAITING", 9), ("RESTARTS", 8))
+VCCTL = ("-c", "from kilauea.cli.vcctl.programs import vcctl; vcctl()")
+"""The program `vcctl`, of the Python that runs this."""
+PROGRAMS = {"kilauea": ("-m", "kilauea"), "vcctl": VCCTL}
+
+
+class Job(NamedTuple):
+    """A job as the cluster has it now."""
+
+    whole: dict[str, Any]
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Empty if nobody has looked at it yet."""
+        status: dict[str, Any] = self.whole.get("status", {})
+        return status
+
+    @property
+    def phase(self) -> str:
+        """In which it is."""
+        return str(self.status.get("state", {}).get("phase", ""))
+
+    @property
+    def restarts(self) -> int:
+        """How often all of its pods were made anew after a failure."""
+        return int(self.status.get("retryCount", 0))
+
+    def since(self, phase: str) -> datetime:
+        """When it came into a phase for the last time; it must have been there."""
+        for condition in reversed(self.status["conditions"]):
+            if condition["status"] == phase:
+                return datetime.fromisoformat(condition["lastTransitionTime"])
+        raise SystemExit(f"demo: job {self.whole['metadata']['name']} was never {phase}")
+
+    def row(self) -> tuple[object, ...]:
+        """What the table says about it."""
+        spec, status = self.whole["spec"], self.status
+        pods = sum(task["replicas"] for task in spec["tasks"])
+        counts = (status.get("running", 0), status.get("pending", 0), self.restarts)
+        return (self.whole["metadata"]["name"], spec["queue"], self.phase, pods, *counts)
+
+
+class Play:
+    """Acts on a stage: what is typed, and what the jobs do then."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.table = Table(*COLUMNS)
+
+    async def jobs(self) -> dict[str, Job]:
+        """All jobs by name, in the order in which they were made."""
+        found = await self.stage.objects(JOBS)
+        found.sort(key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
+        return {job["metadata"]["name"]: Job(job) for job in found}
+
+    async def type(self, line: str, says: str, *, refused: bool = False, paragraphs: int = 99) -> None:
+        """Type a command and show what it prints, or the first paragraphs of it; it must say something.
+
+        Raises:
+            SystemExit: it does not, or fails, or does not fail.
+        """
+        print(f"\n    $ {line}", flush=True)
+        kubeconfig = str(self.stage.kubeconfig)
+        program, *words = line.replace("$KUBECONFIG", kubeconfig).split()
+        command = (sys.executable, *PROGRAMS[program], *words)
+        environment = os.environ | {"KUBECONFIG": kubeconfig}
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=PIPE, stderr=STDOUT, env=environment, cwd=HERE.parent.parent
+        )
+        printed = (await process.communicate())[0].decode()
+        shown = "\n\n".join(printed.rstrip().split("\n\n")[:paragraphs])
+        for told in shown.splitlines():
+            print(f"    {told}".rstrip(), flush=True)
+        if bool(process.returncode) is not refused or says not in shown:
+            raise SystemExit(f"demo: this should have {'been refused' if refused else 'worked'} and said: {says}")
+
+    async def until(self, what: str, true: Callable[[dict[str, Job]], bool]) -> None:
+        """Show the jobs until something is true of them.
+
+        Raises:
+            SystemExit: it does not become true.
+        """
+        print()
+        self.table.heading()
+        end = self.table.seconds + LONGEST
+        while True:
+            jobs = await self.jobs()
+            self.table.show(job.row() for job in jobs.values())
+            if true(jobs):
+                return
+            if self.table.seconds > end:
+                raise SystemExit(f"demo: waited in vain for {what}")
+            await asyncio.sleep(0.1)
+
+
+def in_phase(name: str, phase: str) -> Callable[[dict[str, Job]], bool]:
+    """Whether a job is there and in a phase."""
+    return lambda jobs: name in jobs and jobs[name].phase == phase
+
+
+def say(words: str) -> None:
+    """Something that the story says."""
+    print(f"\n{words}", flush=True)
+
+
+async def a_queue_is_full(play: Play) -> None:
+    """A job starts, another one waits, and the reason says what would start it."""
+    say("1. Research may use 24 of the 32 cpus. It trains: a gang of 16 cpus.")
+    await play.type("vcctl queue create -n research --capability cpu=24", "")
+    await play.type("vcctl queue create -n production", "")
+    await play.type("vcctl job run -f examples/jobs/train.yaml", "run job train successfully")
+    await play.until("train to run", in_phase("train", "Running"))
+    say("2. Its sweep needs 16 more. Half of the cluster is free, and yet it waits. Why?")
+    await play.type("vcctl job run -f examples/jobs/sweep.yaml", "run job sweep successfully")
+    await play.until("sweep to wait", in_phase("sweep", "Pending"))
+    change = "Smallest change that admits it: raise the capability of queue research by 8 cpu."
+    await play.type("kilauea explain job sweep", change)
+    say("   That is done, and it starts.")
+    await play.type("vcctl queue operate -n research -a update --capability cpu=32", "")
+    await play.until("sweep to run", in_phase("sweep", "Running"))
+
+
+async def a_pod_fails(play: Play) -> None:
+    """The policy of the job makes all of its pods anew."""
+    say("3. A worker of train fails (its simulated node is told so). The policy of the job: all start anew.")
+    told = {"kilauea.dev/run-time": "0s", "kilauea.dev/exit-code": "1"}
+    await play.stage.client.patch(PODS, Key("default", "train-worker-1"), {"metadata": {"annotations": told}})
+    again = "train to run again"
+    await play.until(again, lambda jobs: jobs["train"].restarts == 1 and jobs["train"].phase == "Running")
+
+
+async def a_plan_comes_first(play: Play) -> None:
+    """What would become of a job is known before it is submitted, and a mistake is, too."""
+    say("4. Production has a report to make. What would become of it, now that the cluster is full?")
+    line = "kilauea plan --kubeconfig $KUBECONFIG -f examples/jobs/report.yaml"
+    await play.type(line, "0 pods start, 4 wait.", paragraphs=2)
+    say("   It would wait, so research suspends its sweep. (A wrong name is noticed at once.)")
+    await play.type("vcctl job run -N hasty --queue prodution", "unable to find job queue", refused=True)
+    await play.type("vcctl job run -f examples/jobs/report.yaml", "run job report successfully")
+    await play.type("vcctl job suspend -N sweep --wait", "job sweep is Aborted")
+    await play.until("the report to be made", in_phase("report", "Completed"))
+
+
+async def the_rest(play: Play) -> None:
+    """The sweep goes on, and a flow runs one job after the other."""
+    say("5. The sweep is resumed. At night a flow extracts, and loads when that is completed.")
+    await play.type("vcctl job resume -N sweep", "")
+    await play.type("vcctl jobtemplate create -f examples/jobs/templates.yaml", "Created JobTemplate: default/load")
+    await play.type("vcctl jobflow create -f examples/jobs/nightly.yaml", "Created JobFlow: default/nightly")
+    names = {"train", "sweep", "report", "nightly-extract", "nightly-load"}
+    await play.until(
+        "all to be completed",
+        lambda jobs: jobs.keys() == names and all(job.phase == "Completed" for job in jobs.values()),
+    )
+
+
+async def the_end(play: Play) -> None:
+    """What has happened, as the jobs tell it."""
+    jobs = await play.jobs()
+    train, sweep, report = jobs["train"], jobs["sweep"], jobs["report"]
+    order = (
+        sweep.since("Aborted") <= report.since("Completed"),
+        report.since("Completed") <= sweep.since("Running"),
+        jobs["nightly-extract"].since("Completed") <= jobs["nightly-load"].since("Pending"),
+    )
+    if train.restarts != 1 or not all(order):
+        raise SystemExit("demo: it did not happen as told")
+    say(f"All five have completed after {play.table.seconds:.0f} seconds.")
+    print("train was restarted once, when a worker failed.")
+    print("sweep waited for its queue, gave way to the report, and ran again.")
+    print("nightly-load was made when nightly-extract was completed.")
+
+
+async def main() -> None:
+    """Start the cluster, play, and end it."""
+    print("demo: kilauea up --nodes 4 --node-cpu 8", flush=True)
+    async with cluster("--nodes", "4", "--node-cpu", "8", "--node-memory", "32Gi") as stage:
+        play = Play(stage)
+        for act in (a_queue_is_full, a_pod_fails, a_plan_comes_first, the_rest, the_end):
+            await act(play)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

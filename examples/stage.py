@@ -1,0 +1,97 @@
+"""What the stories that play on a cluster have in common: the cluster, what it holds, and a table that goes on.
+
+The stories are `examples/*/demo.py`. The cluster is `kilauea up` in a process of its own, with a folder that is thrown
+away afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import tempfile
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kilauea.api.ports import Resource
+from kilauea.client.finding import find_access
+from kilauea.client.http import HttpTransport
+from kilauea.client.rest import Client
+
+
+class Stage(NamedTuple):
+    """A cluster that is ready."""
+
+    client: Client
+    kubeconfig: Path
+
+    async def objects(self, resource: Resource) -> list[dict[str, Any]]:
+        """All objects of a kind."""
+        return [json.loads(raw) for raw in (await self.client.list(resource)).items]
+
+
+@asynccontextmanager
+async def cluster(*options: str) -> AsyncIterator[Stage]:
+    """A cluster for the length of a block.
+
+    Args:
+        options: of `kilauea up`, beside those that say where it is.
+    """
+    with tempfile.TemporaryDirectory(prefix="kilauea-demo-") as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        place = ("--listen", "127.0.0.1:0", "--data-dir", folder, "--kubeconfig", str(kubeconfig))
+        command = (sys.executable, "-m", "kilauea", "up", *place, *options)
+        process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+        try:
+            await _ready(process)
+            async with HttpTransport(find_access(kubeconfig, {})) as transport:
+                yield Stage(Client(transport, "demo"), kubeconfig)
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+            await process.wait()
+
+
+async def _ready(process: asyncio.subprocess.Process) -> None:
+    assert process.stdout is not None
+    async for said in process.stdout:
+        if b" is ready " in said:
+            return
+    raise SystemExit("demo: the cluster did not start")
+
+
+class Table:
+    """Rows that are printed when they are new or have changed, each with the seconds since the beginning."""
+
+    def __init__(self, *columns: tuple[str, int]) -> None:
+        """Columns are given with their widths; that of the time comes before them."""
+        self._headings = ("TIME", *(heading for heading, _ in columns))
+        self._widths = (7, *(width for _, width in columns))
+        self._shown: list[Sequence[object]] = []
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._begun
+
+    def heading(self) -> None:
+        """Print the names of the columns."""
+        self._print(self._headings)
+
+    def show(self, rows: Iterable[Sequence[object]]) -> None:
+        """Print what is new of the rows as they are now."""
+        now = list(rows)
+        for row in now:
+            if row not in self._shown:
+                self._print((f"{self.seconds:.1f}s", *row))
+        self._shown = now
+
+    def _print(self, cells: Sequence[object]) -> None:
+        line = "".join(str(cell).ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        print(line.rstrip(), flush=True)

@@ -80,7 +80,7 @@ def test_the_index_tells_truly_which_pod_groups_of_the_demo_start() -> None:
 
 def test_the_index_names_every_example_and_every_file_of_the_demo_that_is_written_by_hand() -> None:
     index = (EXAMPLES / "README.md").read_text()
-    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()} - {"__pycache__"}
     assert {name for name in folders if f"]({name})" not in index} == set()
     manifests = {path.name for path in (EXAMPLES / "demo").glob("*.yaml")} - {"queues.yaml"}
     assert {name for name in manifests if f"`{name}`" not in index} == set()

@@ -115,8 +115,8 @@ class ServerProcess:
         self.loop, self.clock = loop, LoopClock(loop)
         self._chance = Random(f"{seed} server")
         self._folder, self._see = folder, see
-        self._work: set[asyncio.Task[Any]] = set()
-        """Requests and upkeep, all of which end with the process."""
+        self._work: dict[asyncio.Task[Any], None] = {}
+        """Requests and upkeep, all of which end with the process, in the order in which they began."""
         self.core: ApiServer | None = None
         self.revision = 0
         """The newest that anybody has seen, of the process before."""
@@ -159,7 +159,7 @@ class ServerProcess:
         self._definitions = DefinitionController(core)
         self.run(self._definitions.start())
         upkeep = (collect_garbage, empty_namespaces, release_volumes)
-        self._work = {self.loop.create_task(kept_up(each, core)) for each in upkeep}
+        self._work = {self.loop.create_task(kept_up(each, core)): None for each in upkeep}
         self.core = core
         self._log.rate = self.faults
 
@@ -171,7 +171,7 @@ class ServerProcess:
         """Die in the midst of everything."""
         self.revision, self.core = self._store.revision, None
         self._writer.close()
-        work, self._work = self._work, set()
+        work, self._work = list(self._work), {}
         for task in work:
             task.cancel()
         if work:
@@ -198,8 +198,8 @@ class ServerProcess:
             work.close()
             raise unreachable("connection reset")
         task = self.loop.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._work[task] = None
+        task.add_done_callback(lambda ended: self._work.pop(ended, None))
         try:
             return await task
         except asyncio.CancelledError:

@@ -24,7 +24,7 @@ FRUITLESS = 60
 """Whole cycles after which a group gives its admission back."""
 FIRST, LONGEST = 30 * SECOND, 900 * SECOND
 """Microseconds for which it is not admitted again, the first time and at most."""
-PLACED = ("Binding", "Bound", "Running", "Succeeded", "Releasing", "Pipelined")
+PLACED = ("Binding", "Bound", "Running", "Releasing", "Pipelined")
 
 
 class GivingBack:

@@ -11,6 +11,7 @@ import msgspec
 from kilauea.api.meta import LabelSelector
 from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Resource, key_of
 from kilauea.api.selectors import matches, selector_of
+from kilauea.api.times import SECOND, parse_time
 
 NOTHING = Outcome()
 """Nothing is to be done."""
@@ -65,6 +66,23 @@ def is_true(obj: Obj, type: str) -> bool:
     """Whether a condition of the status holds."""
     condition = condition_of(obj, type)
     return condition is not None and condition.get("status") == "True"
+
+
+LONGEST_PATIENCE = 60.0
+"""Seconds after which at the latest an object that something is wrong with is looked at again."""
+
+
+def patience(obj: Obj, now: int, least: float) -> float:
+    """Seconds until an object that something is wrong with is to be looked at again: the older, the later.
+
+    Args:
+        obj: the object.
+        now: the time, in microseconds since 1970.
+        least: not sooner.
+    """
+    created = obj["metadata"].get("creationTimestamp")
+    age = (now - parse_time(created)) / SECOND if created else 0.0
+    return max(least, min(LONGEST_PATIENCE, age / 2))
 
 
 # --- owners

@@ -14,7 +14,17 @@ from typing import Any
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.wellknown import CASCADE, DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
-from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, name_of, spec_of, status_of, uid_of
+from kilauea.controllers.objects import (
+    NOTHING,
+    annotations_of,
+    is_going,
+    itself,
+    name_of,
+    patience,
+    spec_of,
+    status_of,
+    uid_of,
+)
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 OPEN, CLOSE = "OpenQueue", "CloseQueue"
@@ -24,7 +34,7 @@ PHASES = ("Pending", "Running", "Inqueue", "Unknown", "Completed")
 COUNTING_SECONDS = 0.2
 """How long changes of groups may wait for more, before their queue counts them."""
 PARENT_SECONDS = 5.0
-"""How soon a queue looks again whose parent is not there."""
+"""How soon a new queue looks again whose parent is not there."""
 FIRST = {ROOT_QUEUE: {"reclaimable": False, "weight": 1}, DEFAULT_QUEUE: {"reclaimable": True, "weight": 1}}
 """Queues that every cluster has."""
 
@@ -89,7 +99,8 @@ class QueueController:
             operations.append(_done(command))
         operations += tree.mend(queue)
         operations += tree.count(queue)
-        return Outcome(operations, None if tree.parent(queue) or not parent_of(queue) else PARENT_SECONDS)
+        lost = parent_of(queue) and tree.parent(queue) is None
+        return Outcome(operations, patience(queue, now, PARENT_SECONDS) if lost else None)
 
 
 def first_queue(name: str) -> dict[str, Any]:
@@ -126,6 +137,9 @@ class Tree:
             yield from self._close(queue, by_parent=False)
         elif action == OPEN:
             yield from self._open(queue, cascade=annotations_of(command).get(CASCADE) == "true")
+        else:
+            words = f'"{action or ""}" is no action for a queue: use {OPEN} or {CLOSE}'
+            yield Record(queue, "Warning", "CommandIssued", words)
 
     def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:
         """Close a queue, after those below it."""

@@ -30,6 +30,7 @@ from kilauea.api.ports import (
     Key,
     Obj,
     Operation,
+    Patch,
     Record,
     Single,
     Together,
@@ -45,6 +46,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 """Seconds after the first failure of a key, and at most."""
 SIDE_BY_SIDE = 16
 """Operations for one key that are under way at a time, where their order does not matter."""
+REFUSALS = (400, 403)
+"""Codes of answers to changes that come to the same when tried again: admission denies them, or one may not."""
 CONCURRENCY = 32
 """Keys of one controller whose operations are under way at a time."""
 
@@ -202,10 +205,20 @@ class Driver:
             return await carry_out(self._api, operation, name)
         except ApiError as error:
             error.add_note(told(operation))
-            if isinstance(operation, Create) and operation.about is not None and error.code:
-                words = f"Error creating: {error.message}"
-                self._record(name, Record(operation.about, "Warning", "FailedCreate", words))
+            complaint = self._complaint(operation, error)
+            if complaint is not None:
+                self._record(name, complaint)
             raise
+
+    def _complaint(self, operation: Single, error: ApiError) -> Record | None:
+        """What is told of an object that may not be changed, or about which something may not be made."""
+        if isinstance(operation, Create) and operation.about is not None and error.code:
+            return Record(operation.about, "Warning", "FailedCreate", f"Error creating: {error.message}")
+        if isinstance(operation, Patch) and error.code in REFUSALS:
+            about = self._cache.get(operation.resource, operation.key)
+            if about is not None:
+                return Record(about, "Warning", "FailedUpdate", f"Error updating: {error.message}")
+        return None
 
     def _failed(self, station: Station, key: Key, error: Exception) -> None:
         """Ask about a key again later, the later the oftener it has failed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kilauea.admission.jobs.plugins import PLUGINS, mpi_master
-from kilauea.admission.jobs.policies import check_policies
+from kilauea.admission.jobs.policies import check_policies, duration_fault
 from kilauea.admission.jobs.tasks import check_order, check_tasks, check_tiers
 from kilauea.admission.jobs.volumes import check_volumes
 from kilauea.admission.kinds import QUEUES
@@ -48,6 +48,7 @@ def _check_job(name: str, spec: JobSpec) -> Iterator[str]:
     for plugin in sorted(set(spec.plugins or ()) - set(PLUGINS)):
         yield f" unable to find job plugin: {plugin};"
     yield check_volumes(spec.volumes)
+    yield duration_fault(spec.running_estimate, "spec.runningEstimate")
 
 
 def _check_queue(name: str, view: View) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kilauea.admission.wording import invalid
 from kilauea.api.batch import JobSpec, LifecyclePolicy
+from kilauea.api.times import parse_duration
 
 ANY_EVENT, POD_PENDING = "*", "PodPending"
 EVENTS = (ANY_EVENT, "JobUpdated", "PodEvicted", "PodFailed", POD_PENDING, "TaskCompleted", "TaskFailed", "Unknown")
@@ -48,6 +49,9 @@ def _faults(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:
 
 def _fault(policy: LifecyclePolicy, path: str, events: set[str], codes: set[int]) -> str:
     """What is wrong with one policy; its events and its exit code are added to those seen."""
+    fault = duration_fault(policy.timeout, f"{path}.timeout")
+    if fault:
+        return fault
     named = events_of(policy)
     if named and policy.exit_code is not None:
         return "must not specify event and exitCode simultaneously"
@@ -63,6 +67,15 @@ def _fault(policy: LifecyclePolicy, path: str, events: set[str], codes: set[int]
         if event in events:
             return f"duplicate event {event}  across different policy"
         events.add(event)
+    return ""
+
+
+def duration_fault(text: str | None, path: str) -> str:
+    """Why a text cannot be read as a duration; empty if it can, or if there is none."""
+    try:
+        parse_duration(text or "0")
+    except ValueError as error:
+        return invalid(path, text or "", str(error))
     return ""
 
 

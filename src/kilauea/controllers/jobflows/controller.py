@@ -19,6 +19,7 @@ from kilauea.controllers.objects import (
     name_of,
     nobody,
     owner_reference,
+    patience,
     spec_of,
     status_of,
     uid_of,
@@ -26,7 +27,7 @@ from kilauea.controllers.objects import (
 
 LONGEST_LABEL = 63
 MISSING_SECONDS = 5.0
-"""How soon a flow looks again for what stood in its way."""
+"""How soon a new flow looks again for what stood in its way."""
 
 
 class JobFlowController:
@@ -48,11 +49,10 @@ class JobFlowController:
         status = wanted_status(flow, jobs)
         operations = _status_patch(flow, status)
         if status["state"]["phase"] in ("Pending", "Running"):
-            chains = list(_starts(flow, jobs, view))
+            chains = list(_starts(flow, jobs, view)) or list(_endless(flow, jobs))
             stuck = any(not isinstance(chain[0], Create) for chain in chains)
-            return Outcome(
-                [*operations, Together(chains)] if chains else operations, MISSING_SECONDS if stuck else None
-            )
+            again = patience(flow, now, MISSING_SECONDS) if stuck else None
+            return Outcome([*operations, Together(chains)] if chains else operations, again)
         if status["state"]["phase"] == "Succeed" and spec_of(flow).get("jobRetainPolicy") == "delete":
             there = [job for job in jobs if not is_going(job)]
             return Outcome([*operations, *(Delete(VC_JOBS, key_of(job), uid_of(job)) for job in there)])
@@ -77,6 +77,17 @@ def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]
             yield [_failure(flow, words)]
         elif all(found.get(job_name(flow, target)) == "Completed" for target in targets):
             yield [*_start(flow, vertex["name"], view), *_ignored(flow, vertex)]
+
+
+def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:
+    """Says why a flow that is not at its end goes nowhere, although nothing runs that it could wait for."""
+    found, names = phases(flow, jobs), dict.fromkeys(each["name"] for each in vertices_of(flow))
+    waiting = [name for name in names if job_name(flow, name) not in found]
+    if not names:
+        yield [_failure(flow, "spec.flows is empty: name a jobtemplate in it")]
+    elif waiting and all(each == "Completed" for each in found.values()):
+        words = f"{', '.join(waiting)} depend on each other in a circle: take one dependsOn away"
+        yield [_failure(flow, words)]
 
 
 def _start(flow: Obj, vertex: str, view: View) -> list[Single]:

@@ -35,7 +35,7 @@ from kilauea.controllers.objects import (
 )
 from kilauea.controllers.vcjobs.choice import Choice, choose, order
 from kilauea.controllers.vcjobs.killing import kill_all, kill_targets
-from kilauea.controllers.vcjobs.machine import TARGETED, step
+from kilauea.controllers.vcjobs.machine import ORDERS, TARGETED, step
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.syncing import Sync
 from kilauea.controllers.vcjobs.work import Work
@@ -96,11 +96,17 @@ def _obey(work: Work, members: Members, group: Obj | None, command: Obj, view: V
     """Do what a command says; it is deleted once the status says that it is done."""
     action = str(command.get("action") or "")
     if action in TARGETED:
-        words = f"{action} needs a target that a command does not name: use RestartJob, or a policy of the job"
-        return Outcome([Record(work.obj, "Warning", "CommandIssued", words), _done(command)])
+        return _refuse(work, command, f"{action} needs a target, and a command names none: use RestartJob, or a policy")
+    if action not in ORDERS:
+        return _refuse(work, command, f'"{action}" is no action for a job: use one of {", ".join(ORDERS)}')
     words = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
     heard: tuple[Operation, ...] = (Record(work.obj, "Normal", "CommandIssued", words), _done(command))
     return _act(work, members, group, order(work, action), heard, view, now)
+
+
+def _refuse(work: Work, command: Obj, words: str) -> Outcome:
+    """Say why a command is not carried out, and delete it."""
+    return Outcome([Record(work.obj, "Warning", "CommandIssued", words), _done(command)])
 
 
 def _act(

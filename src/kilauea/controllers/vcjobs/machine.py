@@ -25,6 +25,8 @@ OVER = frozenset({COMPLETED, FAILED, TERMINATED})
 STOPPED = OVER | {ABORTED}
 PHASES = {PENDING, RUNNING, RESTARTING} | STOPPING.keys() | STOPPED
 _STOPS = {"AbortJob": ABORTING, "CompleteJob": COMPLETING, "TerminateJob": TERMINATING}
+ORDERS = (*_STOPS, RESTART_JOB, RESUME_JOB)
+"""Actions that a command may name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kilauea.api.wellknown import TASK_ROLE
 from kilauea.controllers.kinds import PODS, VC_JOBS
 from kilauea.controllers.objects import annotations_of, controller_of
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_VERSION
-from kilauea.controllers.vcjobs.work import Task, Work
+from kilauea.controllers.vcjobs.work import MOST_PODS, Task, Work
 
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
 """On a pod that the controller deletes: it is not one that somebody else has taken away."""
@@ -82,9 +82,9 @@ class Members:
         return self.by_task.get(task) or {}
 
     def names(self, task: Task) -> list[str]:
-        """The names of all pods that a task shall have."""
+        """The names of all pods that a task shall have, if it is not out of all bounds."""
         start = f"{self._work.name}-{task.name}-"
-        return [f"{start}{index}" for index in range(task.replicas)]
+        return [f"{start}{index}" for index in range(min(task.replicas, MOST_PODS))]
 
     def is_doomed(self, member: Member) -> bool:
         """Whether a pod is to go: it is marked, or left from before all were killed."""

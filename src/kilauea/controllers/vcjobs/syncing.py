@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
-from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
-from kilauea.controllers.objects import annotations_of, is_going, spec_of, status_of, uid_of
+from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
@@ -23,8 +22,8 @@ from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds until a job that something is wrong with is looked at again: half its age, but within these."""
+FIRST_WAIT = 1.0
+"""Seconds until a new job that something is wrong with is looked at again."""
 
 
 class Sync:
@@ -71,15 +70,16 @@ class Sync:
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""
         self.records.append(Record(self._work.obj, "Warning", reason, message))
-        created = self._work.obj["metadata"].get("creationTimestamp")
-        age = (self._now - parse_time(created)) / SECOND if created else 0.0
-        self.again = max(FIRST_WAIT, min(LONGEST_WAIT, age / 2))
+        self.again = patience(self._work.obj, self._now, FIRST_WAIT)
 
     # --- what belongs to the job
 
     def _belongings(self) -> Sequence[JobPlugin] | None:
         """See that plugins and volumes have what they need; None if the job cannot go on."""
         work, view = self._work, self._view
+        if work.excess:
+            self._fault("FailedCreate", f"Error creating pods: {work.excess}")
+            return None
         queue = view.get(QUEUES, Key("", work.queue))
         if queue is None:
             self._fault("QueueError", f"queue {work.queue} is not found, the job will wait until the queue is created")

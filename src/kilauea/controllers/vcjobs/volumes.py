@@ -50,7 +50,7 @@ def volumes_of(job: Obj, view: View) -> Volumes:
                 missing or f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
             )
             continue
-        if not name and not volume.get("volumeClaim"):
+        if not name and volume.get("volumeClaim") is None:
             missing = missing or f"spec.volumes[{index}] has no claim: set volumeClaimName or volumeClaim"
             continue
         if not name:

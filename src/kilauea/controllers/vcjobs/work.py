@@ -16,6 +16,8 @@ POD_PENDING = "PodPending"
 ANY = "*"
 GROUP_VERSION = "kilauea.dev/job-version"
 """Annotation of a pod group: the version of the job that it was made for."""
+MOST_PODS = 100_000
+"""Pods of one job at most: a cluster must survive a mistyped number."""
 MAX_RETRY = 3
 """Restarts of a job, or of the containers of a task, if the job does not say."""
 
@@ -107,6 +109,13 @@ class Work:
     def replicas(self) -> int:
         """Pods of all tasks."""
         return sum(task.replicas for task in self.tasks)
+
+    @property
+    def excess(self) -> str:
+        """Why none of its pods are made, if they are more than anybody can mean; else empty."""
+        if self.replicas <= MOST_PODS:
+            return ""
+        return f"{self.replicas} pods are wanted, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
 
     @property
     def min_available(self) -> int:

@@ -21,6 +21,7 @@ from kilauea.controllers.vcjobs.names import group_name
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.pods import new_pod
 from kilauea.controllers.vcjobs.volumes import volumes_of
+from kilauea.controllers.vcjobs.work import Work
 from kilauea.runtime.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.expanding.refusing import Refused
 from kilauea.runtime.template_rules import template_complaints
@@ -50,6 +51,9 @@ def expand_job(job: dict[str, Any], known: Known) -> tuple[str, list[Object]]:
     for number, task in enumerate(typed.spec.tasks or () if phase else ()):
         for complaint in template_complaints(task.template or {}):
             raise Refused(f"spec.tasks[{number}].{complaint}")
+    excess = Work(job).excess
+    if excess:
+        raise Refused(excess)
     return group, _made(job, known)
 
 

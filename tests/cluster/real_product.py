@@ -1,0 +1,143 @@
+"""The whole product at the real Kubernetes: its API server and controller manager, and every process of ours.
+
+with running_product(folder) as product:
+    product.kubectl("get", "nodes")
+
+The nodes are the three of the recordings: 16 cpus, 64Gi and four GPUs each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.up_process import until
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = ("scheduler", "controllers", "webhooks", "nodes")
+OFFER = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "4"}
+
+
+@dataclass(frozen=True)
+class Product:
+    """Our processes and the kubeconfig that they use.
+
+    Attributes:
+        kubeconfig: of the real server's administrator.
+        folder: where the logs are, `scheduler.log` and so on.
+        processes: by the name of their command.
+    """
+
+    kubeconfig: Path
+    folder: Path
+    processes: dict[str, subprocess.Popen[bytes]]
+
+    def log(self, name: str) -> str:
+        """What a process has said."""
+        return (self.folder / f"{name}.log").read_text()
+
+    def ask(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run kubectl, whatever comes of it."""
+        environment = os.environ | {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.folder)}
+        return subprocess.run(
+            ["kubectl", *words], input=given, capture_output=True, text=True, timeout=60, env=environment, check=False
+        )
+
+    def kubectl(self, *words: str, given: str = "") -> str:
+        """What kubectl prints; it must not fail."""
+        done = self.ask(*words, given=given)
+        assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        """Objects, decoded."""
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+
+def recorded_nodes() -> dict[str, Any]:
+    """The nodes of the recordings as a list that kubectl takes."""
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"node-{number}", "labels": {"kubernetes.io/hostname": f"node-{number}"}},
+            "status": {"capacity": OFFER, "allocatable": OFFER},
+        }
+        for number in (1, 2, 3)
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": nodes}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def _options(command: str) -> list[str]:
+    port = _free_port()
+    webhooks = ["--listen-address", "127.0.0.1", "--port", str(port), "--webhook-url", f"https://127.0.0.1:{port}"]
+    return {
+        "scheduler": ["--leader-elect=false", "--listen-address", f"127.0.0.1:{port}"],
+        "controllers": ["--leader-elect=false"],
+        "webhooks": webhooks,
+        "nodes": ["--count", "0"],
+    }[command]
+
+
+def _start(command: str, kubeconfig: Path, log: Path) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "kilauea", command, "--kubeconfig", str(kubeconfig), *_options(command)]
+    with log.open("wb") as out:
+        return subprocess.Popen(words, stdout=out, stderr=out)
+
+
+@contextmanager
+def running_product(folder: Path) -> Iterator[Product]:
+    """Everything for the length of a block; skips the test where the binaries of Kubernetes are not built."""
+    sys.path.insert(0, str(ROOT / "tests/kubernetes"))
+    try:
+        from real_binaries import missing  # noqa: PLC0415 - only these tests need them
+        from real_server import real_server  # noqa: PLC0415
+    finally:
+        sys.path.remove(str(ROOT / "tests/kubernetes"))
+    if missing():
+        pytest.skip(f"no {', '.join(missing())}: run `make kubernetes-binaries`")
+    with real_server(["*"]) as server, ExitStack() as ends:
+        product = Product(server.kubeconfig, folder, {})
+        product.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy/crds"))
+        product.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        product.kubectl("create", "-f", "-", given=json.dumps(recorded_nodes()))
+        for command in COMMANDS:
+            process = _start(command, server.kubeconfig, folder / f"{command}.log")
+            product.processes[command] = process
+            ends.callback(_end, process)
+        _wait_until_ready(product)
+        yield product
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _wait_until_ready(product: Product) -> None:
+    until(lambda: "webhooks are ready" in product.log("webhooks"), "webhooks")
+    product.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
+    for name in ("root", "default"):
+        found = f"queue {name} to be open"
+        until(lambda name=name: "Open" in product.ask("get", "queue", name, "-o", "yaml").stdout, found)
+
+
+if __name__ == "__main__":
+    with running_product(Path(sys.argv[1])) as running:
+        print(f"KUBECONFIG={running.kubeconfig}", flush=True)
+        sys.stdin.read()

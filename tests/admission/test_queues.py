@@ -272,6 +272,11 @@ def test_parents_that_would_have_less_than_their_children(spec: Data, message: s
     assert refusal(made("p", **spec), *others, old=old) == message
 
 
+def test_nothing_of_what_a_parent_lacks_is_promised_by_a_zero() -> None:
+    child = made("c", "p", deserved={"nvidia.com/gpu": "0", "cpu": "1"})
+    assert refusal(child, made("p", deserved={"cpu": "2"})) == ""
+
+
 def test_what_is_under_root_is_limited_by_nobody() -> None:
     assert refusal(made("q", **cpu("deserved", "1000")), made("root", "", **cpu("deserved", "1"))) == ""
 

@@ -29,12 +29,15 @@ from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
+from kilauea.apiserver.upkeep.events import expire_events
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
 from kilauea.apiserver.upkeep.volumes import release_volumes
 from kilauea.runtime.tasks import collect_seldom
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
+UPKEEP = (empty_namespaces, collect_garbage, release_volumes, expire_events)
+"""What runs beside the server for as long as it serves."""
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +159,7 @@ async def _controllers(api: ApiServer) -> AsyncIterator[None]:
     """What runs beside the server as long as it serves."""
     definitions = DefinitionController(api)
     await definitions.start()
-    upkeep = [asyncio.create_task(kept_up(work, api)) for work in (empty_namespaces, collect_garbage, release_volumes)]
+    upkeep = [asyncio.create_task(kept_up(work, api)) for work in UPKEEP]
     try:
         yield
     finally:

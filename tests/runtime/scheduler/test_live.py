@@ -180,6 +180,17 @@ def test_only_what_more_nodes_would_mend_is_called_unschedulable(live: Live, siz
     assert live.condition(PODS, "train-0", "PodScheduled")["reason"] == reason
 
 
+def test_a_gang_whose_pods_are_being_made_is_left_in_peace(live: Live) -> None:
+    live.start()
+    live.group("train", 60, pods=0)
+    for number in range(15):
+        live.pod(f"train-{number}", "train")
+        live.wait(1)
+    assert not any(live.reasons("Pod", f"train-{number}") for number in range(15))
+    live.wait(3)
+    assert live.condition(PODS, "train-0", "PodScheduled")["reason"] == "NotEnoughTasks"
+
+
 def test_a_closed_queue_is_no_reason_to_add_nodes(live: Live) -> None:
     live.queue("shut")
     live.patch(QUEUES, "shut", {"status": {"state": "Closed"}}, "status")

@@ -30,6 +30,9 @@ from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queu
 from kilauea.runtime.scheduler.settling import Settling
 from kilauea.runtime.scheduler.watched import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
 
+OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
+"""Codes of pods whose group lacks pods. While it still gets some, that is about to be over."""
+
 
 class Statuses:
     """Says what cycles decided.
@@ -56,6 +59,8 @@ class Statuses:
         """Of groups that wait for a reason that lasts: reason and message."""
         self._waiting_groups: Settling[tuple[str, str]] = Settling()
         self._waiting_pods: Settling[pod_status.Content] = Settling()
+        self._sizes: dict[str, int] = {}
+        """Pods of the groups that had too few at the last look."""
         self._cycle = 0
 
     @property
@@ -155,7 +160,10 @@ class Statuses:
         """Everything about all pods that wait."""
         wanted: dict[str, pod_status.Content] = {}
         tasks = self._feed.state.tasks
+        growing = self._growing(plan)
         for pending in plan.pending:
+            if pending.group in growing:
+                continue
             task, node = tasks.get(pending.pod), nominated.get(pending.pod, "")
             content = pod_status.wanted(pending, task.uid, node, rooms.get(pending.queue, ())) if task else None
             if content is not None:
@@ -166,6 +174,13 @@ class Statuses:
                 said[pod] = content
                 self._put_pod(pod, content)
         self._said = said
+
+    def _growing(self, plan: Plan) -> set[str]:
+        """The groups that have too few pods, and more than at the look before."""
+        jobs = self._feed.state.jobs
+        short = {pending.group for pending in plan.pending if pending.code in OF_TOO_FEW}
+        before, self._sizes = self._sizes, {group: len(jobs[group].tasks) for group in short if group in jobs}
+        return {group for group, size in self._sizes.items() if size > before.get(group, 0)}
 
     def _say_promises(self, plan: Plan, nominated: Mapping[str, str]) -> None:
         """Only about pods for which room is made."""

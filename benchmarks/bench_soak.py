@@ -1,0 +1,227 @@
+"""A day of short jobs on a whole cluster under virtual time: do memory, objects and metric series stay flat?
+
+    python benchmarks/bench_soak.py [--smoke] [--hours 24] [--pods 20000]
+
+So many pods an hour, ten in a job of Volcano, each runs half a minute; its job goes a minute after its end. Server (its
+log on disk), admission, scheduler, controllers and nodes are those of `kilauea up`, in one process. Virtual time is
+that of the tests (`tests/virtual_time.py`, `tests/system`), which this file puts on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from bench_apiserver import resident  # noqa: E402
+from bench_vcjobs import job  # noqa: E402
+
+from kilauea.admission.review import Settings  # noqa: E402
+from kilauea.apiserver.admission.chain import admission_steps  # noqa: E402
+from kilauea.apiserver.backend import Backend  # noqa: E402
+from kilauea.apiserver.bootstrap import create_first_objects  # noqa: E402
+from kilauea.apiserver.core import ApiServer  # noqa: E402
+from kilauea.apiserver.crd.bundled import install_bundled  # noqa: E402
+from kilauea.apiserver.crd.controller import DefinitionController  # noqa: E402
+from kilauea.apiserver.resources.builtin import builtin_types  # noqa: E402
+from kilauea.apiserver.resources.registry import Registry  # noqa: E402
+from kilauea.apiserver.storage import Retention, Store  # noqa: E402
+from kilauea.client.limits import RateLimit  # noqa: E402
+from kilauea.client.recording import Recorder  # noqa: E402
+from kilauea.client.rest import Client  # noqa: E402
+from kilauea.client.view import Cache  # noqa: E402
+from kilauea.controllers.kinds import VC_JOBS  # noqa: E402
+from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers  # noqa: E402
+from kilauea.nodes.heartbeats import Heartbeats  # noqa: E402
+from kilauea.nodes.machine import Machine  # noqa: E402
+from kilauea.nodes.pods import Pods  # noqa: E402
+from kilauea.nodes.registration import Registration  # noqa: E402
+from kilauea.runtime.admission import VolcanoAdmission  # noqa: E402
+from kilauea.runtime.apiserver import UPKEEP, kept_up  # noqa: E402
+from kilauea.runtime.direct import DirectTransport  # noqa: E402
+from kilauea.runtime.reconciling import Driver  # noqa: E402
+from kilauea.runtime.scheduler.conf_reload import ConfReload  # noqa: E402
+from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once  # noqa: E402
+from kilauea.runtime.template_rules import template_complaints  # noqa: E402
+from kilauea.runtime.up import EVENTS, RENEW_SECONDS, SCHEDULERS  # noqa: E402
+from kilauea.telemetry.metrics import SchedulerMetrics  # noqa: E402
+from system.server import DelayedWriter, FaultyLog, scratch  # noqa: E402
+from virtual_time import LoopClock, VirtualLoop, virtual_loop  # noqa: E402
+
+SIZE, NODES = 10, 20
+RUN_SECONDS, TTL_SECONDS = 30, 60
+SLACK = 1.05
+"""What is at the end may be so much more than what was in the middle: whatever lives an hour is there by then."""
+
+
+class Figures(NamedTuple):
+    """What there is at one moment.
+
+    Attributes:
+        pods: that were made and are gone.
+        resident: bytes of memory.
+        tracked: Python objects that the collector knows.
+        stored: objects in the store.
+        file: bytes of the store's log.
+        series: of the scheduler's metrics.
+        busy: keys and writes that wait or are worked on.
+    """
+
+    pods: int
+    resident: int
+    tracked: int
+    stored: int
+    file: int
+    series: int
+    busy: int
+
+
+class Soak:
+    """The cluster, and who submits to it."""
+
+    def __init__(self, loop: VirtualLoop, folder: Path) -> None:
+        self._loop, self._folder = loop, folder
+        clock, chance = LoopClock(loop), Random(1)
+        log = FaultyLog(folder, Random(2), lambda row: None)
+        self._store = Store.of_log(
+            log,
+            lambda committed, failed: DelayedWriter(log, loop, Random(3), committed, failed),
+            Retention(),
+            loop.time,
+        )
+        api = self._api = ApiServer(Backend(self._store, Registry(builtin_types()), clock.now, chance))
+        settings = Settings(SCHEDULERS, check_template=template_complaints)
+        api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
+        self.submitted = 0
+        self._user = self._client("user")
+        client, cache = self._client("kilauea-controllers"), Cache()
+        recorder = Recorder(client, clock, RateLimit(EVENTS, EVENTS, clock))
+        machine = Machine()
+        nodes = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
+        everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
+        self._driver = Driver(client, cache, clock, chance, recorder.record, everybody)
+        self._metrics = SchedulerMetrics()
+        self._scheduler = LiveScheduler(
+            self._client("kilauea-scheduler"), LiveOptions(names=(*SCHEDULERS, "default-scheduler")), ConfReload(None),
+            clock, chance, recorder.record, self._metrics, run=at_once,
+        )  # fmt: skip
+        self._work: list[Coroutine[Any, Any, None]] = [
+            cache.run(client, clock, chance), self._driver.run(), recorder.run(),
+            self._scheduler.watch(), self._scheduler.schedule(), *(kept_up(work, api) for work in UPKEEP),
+        ]  # fmt: skip
+
+    def _client(self, name: str) -> Client:
+        return Client(DirectTransport(self._api, name), name, Random(name), page=0)
+
+    async def start(self) -> None:
+        """Begin with everything, and let it become ready."""
+        await create_first_objects(self._api)
+        await install_bundled(self._api)
+        await DefinitionController(self._api).start()
+        self._tasks = [self._loop.create_task(work) for work in self._work]
+        await asyncio.sleep(10)
+
+    async def play(self, seconds: float, every: float) -> None:
+        """Submit a job each so many seconds, for a time.
+
+        Raises:
+            AssertionError: a part of the cluster has come to its end.
+        """
+        end = self._loop.time() + seconds
+        due = self._loop.time()
+        while due < end:
+            body = job(f"job-{self.submitted}", SIZE, "100m")
+            body["spec"]["ttlSecondsAfterFinished"] = TTL_SECONDS
+            template = body["spec"]["tasks"][0]["template"]
+            template["metadata"] = {"annotations": {"kilauea.dev/run-time": f"{RUN_SECONDS}s"}}
+            template["spec"]["restartPolicy"] = "Never"
+            await self._user.create(VC_JOBS, "default", body)
+            self.submitted += 1
+            due += every
+            await asyncio.sleep(max(0.0, due - self._loop.time()))
+        ended = [task for task in self._tasks if task.done()]
+        assert not ended, f"these have ended: {ended}"
+
+    def figures(self) -> Figures:
+        """How much there is now; of jobs that are still there the pods are not counted as done."""
+        gc.collect()
+        there = len(self._store.list("/core/pods/").items)
+        series = sum(len(metric.samples) for metric in self._metrics.registry.collect())
+        return Figures(
+            self.submitted * SIZE - there,
+            resident(os.getpid()),
+            len(gc.get_objects()),
+            sum(len(self._store.list(root).items) for root in {each.root for each in self._api.backend.registry}),
+            sum(file.stat().st_size for file in self._folder.iterdir()),
+            series,
+            self._driver.busy + self._scheduler.busy,
+        )
+
+
+HEADING = (
+    f"{'after':>10} {'pods gone':>10} {'memory':>9} {'tracked':>10} {'stored':>8} {'log':>9} {'series':>7} {'busy':>5} "
+)
+
+
+def show(after: str, found: Figures, seconds: float) -> None:
+    """A line of the table; `seconds` are real ones."""
+    print(
+        f"{after:>10} {found.pods:>10,} {found.resident / 1e6:>6.0f} MB {found.tracked:>10,} {found.stored:>8,}"
+        f" {found.file / 1e6:>6.1f} MB {found.series:>7,} {found.busy:>5}   in {seconds:.0f} s",
+        flush=True,
+    )
+
+
+def verdict(found: Sequence[Figures]) -> list[str]:
+    """What grew from the middle to the end; what lives an hour must have come to its number by the middle."""
+    middle, last = found[len(found) // 2], found[-1]
+    grown = []
+    for name in ("resident", "tracked", "stored", "file", "series"):
+        before, now = getattr(middle, name), getattr(last, name)
+        if now > before * SLACK:
+            grown.append(f"{name} grew from {before:,} to {now:,}")
+    return grown
+
+
+def soak(hours: int, pods: int, hour: float) -> list[str]:
+    """Play so many hours of so many seconds; returns what grew."""
+    found: list[Figures] = []
+    print(HEADING)
+    with scratch() as folder, virtual_loop() as loop:
+        cluster = Soak(loop, Path(folder))
+        loop.run_until_complete(cluster.start())
+        for number in range(1, hours + 1):
+            begin = time.perf_counter()
+            loop.run_until_complete(cluster.play(hour, 3600 * SIZE / pods))
+            found.append(cluster.figures())
+            show(f"{number * hour / 3600:.2f} h", found[-1], time.perf_counter() - begin)
+    return verdict(found)
+
+
+def main() -> int:
+    """Play, and say whether anything grew."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="some minutes")
+    parser.add_argument("--hours", type=int, default=24)
+    parser.add_argument("--pods", type=int, default=20_000, help="an hour")
+    options = parser.parse_args()
+    grown = soak(4, options.pods, 60.0) if options.smoke else soak(options.hours, options.pods, 3600.0)
+    if options.smoke:
+        print("too short for a verdict: events live an hour")
+        return 0
+    print("\n".join(grown) or "flat: nothing grew from the middle to the end")
+    return bool(grown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

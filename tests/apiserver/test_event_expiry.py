@@ -1,0 +1,56 @@
+"""Events go an hour after they were last written; everything else stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api_core import Api
+from kilauea.api.times import SECOND
+from kilauea.apiserver.upkeep.events import Expiry
+
+EVENTS = "/api/v1/namespaces/default/events"
+ABOUT = {"kind": "Pod", "apiVersion": "v1", "name": "p", "namespace": "default"}
+MERGE = "application/merge-patch+json"
+
+
+def event(name: str, **more: Any) -> dict[str, Any]:
+    """An event about a pod."""
+    return {"metadata": {"name": name}, "involvedObject": ABOUT, "reason": "Started", "message": "it did", **more}
+
+
+def names(api: Api) -> list[str]:
+    """Which events are there."""
+    return [each["metadata"]["name"] for each in api.ask("GET", EVENTS).body["items"]]
+
+
+def test_an_event_goes_an_hour_after_it_was_written(api: Api) -> None:
+    expiry = Expiry(api.server)
+    api.good("POST", EVENTS, event("first", firstTimestamp="2001-01-01T00:00:00Z"))
+    api.create_map("kept")
+    api.now += 1800 * SECOND
+    api.good("POST", EVENTS, event("second", lastTimestamp="2101-01-01T00:00:00Z"))
+    api.run(expiry.look())
+    assert names(api) == ["first", "second"], "what the event says of itself does not count"
+    api.now += 1800 * SECOND
+    watch = api.watch(EVENTS)
+    assert watch.seen(2) == [("ADDED", "first"), ("ADDED", "second")]
+    api.run(expiry.look())
+    assert watch.seen(1) == [("DELETED", "first")]
+    watch.close()
+    api.now += 1800 * SECOND
+    api.run(expiry.look())
+    assert names(api) == []
+    assert api.ask("GET", "/api/v1/namespaces/default/configmaps/kept").code == 200
+
+
+def test_an_event_that_is_counted_on_lives_on(api: Api) -> None:
+    expiry = Expiry(api.server)
+    api.good("POST", EVENTS, event("often"))
+    api.run(expiry.look())
+    api.now += 3000 * SECOND
+    api.good("PATCH", f"{EVENTS}/often", {"count": 2}, content_type=MERGE)
+    again = api.now
+    for minutes, there in ((50, ["often"]), (59, ["often"]), (61, [])):
+        api.now = again + minutes * 60 * SECOND
+        api.run(expiry.look())
+        assert names(api) == there, f"{minutes} minutes after it was written again"

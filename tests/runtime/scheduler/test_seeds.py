@@ -124,6 +124,24 @@ def test_a_queue_keeps_every_field_that_the_seed_lists(live: Live) -> None:
     assert live.get(QUEUES, "q")["status"] == status
 
 
+def test_a_queue_is_in_one_of_four_states_and_takes_work_only_if_it_is_open(live: Live) -> None:
+    live.start()
+    for state in ("Open", "Closing", "Closed", "Unknown"):
+        name = state.lower()
+        live.queue(name)
+        live.patch(QUEUES, name, {"status": {"state": state}}, "status")
+        live.group(f"in-{name}", 1, queue=name)
+    live.wait(3)
+    assert {name: live.node_of(f"in-{name}-0") for name in ("open", "closing", "closed", "unknown")} == {
+        "open": "n1",
+        "closing": "",
+        "closed": "",
+        "unknown": "",
+    }
+    with pytest.raises(ApiError, match='Unsupported value: "Ajar"'):
+        live.patch(QUEUES, "open", {"status": {"state": "Ajar"}}, "status")
+
+
 def test_a_pod_has_the_priority_of_the_class_that_it_names(live: Live) -> None:
     live.create(CLASSES, "high", value=100, preemptionPolicy="Never")
     pod = live.pod("p", priorityClassName="high")

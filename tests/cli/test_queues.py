@@ -27,6 +27,7 @@ SHOWN = re.compile(r"^    \$ kilauea ([^\n|]*)( \| head -(\d+))?\n((?:    [^\n]*
 """An indented command, perhaps cut off after some lines, and the indented lines after it."""
 
 EXAMPLES = {"cards": "cards", "floor": "flat", "lending": "flat", "levels": "tree", "nearest": "tree", "tree": "tree"}
+EXAMPLES |= {"projects": "cards"}
 """Manifests with the configuration that they are for; weights is for the built-in one."""
 
 
@@ -259,3 +260,12 @@ def test_a_gang_gives_back_its_cards_whole() -> None:
     quotas = {name: queue["capability"].get("NVIDIA-GeForce-RTX-4090") for name, queue in figures("cards").items()}
     assert (quotas["queue-training"], quotas["queue-inference"]) == ("8", "8")
     assert evicted(planned("cards")) == [("training-low-0", "inference-high"), ("training-low-1", "inference-high")]
+
+
+def test_projects_and_lines_of_business_have_quotas_of_their_own() -> None:
+    card = "NVIDIA-GeForce-RTX-4090"
+    plan = planned("projects")
+    held = {name: plan["queues"][name]["allocated"][card] for name in ("acme-chat", "acme-search", "vision")}
+    assert held == {"acme-chat": "2", "acme-search": "4", "vision": "2"}
+    (pending,) = plan["pending"]
+    assert (pending["pod"], pending["code"]) == ("default/chat-beta-0", "InsufficientScalarQuota")

@@ -58,7 +58,7 @@ class System:
         fresh_data(folder / "data")
         conf = folder / "scheduler.conf"
         conf.write_text(policy.text)
-        self.server = ServerProcess(loop, str(seed), folder / "data", self.durable)
+        self.server = ServerProcess(loop, str(seed), folder / "data", self.durable, policy.admission)
         self.users = Users(self.server)
         self.scheduler = SchedulerProcess(
             self.server, str(seed), str(conf), lambda *seen: self.laws.look(self.server.clock.now(), *seen)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kilauea.api.times import SECOND
-from kilauea.controllers.kinds import JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
+from kilauea.controllers.kinds import JOBS, NODES, POD_GROUPS, PODS, REPLICA_SETS, VC_JOBS
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.reading import read
 from kilauea.runtime.scheduler.watched import RESOURCES
 from system.cluster import System
+from system.job_ending import jobs_at_the_end
+from system.job_laws import TASK
 from system.laws import CORES, ENDED, GROUP_NAME, STILL, cores_of
+from system.limits import Limits
 from system.process import NAMES
 
 
@@ -32,12 +36,13 @@ def at_the_end(system: System) -> Iterator[str]:
             yield f"pod {pod['metadata']['name']} stays on {place}, which is not there or not well"
     yield from _orphans(system, pods)
     yield from _gangs(system, pods, nodes)
+    yield from jobs_at_the_end(system.users, Limits(system))
 
 
 def _orphans(system: System, pods: list[dict[str, Any]]) -> Iterator[str]:
     """What was made for an owner goes with it."""
     groups = system.users.all(POD_GROUPS)
-    made = [*groups, *pods, *system.users.all(JOBS), *system.users.all(REPLICA_SETS)]
+    made = [*groups, *pods, *system.users.all(JOBS), *system.users.all(REPLICA_SETS), *system.users.all(VC_JOBS)]
     uids = {each["metadata"]["uid"] for each in made}
     for each in [*groups, *pods]:
         metadata = each["metadata"]
@@ -51,6 +56,10 @@ def _unrest(system: System) -> Iterator[str]:
     late = [what for time, what in system.laws.deeds if time >= since]
     if late:
         yield f"{len(late)} deeds in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
+    begin = system.server.loop.time() - STILL
+    written = Counter(key for seconds, key in system.laws.writes if seconds >= begin)
+    for key, count in sorted(written.items()):
+        yield f"{key} is written {count} times in the last {STILL:.0f} s"
     scheduler = system.scheduler.scheduler
     if scheduler.busy:
         yield f"the scheduler has {scheduler.busy} writes that do not end"
@@ -105,9 +114,9 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
         waiting = [pod for pod in group if not pod["spec"].get("nodeName")]
         if 0 < ready < minimum and f"default/{name}" not in system.laws.hurt:
             yield f"gang {name} has {ready} of {minimum}"
-        missing = max(minimum - ready, 1)
+        missing = max(minimum - ready, _of_tasks(_spec(groups, name), group), 1)
         if len(waiting) >= missing:
-            size = cores_of(waiting[0])
+            size = max(map(cores_of, waiting))
             room = sum(cores // size for cores in free.values())
             if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), missing * size):
                 yield f"{name}: {len(waiting)} pods wait, {missing} are missing, there is room for {room}: {free}"
@@ -116,6 +125,14 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
 def _spec(groups: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     found: dict[str, Any] = groups.get(name, {}).get("spec", {})
     return found
+
+
+def _of_tasks(spec: dict[str, Any], pods: list[dict[str, Any]]) -> int:
+    """How many pods tasks lack for their own minimum."""
+    placed = Counter(
+        (pod["metadata"].get("annotations") or {}).get(TASK) for pod in pods if pod["spec"].get("nodeName")
+    )
+    return sum(max(0, least - placed[task]) for task, least in (spec.get("minTaskMember") or {}).items())
 
 
 def _admitted_in_vain(
@@ -128,29 +145,3 @@ def _admitted_in_vain(
         ended = pods and all(pod["status"].get("phase") in ENDED for pod in pods)
         if ended and group["status"].get("phase") == "Inqueue" and group["spec"].get("queue") in waiting:
             yield f"{name} is admitted, its pods have ended, and others wait in queue {group['spec']['queue']}"
-
-
-class Limits:
-    """What queues may still take, by the figures of the last plan."""
-
-    def __init__(self, system: System) -> None:
-        self._proportion = system.policy.queues == "proportion"
-        self._states = {each["metadata"]["name"]: each for each in system.users.all(QUEUES)}
-        plan = system.laws.plan
-        self._figures = plan.queues if plan is not None else {}
-
-    def allow(self, queue: str, cores: int) -> bool:
-        """Whether a queue, and those above it, may take so many more cores."""
-        while queue not in ("", "root"):
-            found = self._figures.get(queue)
-            if found is None or self._states[queue]["status"].get("state") != "Open":
-                return False
-            after = found.allocated.get("cpu", 0) + cores * 1000
-            kept = found.inqueue.get("cpu", 0) - found.elastic.get("cpu", 0)
-            limits = [(after, found.capability), (max(after, after + kept), found.real_capability)]
-            if self._proportion:
-                limits.append((after, found.deserved))
-            if any(end is not None and amount > end.get("cpu", amount) for amount, end in limits):
-                return False
-            queue = found.parent
-        return True

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from kilauea.controllers.kinds import BUDGETS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
+from system.batch import Batch
 from system.cluster import System, cluster
 from system.ending import at_the_end
 from system.policies import policy_of
@@ -38,6 +39,7 @@ class History:
         self.system = system
         self.users = system.users
         self.chance = Random(f"history {seed}")
+        self.batch = Batch(system.users, Random(f"batch {seed}"))
         self.told: list[str] = [system.policy.name]
         """The acts, for who replays them."""
         self._made: list[Made] = []
@@ -55,9 +57,9 @@ class History:
         system.faults(chance.choice((0.0, 0.05, 0.2)))
         system.server.fail(chance.choice((0.0, 0.0, 0.05)))
         for step in range(STEPS):
-            act = chance.choice(ACTS)
+            act = chance.choice(WITH_JOBS if system.policy.jobs else ACTS)
             self.told.append(f"{system.server.loop.time():8.2f} s: {step} {act.__name__.strip('_')}")
-            act(self, f"{step}")
+            self.told[-1] += f" {act(self, f'{step}') or ''}"
             system.wait(chance.choice(PAUSES))
         self._calm()
         system.laws.changed = system.server.loop.time()
@@ -82,6 +84,7 @@ class History:
         for process in system.processes:
             if not process.lives:
                 process.start()
+        self.batch.calm()
         for name in sorted(self._closed):
             self.users.command(f"reopen-{name}", "OpenQueue", name)
         for name in sorted(self._silent):
@@ -245,7 +248,19 @@ class History:
         self.system.server.fail(rate)
 
 
-Act = Callable[[History, str], None]
+def _of_jobs(name: str) -> Act:
+    """An act of the users of Volcano's jobs."""
+
+    def act(history: History, step: str) -> str:
+        told: str = getattr(history.batch, name)(step)
+        return told
+
+    act.__name__ = name
+    return act
+
+
+Act = Callable[[History, str], str | None]
+"""May tell more."""
 ACTS: tuple[Act, ...] = (
     *(3 * (History._gang,)),
     *(2 * (History._replicas,)),
@@ -269,6 +284,14 @@ ACTS: tuple[Act, ...] = (
     History._outage,
     History._disk_is_full,
 )
+WITH_JOBS: tuple[Act, ...] = (
+    *ACTS[2:],
+    *(9 * (_of_jobs("submit"),)),
+    *(4 * (_of_jobs("order"),)),
+    *(2 * (_of_jobs("fail"),)),
+    *map(_of_jobs, ("scale", "delete", "flow", "flow", "cron")),
+)
+"""Acts where users have Volcano's jobs, and fewer gangs of their own."""
 
 
 def play(seed: int) -> tuple[list[str], list[str]]:

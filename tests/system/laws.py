@@ -17,12 +17,21 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.live import LiveScheduler
+from system.job_laws import JobLaws
 from system.policies import Policy
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 CORES = 4
 """Of each node."""
 POD_PREFIX = "/core/pods/"
+WATCHED = {
+    "job": "/batch.volcano.sh/jobs/",
+    "group": "/scheduling.volcano.sh/podgroups/",
+    "command": "/bus.volcano.sh/commands/",
+}
+"""Keys of what laws of Volcano's jobs are about."""
+BEATS = ("/core/nodes/", "/core/events/", "/events.k8s.io/", "/coordination.k8s.io/")
+"""Keys of what is written for ever."""
 RECLAIM = ("reclaim", "gangreclaim")
 STILL = 120.0
 """Seconds at the end of a history in which nothing happens any more."""
@@ -47,7 +56,10 @@ class Laws:
         self.plan: Plan | None = None
         """The latest."""
         self.changed = 0.0
-        """When a pod was last written, in seconds of the loop."""
+        """When a pod, a job or a group was last written, in seconds of the loop."""
+        self.writes: list[tuple[float, str]] = []
+        """All but what is written for ever: when, and the key."""
+        self.jobs = JobLaws(self.broken, self.hurt)
         self._pods: dict[str, dict[str, Any]] = {}
         """By key of the store."""
         self._cores: Counter[str] = Counter()
@@ -139,19 +151,32 @@ class Laws:
 
     def durable(self, seconds: float, row: Row) -> None:
         """See every change of a pod that became durable, in order."""
-        if row.key.startswith(POD_PREFIX):
+        if row.key.startswith(BEATS):
+            return
+        self.writes.append((seconds, row.key))
+        kind = next((each for each, prefix in WATCHED.items() if row.key.startswith(prefix)), "")
+        if kind or row.key.startswith(POD_PREFIX):
             self.changed = seconds
+        if row.key.startswith(POD_PREFIX):
             self._see(row.key, None if row.value is None else msgspec.json.decode(row.value))
+        elif row.value is not None and kind == "group":
+            self.jobs.group(msgspec.json.decode(row.value), row.revision)
+        elif row.value is not None and kind == "job":
+            self.jobs.job(msgspec.json.decode(row.value))
+        elif row.value is not None and kind == "command":
+            self.jobs.command(msgspec.json.decode(row.value))
 
     def _see(self, key: str, pod: dict[str, Any] | None) -> None:
         before = self._pods.pop(key, None)
+        self.jobs.pod(before, pod)
         if before is not None and _holds(before):
             self._cores[before["spec"]["nodeName"]] -= cores_of(before)
         if pod is None:
             if before is not None and before["spec"].get("nodeName"):
-                metadata = before["metadata"]
-                self.hurt.add(f"{metadata['namespace']}/{(metadata.get('annotations') or {}).get(GROUP_NAME, '')}")
+                self.hurt.add(_group_of(before))
             return
+        if pod["status"].get("phase") == "Failed":
+            self.hurt.add(_group_of(pod))
         self._pods[key] = pod
         name, uid, place = pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
         if self._places.setdefault(uid, place) not in ("", place):
@@ -161,6 +186,11 @@ class Laws:
             self._cores[place] += cores_of(pod)
             if self._cores[place] > CORES:
                 self.broken.append(f"{place} has {CORES} cores, of which pods hold {self._cores[place]}")
+
+
+def _group_of(pod: dict[str, Any]) -> str:
+    metadata = pod["metadata"]
+    return f"{metadata['namespace']}/{(metadata.get('annotations') or {}).get(GROUP_NAME, '')}"
 
 
 def _holds(pod: dict[str, Any]) -> bool:

@@ -20,6 +20,8 @@ class Policy:
         evictions: the actions that evict.
         budgets: whether disruption budgets count.
         shares: whether drf lets jobs with smaller shares evict, where no victim is less important.
+        jobs: whether users have Volcano's jobs.
+        admission: whether Volcano's admission is asked.
         text: the file.
     """
 
@@ -27,12 +29,15 @@ class Policy:
     evictions: str
     budgets: bool
     shares: bool
+    jobs: bool
+    admission: bool
     text: str
 
     @property
     def name(self) -> str:
         """For reports."""
         more = [*(["pdb"] if self.budgets else []), *(["drf"] if self.shares else [])]
+        more += [*(["jobs"] if self.jobs else []), *(["admission"] if self.admission else [])]
         return ", ".join([f"{self.queues}: {self.evictions or 'no evictions'}", *more])
 
 
@@ -46,4 +51,5 @@ def policy_of(seed: int) -> Policy:
     second = [*(["drf"] if shares else []), "predicates", plugin, chance.choice(("nodeorder", "binpack"))]
     actions = ", ".join(filter(None, ("enqueue", "allocate", evictions, "backfill")))
     tiers = "".join("- plugins:\n" + "".join(f"  - name: {name}\n" for name in tier) for tier in (first, second))
-    return Policy(queues, evictions, budgets, shares, f'actions: "{actions}"\ntiers:\n{tiers}')
+    jobs, admission = chance.random() < 0.7, chance.random() < 0.5
+    return Policy(queues, evictions, budgets, shares, jobs, admission, f'actions: "{actions}"\ntiers:\n{tiers}')

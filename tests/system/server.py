@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from kilauea.admission.review import Settings
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
@@ -34,8 +35,10 @@ from kilauea.apiserver.upkeep.namespaces import empty_namespaces
 from kilauea.apiserver.upkeep.volumes import release_volumes
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, unreachable
+from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.apiserver import kept_up
 from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.template_rules import template_complaints
 from virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")
@@ -107,11 +110,15 @@ class ServerProcess:
         seed: of chance.
         folder: its data; those of a fresh cluster if there are none.
         see: is told of each row that becomes durable.
+        admission: whether Volcano's admission is asked.
     """
 
     name = "apiserver"
 
-    def __init__(self, loop: VirtualLoop, seed: str, folder: Path, see: Callable[[Row], None]) -> None:
+    def __init__(
+        self, loop: VirtualLoop, seed: str, folder: Path, see: Callable[[Row], None], admission: bool = False
+    ) -> None:
+        self._admission = admission
         self.loop, self.clock = loop, LoopClock(loop)
         self._chance = Random(f"{seed} server")
         self._folder, self._see = folder, see
@@ -154,7 +161,8 @@ class ServerProcess:
         self._store = store = Store.of_log(self._log, write, retention, self.loop.time)
         assert store.revision >= self.revision, f"revision {self.revision} was seen, {store.revision} is left"
         core = ApiServer(Backend(store, Registry(builtin_types()), self.clock.now, Random(chance.random())))
-        core.backend.admission = admission_steps()
+        settings = Settings(check_template=template_complaints)
+        core.backend.admission = admission_steps(*([VolcanoAdmission(core.backend, settings)] * self._admission))
         self.run(create_first_objects(core))
         self._definitions = DefinitionController(core)
         self.run(self._definitions.start())

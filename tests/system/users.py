@@ -8,15 +8,18 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.ports import ApiError, Key, Resource
+from kilauea.api.ports import ApiError, Key, Propagation, Resource
 from kilauea.controllers.kinds import BUDGETS, COMMANDS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
 from system.laws import CORES, GROUP_NAME
 from system.server import ServerProcess
 
 QUEUE_NAME, MIN_MEMBER = "scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/group-min-member"
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
-RUN_TIME, NODE_STATE = "kilauea.dev/run-time", "kilauea.dev/node-state"
+RUN_TIME, EXIT_CODE, NODE_STATE = "kilauea.dev/run-time", "kilauea.dev/exit-code", "kilauea.dev/node-state"
+HOOK = "admission webhook"
+"""In the words with which Volcano's admission refuses."""
 TRIES = 100
+NO_NOTES: Mapping[str, str] = {}
 
 
 class Users:
@@ -29,38 +32,43 @@ class Users:
     def __init__(self, server: ServerProcess) -> None:
         self._server = server
 
-    def create(self, resource: Resource, name: str, **fields: Any) -> None:
-        """Make an object; it may have been made by a try whose answer was lost."""
+    def create(self, resource: Resource, name: str, **fields: Any) -> str:
+        """Make an object; it may have been made by a try whose answer was lost. Says why if it is refused."""
         metadata = {"name": name, **fields.pop("metadata", {})}
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
         namespace = "default" if resource.namespaced else ""
-        self._insist(lambda: self._server.calm.create(resource, namespace, body), 409)
+        return self._insist(lambda: self._server.calm.create(resource, namespace, body), 409)
 
-    def patch(self, resource: Resource, name: str, patch: Any) -> None:
-        """Change an object, if it is still there."""
-        self._insist(lambda: self._server.calm.patch(resource, _key(resource, name), patch), 404)
+    def patch(self, resource: Resource, name: str, patch: Any) -> str:
+        """Change an object, if it is still there. Says why if that is refused."""
+        return self._insist(lambda: self._server.calm.patch(resource, _key(resource, name), patch), 404)
 
-    def delete(self, resource: Resource, name: str, grace: int | None = None) -> None:
-        """Delete an object, if it is still there."""
-        self._insist(lambda: self._server.calm.delete(resource, _key(resource, name), grace=grace), 404)
+    def delete(
+        self, resource: Resource, name: str, grace: int | None = None, propagation: Propagation = "Background"
+    ) -> str:
+        """Delete an object, if it is still there. Says why if that is refused."""
+        key = _key(resource, name)
+        return self._insist(lambda: self._server.calm.delete(resource, key, grace=grace, propagation=propagation), 404)
 
-    def _insist(self, work: Callable[[], Awaitable[Any]], done: int) -> None:
-        """Do it until it is done; the code says that it was done before."""
+    def _insist(self, work: Callable[[], Awaitable[Any]], done: int) -> str:
+        """Do it until it is done or Volcano's admission refuses it; the code says that it was done before."""
 
-        async def insist() -> None:
+        async def insist() -> str:
             for _ in range(TRIES):
                 try:
                     await work()
-                    return
+                    return ""
                 except ApiError as error:
                     if error.code == done:
-                        return
+                        return ""
+                    if HOOK in error.message:
+                        return error.message
                     if 0 < error.code < 500:
                         raise
                     await asyncio.sleep(1)
             raise AssertionError("the server does not come back")
 
-        self._server.run(insist())
+        return self._server.run(insist())
 
     # --- objects
 
@@ -94,10 +102,11 @@ class Users:
         """A pod group with its pods."""
         room = {"cpu": str(cpu * minimum)}
         spec = {"minMember": minimum, "queue": queue, "minResources": room, "priorityClassName": priority}
-        self.create(POD_GROUPS, name, spec=spec)
+        if self.create(POD_GROUPS, name, spec=spec):
+            return  # the queue is closed
         for number in range(size):
             metadata = {"labels": {"app": name}, "annotations": {GROUP_NAME: name, **notes}}
-            self.create(PODS, f"{name}-{number}", metadata=metadata, spec=pod_spec(cpu, priority))
+            self.create(PODS, f"{name}-{number}", metadata=metadata, spec=pod_spec(cpu, priority, notes))
 
     def replicas(self, name: str, minimum: int, size: int, cpu: int, queue: str, priority: str) -> None:
         """A replica set, for whose pods a controller makes a group."""
@@ -114,13 +123,13 @@ class Users:
     def job(self, name: str, size: int, cpu: int, queue: str, priority: str, notes: Mapping[str, str]) -> None:
         """A job of Kubernetes."""
         metadata = {"labels": {"app": name}, "annotations": {QUEUE_NAME: queue, **notes}}
-        template = {"metadata": metadata, "spec": {**pod_spec(cpu, priority), "restartPolicy": "Never"}}
+        template = {"metadata": metadata, "spec": pod_spec(cpu, priority, notes)}
         spec = {"parallelism": size, "completions": size, "template": template}
         self.create(JOBS, name, metadata={"annotations": {MIN_MEMBER: str(size)}}, spec=spec)
 
     def pod(self, name: str, cpu: int, priority: str, notes: Mapping[str, str]) -> None:
         """A pod that asks for no scheduler."""
-        spec = {**pod_spec(cpu, priority), "schedulerName": "default-scheduler"}
+        spec = {**pod_spec(cpu, priority, notes), "schedulerName": "default-scheduler"}
         self.create(PODS, name, metadata={"labels": {"app": name}, "annotations": dict(notes)}, spec=spec)
 
     def budget(self, app: str, **allowed: int) -> None:
@@ -142,12 +151,13 @@ def _key(resource: Resource, name: str) -> Key:
     return Key("default" if resource.namespaced else "", name)
 
 
-def pod_spec(cpu: int, priority: str) -> dict[str, Any]:
-    """A pod with one container."""
+def pod_spec(cpu: int, priority: str, notes: Mapping[str, str] = NO_NOTES) -> dict[str, Any]:
+    """A pod with one container, which runs once if it does not run for ever."""
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu)}}}
     return {
         "schedulerName": "volcano",
         "containers": [container],
+        "restartPolicy": "Never" if RUN_TIME in notes else "Always",
         "terminationGracePeriodSeconds": 5,
         **({"priorityClassName": priority} if priority else {}),
     }

@@ -100,8 +100,9 @@ async def main() -> None:
     async with cluster(*options, *files) as stage:
         await play(stage)
         taken = await evictions(stage)
-        words = f"{len(taken)} pods of the sweep gave way to production and ran again later."
-        print(words if taken else "Nobody had to give way.")
+        if not taken:
+            raise SystemExit("demo: nobody had to give way")
+        print(f"{len(taken)} pods of the sweep gave way to production and ran again later.")
 
 
 if __name__ == "__main__":

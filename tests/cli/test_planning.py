@@ -37,3 +37,25 @@ def test_the_page_shows_what_the_commands_print(monkeypatch: pytest.MonkeyPatch)
         PAGE.write_text(true)
     assert PAGE.read_text() == true
     assert live in true
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("explain job sweep -f examples/planning", 0, ""),
+        (
+            "explain job sweeps -f examples/planning",
+            1,
+            "job default/sweeps does not exist; did you mean 'default/sweep'?",
+        ),
+        ("plan -f examples/nowhere", 2, "examples/nowhere"),
+    ],
+)
+def test_exit_codes_are_those_of_the_page(
+    arguments: str, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(main, arguments.split())
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert re.search(rf"^\| {code} \|", PAGE.read_text(), re.MULTILINE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +17,16 @@ GOLDEN = REPOSITORY / "tests" / "golden" / "story-jobs.txt"
 UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+def play(story: str, place: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    """Run a story, whatever comes of it."""
+    command = [sys.executable, f"examples/{story}/demo.py"]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "src")}
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
 def told(story: str) -> list[str]:
     """The lines of a story, which must go well and write nothing else."""
-    command = [sys.executable, f"examples/{story}/demo.py"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    done = play(story)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout.splitlines()
 
@@ -50,3 +57,13 @@ def test_jobs_wait_fail_stop_and_go_on() -> None:
     assert shown.index(["nightly-extract", "production", "Completed", "2", "0", "0", "0"]) < min(
         number for number, row in enumerate(shown) if row[0] == "nightly-load"
     )
+
+
+def test_a_story_that_does_not_happen_as_told_ends_with_exit_code_1(tmp_path: Path) -> None:
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
+    manifest = tmp_path / "examples" / "jobs" / "train.yaml"
+    manifest.write_text(manifest.read_text().replace("queue: research", "queue: nowhere"))
+    done = play("jobs", tmp_path)
+    assert done.returncode == 1
+    assert 'queue.scheduling.volcano.sh "nowhere" not found' in done.stdout
+    assert done.stderr == "demo: this should have worked and said: run job train successfully\n"

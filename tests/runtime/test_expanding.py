@@ -79,6 +79,13 @@ def test_a_job_that_admission_would_refuse_is_left_out_and_says_why(
     assert {bind.pod for bind in planned(cluster).plan.binds} == {f"default/other-worker-{i}" for i in range(3)}
 
 
+def test_a_job_that_does_not_say_when_it_was_made_is_the_youngest(tmp_path: Path) -> None:
+    old = vcjob("old", replicas=6)
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    plan = planned(read(tmp_path, vcjob("a-new-one", replicas=6), old)).plan
+    assert {bind.pod for bind in plan.binds} == {f"default/old-worker-{i}" for i in range(6)}
+
+
 def test_claims_that_a_job_describes_are_made_with_it(tmp_path: Path) -> None:
     fast = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}}
     fast |= {"provisioner": "demo", "volumeBindingMode": "WaitForFirstConsumer"}

@@ -18,7 +18,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta
 from kilauea.api.ports import Obj
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
-from kilauea.api.times import parse_time
+from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.aftermath import aftermath
 from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
@@ -120,7 +120,7 @@ def read_cluster(
         paths: files, folders, or `-`; what they hold takes the place of what is live.
         note: is told the name of each source before it is read.
         live: what a cluster holds.
-        now: when jobs in files are submitted, if they do not say; 0 to leave it open.
+        now: when workloads in files are submitted, if they do not say; 0 for after everything else in the files.
 
     Raises:
         SourceError: a path cannot be read.
@@ -187,11 +187,20 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: S
     """Add what workloads become."""
     from kilauea.runtime.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
 
-    expansion = expand(workloads, list(known.values()), now)
+    last = max(newest(known.values()), *(_creation(workload) for workload in workloads))
+    expansion = expand(workloads, list(known.values()), now or (last + SECOND if last else 0))
     cluster.groups_of_jobs = expansion.groups
     cluster.warnings.extend(expansion.warnings)
     for obj in expansion.objects:
         known.setdefault(_label(obj), obj)
+
+
+def _creation(workload: Obj) -> int:
+    """When a workload was made, in microseconds since 1970; 0 if it does not say, or nothing that can be read."""
+    try:
+        return parse_time(workload["metadata"].get("creationTimestamp") or "")
+    except (TypeError, ValueError, AttributeError):
+        return 0
 
 
 def _label(obj: Object) -> tuple[str, str]:

@@ -76,7 +76,7 @@ def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
             if hook.validate is not None:
                 hook.validate(review, known, settings)
         except Denied as denied:
-            raise Refused(f"admission refuses it: {denied.message}") from denied
+            raise Refused(f"admission refuses it: {denied.message.rstrip(';')}") from denied
     return job
 
 

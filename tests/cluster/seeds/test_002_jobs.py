@@ -144,7 +144,7 @@ def test_a_job_of_kubernetes_starts_in_part_where_a_job_of_volcano_waits_whole(s
     until(lambda: not phases(client), "it to be gone")
     apply(server, job("whole", task("a", 6, "3")))
     until(lambda: "Unschedulable" in str(group_of(client, "whole").get("status")), "the group to say why it waits")
-    assert phases(client, "whole-") in ({}, {"Pending": 6})
+    assert not phases(client, "whole-")["Running"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_when_a_pod_fails_the_policy_says_who_starts_anew_and_where_it_ends(
     server: Server, client: Client, action: str, anew: list[str], phase_after: str
 ) -> None:
     policy = [{"event": "PodFailed", "action": action}]
-    tasks = task("bad", 1, command="sleep 2; exit 3"), task("good", 1)
+    tasks = task("bad", 1, command="sleep 4; exit 3"), task("good", 1)
     apply(server, job("m", *tasks, maxRetry=2, policies=policy))
     until(lambda: phases(client, "m-") == {"Running": 2}, "the job to run")
     first = uids(client)
@@ -195,7 +195,7 @@ def test_reclaim_sends_a_gang_back_whole_and_it_comes_back_when_there_is_room(se
     until(lambda: phases(client, "serving-") == {"Running": 1}, "production to take back a node")
     until(lambda: phase(client, "sweep") == "Pending", "the job to wait anew")
     until(lambda: "Unschedulable" in str(group_of(client, "sweep").get("status")), "the group to say why it waits")
-    assert phases(client, "sweep-") in ({}, {"Pending": 4}), "three nodes are free, and nobody holds them"
+    assert not phases(client, "sweep-")["Running"], "three nodes are free, and nobody holds them"
     kubectl(server, "delete", "vcjob/serving")
     until(lambda: phases(client, "sweep-") == {"Running": 4}, "the gang to come back")
 

@@ -1,37 +1,51 @@
-"""The command `kilauea`. Subcommands are loaded when they are called, so that help and version stay quick."""
+"""The command `kilauea`. A subcommand is loaded when it is called, so that help and version stay quick."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
 
 import click
 
 from kilauea import __version__
-from kilauea.cli.apiserver import apiserver
-from kilauea.cli.config import config
-from kilauea.cli.controllers import controllers
-from kilauea.cli.explain import explain
-from kilauea.cli.nodes import nodes
-from kilauea.cli.plan import plan
-from kilauea.cli.queues import queues
-from kilauea.cli.run import run
-from kilauea.cli.scheduler import scheduler
-from kilauea.cli.up import up
-from kilauea.cli.webhooks import webhooks
+
+SUBCOMMANDS: Mapping[str, str] = {
+    "apiserver": "Serve a Kubernetes API without a cluster.",
+    "config": "Work with scheduler configurations.",
+    "controllers": "Run controllers for a cluster.",
+    "explain": "Show why a job waits, and what would let it start.",
+    "nodes": "Simulate nodes and what runs on them.",
+    "plan": "Show what the next scheduling cycle would do.",
+    "queues": "Show what queues deserve, hold and have borrowed.",
+    "run": "Submit a command as a batch job.",
+    "scheduler": "Schedule the pods of a cluster.",
+    "up": "Run a batch cluster on this machine.",
+    "webhooks": "Check and complete objects for a cluster.",
+}
+"""Each is a function of its name in the module of its name; with the first line of its help."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Subcommands(click.Group):
+    """A group that knows what its commands are called and for, and loads the one that is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name; None if there is none."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"kilauea.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUBCOMMANDS.items()))
+
+
+@click.group(cls=Subcommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="kilauea %(version)s")
 def main() -> None:
     """A batch scheduling system for Kubernetes, compatible with Volcano."""
-
-
-main.add_command(apiserver)
-main.add_command(config)
-main.add_command(controllers)
-main.add_command(explain)
-main.add_command(nodes)
-main.add_command(plan)
-main.add_command(queues)
-main.add_command(run)
-main.add_command(scheduler)
-main.add_command(up)
-main.add_command(webhooks)

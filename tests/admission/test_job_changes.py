@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from admitted import Data, changed, completed, denial, job, review_of, task
+from admitted import SETTINGS, VIEW, Data, changed, completed, denial, job, review_of, task
 from kilauea.admission.jobs import mutate, validate
+from kilauea.apiserver.patch.json_patch import json_patch
 
 FIXED = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and"
@@ -88,6 +89,28 @@ def test_only_numbers_of_pods_and_the_priority_change(path: tuple[Any, ...], val
 )
 def test_another_way_to_write_the_same_is_no_change(path: tuple[Any, ...], value: Any) -> None:
     assert denial(validate, review_of(changed(OLD, path, value), "UPDATE", OLD)) == ""
+
+
+def applied_again(replicas: int) -> Data:
+    """A job as it is after somebody has applied a manifest again, which says nothing of the tasks but these numbers."""
+    new = copy.deepcopy(OLD)
+    new["spec"]["tasks"] = [task(replicas=replicas, template=TEMPLATE), copy.deepcopy(OLD["spec"]["tasks"][1])]
+    found: Data = json_patch(copy.deepcopy(new), mutate(review_of(new, "UPDATE", OLD), VIEW, SETTINGS))
+    return found
+
+
+def test_a_manifest_that_is_applied_again_changes_nothing() -> None:
+    assert applied_again(2) == OLD
+    more = applied_again(3)
+    assert (more["spec"]["tasks"][0]["minAvailable"], more["spec"]["tasks"][0]["maxRetry"]) == (3, 3)
+    assert denial(validate, review_of(more, "UPDATE", OLD)) == ""
+
+
+def test_what_a_job_never_had_is_not_added_by_a_change() -> None:
+    old = copy.deepcopy(OLD)
+    del old["spec"]["tasks"][0]["maxRetry"], old["spec"]["queue"]
+    new: Data = changed(old, ("metadata", "labels"), {"a": "b"})
+    assert mutate(review_of(new, "UPDATE", old), VIEW, SETTINGS) == []
 
 
 def test_the_queue_of_a_job_that_runs_is_not_looked_at() -> None:

@@ -17,7 +17,7 @@ _WRITE: tuple[Operation, ...] = ("CREATE", "UPDATE")
 _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 HOOKS: tuple[Hook, ...] = (
-    Hook("/jobs/mutate", "mutatejob.volcano.sh", JOBS, _CREATE, mutate=jobs.mutate),
+    Hook("/jobs/mutate", "mutatejob.volcano.sh", JOBS, _WRITE, mutate=jobs.mutate),
     Hook("/jobs/validate", "validatejob.volcano.sh", JOBS, _WRITE, validate=jobs.validate),
     Hook("/cronjobs/validate", "validatecronjob.volcano.sh", CRON_JOBS, _WRITE, validate=cronjobs.validate),
     Hook("/jobflows/validate", "validatejobflow.volcano.sh", JOB_FLOWS, _WRITE, validate=jobflows.validate),

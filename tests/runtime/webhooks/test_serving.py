@@ -71,7 +71,7 @@ def test_a_deletion_is_about_the_object_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("path", "operation", "message"),
     [
-        ("/jobs/mutate", "UPDATE", "expect operation to be 'CREATE' "),
+        ("/jobs/mutate", "DELETE", "expect operation to be 'CREATE' or 'UPDATE'"),
         ("/jobs/validate", "DELETE", "expect operation to be 'CREATE' or 'UPDATE'"),
         ("/pods/validate", "UPDATE", "expect operation to be 'CREATE'"),
         ("/queues/mutate", "UPDATE", "invalid operation `UPDATE`, expect operation to be `CREATE`"),

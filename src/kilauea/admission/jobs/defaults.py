@@ -1,4 +1,4 @@
-"""What a new job holds where its author was silent."""
+"""What a job holds where its author was silent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kilauea.admission.reading import add, read
 from kilauea.admission.review import JsonPatch, Review, Settings
 from kilauea.api.batch import Job, JobSpec, PodTemplate, Task
-from kilauea.api.ports import View
+from kilauea.api.ports import Obj, View
 from kilauea.api.wellknown import DEFAULT_QUEUE
 
 DEFAULT_RETRIES = 3
@@ -18,12 +18,14 @@ _HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
 
 
 def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
-    """The fields that are missing, one operation for each.
+    """The fields that are missing, one operation for each; of a job that is there, those that its tasks have lost.
 
     Raises:
         Denied: the job cannot be read.
     """
     spec = read(review.obj, Job).spec
+    if review.old is not None:
+        return _restored(spec, review.old)
     patch = [] if "spec" in (review.obj or {}) else [add({}, "spec")]
     if not spec.queue:
         patch.append(add(DEFAULT_QUEUE, "spec", "queue"))
@@ -37,6 +39,22 @@ def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
     if not spec.min_available and total:
         patch.append(add(total, "spec", "minAvailable"))
     return patch + [add([], "spec", "plugins", name) for name in _missing_plugins(spec)]
+
+
+def _restored(spec: JobSpec, old: Obj) -> JsonPatch:
+    """What tasks were completed with before: who applies a manifest again sends them as they are written there."""
+    patch = [each for index, task in enumerate(spec.tasks or ()) for each in _complete_task(task, index)]
+    return [each for each in patch if _is_said(old, each["path"])]
+
+
+def _is_said(obj: Any, path: str) -> bool:
+    """Whether an object has a field; the path is a JSON pointer."""
+    try:
+        for step in path.split("/")[1:]:
+            obj = obj[int(step) if isinstance(obj, list) else step]
+    except (LookupError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _complete_task(task: Task, index: int) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,6 @@ from kilauea.api.ports import Resource, View
 API_VERSION = "admission.k8s.io/v1"
 _QUEUES = "invalid operation `{}`, expect operation to be `CREATE`"
 _WRONG_OPERATION = {
-    "/jobs/mutate": "expect operation to be 'CREATE' ",
     "/pods/mutate": "expect operation to be 'CREATE' ",
     "/pods/validate": "expect operation to be 'CREATE'",
     "/podgroups/mutate": _QUEUES,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from cluster.api_process import Client, Server
-from cluster.up_process import SCHEDULING, ask, kubectl, phases, queue, running_up, until
+from cluster.up_process import SCHEDULING, ask, gang, kubectl, phases, queue, running_up, until
 from engine.seeds.test_000_decisions import SAMPLE_CONF, SAMPLE_TREE
 from engine.seeds.test_000_figures import SAMPLE as SAMPLE_QUEUE
 from vcctl_runs import Console
@@ -194,3 +195,26 @@ def test_the_children_of_a_queue_and_the_whole_tree_are_shown(console: Console) 
     assert {"team-a", "training-queue", "default"} <= {line.split()[0] for line in children if line}
     lines = console.good("vcctl", "queue", "tree", "team-a", "--ascii").splitlines()
     assert [line.lstrip("|`-+ ").split()[0] for line in lines] == ["NAME", "team-a", "training"]
+
+
+def test_what_a_job_takes_back_comes_from_its_sibling_first_and_then_from_its_cousin(tmp_path: Path) -> None:
+    """The example of seed 004: queue a has the jobs A and B below it, and job C is elsewhere below the root."""
+    (tmp_path / "scheduler.conf").write_text(SAMPLE_CONF)
+    size = ("--nodes", "3", "--node-cpu", "4", "--scheduler-conf", str(tmp_path / "scheduler.conf"))
+    with running_up(tmp_path / "data", *size) as server:
+        client = server.client()
+        some, more = ({"cpu": cores, "memory": memory} for cores, memory in (("4", "32Gi"), ("8", "64Gi")))
+        below = [queue(name, parent="a", deserved=some) for name in ("a1", "a2")]
+        create(server, queue("a", deserved=more), *below, queue("c", deserved=some))
+        create(server, *gang("job-b", 6, queue="a2", least=1), *gang("job-c", 6, queue="c", least=1))
+        until(lambda: phases(client, "job-") == {"Running": 12}, "both to borrow all that is free")
+
+        def running() -> list[int]:
+            return [phases(client, f"job-{name}-")["Running"] for name in "abc"]
+
+        create(server, *gang("job-a-one", 1, queue="a1", cpu="2"))
+        until(lambda: phases(client, "job-a-one-") == {"Running": 1}, "two cores for the first")
+        assert running() == [1, 4, 6], "from B, of the same parent"
+        create(server, *gang("job-a-two", 1, queue="a1", cpu="2"))
+        until(lambda: phases(client, "job-a-two-") == {"Running": 1}, "two cores for the second")
+        assert running() == [2, 4, 4], "from C, as B has no more than it deserves"

@@ -293,10 +293,15 @@ def test_a_configuration_that_cannot_be_used_leaves_the_last_good_one(preempting
     assert live.events[-1][2] == "ConfigurationLoaded"
 
 
-def test_an_object_that_cannot_be_used_is_named_and_the_others_go_on(live: Live) -> None:
-    live.start()
+@pytest.mark.parametrize("was_there", [False, True])
+def test_an_object_that_cannot_be_used_is_named_and_the_others_go_on(live: Live, was_there: bool) -> None:
     policy = {"name": "p", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Almost"}]}}
-    live.group("odd", 1, subGroupPolicy=[policy])
+    if was_there:
+        live.group("odd", 1, subGroupPolicy=[policy])
+        live.start()
+    else:
+        live.start()
+        live.group("odd", 1, subGroupPolicy=[policy])
     live.pod("web")
     live.wait(2)
     assert live.node_of("web") == "n1"

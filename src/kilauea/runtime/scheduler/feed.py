@@ -103,6 +103,8 @@ class Feed:
         if self._held:
             self._late.append(lambda: self.relisted(kind, items))
             return
+        for place in [place for place in self.faults if place[0] == kind]:
+            del self.faults[place]
         objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}
         for key in [key for key in self._keys(kind) if key not in objects]:
             self._gone(kind, key)
@@ -262,8 +264,7 @@ class Feed:
         """Objects of a kind of which something is kept here."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
         kept["HyperNode"] = self.domains
-        known = kept.get(kind, self._nodes if kind == "Node" else {})
-        return [*known, *(key for of, key in self.faults if of == kind)]
+        return list(kept.get(kind, self._nodes if kind == "Node" else {}))
 
     def _gone(self, kind: str, key: str) -> None:
         """Forget an object."""

@@ -58,8 +58,8 @@ class Batch:
         job, action = self._chance.choice(jobs), self._chance.choice(ORDERS)
         name, uid = job["metadata"]["name"], job["metadata"]["uid"]
         target = {"apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind, "name": name, "uid": uid, "controller": True}
-        metadata = {"ownerReferences": [target]}
-        return f"{action} {name} {self._users.create(COMMANDS, f'order{step}', metadata=metadata, target=target, action=action)}"
+        fields = {"metadata": {"ownerReferences": [target]}, "target": target, "action": action}
+        return f"{action} {name} {self._users.create(COMMANDS, f'order{step}', **fields)}"
 
     def scale(self, step: str) -> str:
         """Other numbers of pods, and of those that must run together."""

@@ -19,6 +19,12 @@ from system.laws import CORES, ENDED, GROUP_NAME, STILL, cores_of
 from system.limits import Limits
 from system.process import NAMES
 
+MOST = 6
+"""Writes of an object in the end: a group that others wait behind is sent back, and its pods and its queue say so."""
+
+GIVEN = 360.0
+"""Seconds after which an admission that came to nothing is given back: 60 cycles, and some."""
+
 
 def at_the_end(system: System) -> Iterator[str]:
     """What is not as it should be after the quiet."""
@@ -58,7 +64,7 @@ def _unrest(system: System) -> Iterator[str]:
         yield f"{len(late)} deeds in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
     begin = system.server.loop.time() - STILL
     written = Counter(key for seconds, key in system.laws.writes if seconds >= begin)
-    for key, count in sorted(written.items()):
+    for key, count in sorted((key, count) for key, count in written.items() if count > MOST):
         yield f"{key} is written {count} times in the last {STILL:.0f} s"
     scheduler = system.scheduler.scheduler
     if scheduler.busy:
@@ -114,8 +120,10 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
         waiting = [pod for pod in group if not pod["spec"].get("nodeName")]
         if 0 < ready < minimum and f"default/{name}" not in system.laws.hurt:
             yield f"gang {name} has {ready} of {minimum}"
-        missing = max(minimum - ready, _of_tasks(_spec(groups, name), group), 1)
-        if len(waiting) >= missing:
+        missing = max(minimum - ready, 1)
+        if _of_tasks(_spec(groups, name), group):
+            missing = max(missing, len(waiting))  # those of tasks that have their minimum may come first
+        if len(waiting) >= missing and not any(map(_has_claim, waiting)):
             size = max(map(cores_of, waiting))
             room = sum(cores // size for cores in free.values())
             if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), missing * size):
@@ -125,6 +133,11 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
 def _spec(groups: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     found: dict[str, Any] = groups.get(name, {}).get("spec", {})
     return found
+
+
+def _has_claim(pod: dict[str, Any]) -> bool:
+    """Whether a pod can only be where its volume is."""
+    return any("persistentVolumeClaim" in each for each in pod["spec"].get("volumes") or ())
 
 
 def _of_tasks(spec: dict[str, Any], pods: list[dict[str, Any]]) -> int:
@@ -138,10 +151,11 @@ def _of_tasks(spec: dict[str, Any], pods: list[dict[str, Any]]) -> int:
 def _admitted_in_vain(
     groups: dict[str, dict[str, Any]], members: dict[str, list[dict[str, Any]]], system: System
 ) -> Iterator[str]:
-    """No group whose pods have all ended keeps quota that others wait for."""
+    """No group whose pods have all ended keeps quota that others wait for, for longer than it may try."""
+    late = system.server.loop.time() - GIVEN
     waiting = {_spec(groups, name).get("queue") for name in groups if groups[name]["status"].get("phase") == "Pending"}
     for name, group in groups.items():
         pods = members.get(name, [])
         ended = pods and all(pod["status"].get("phase") in ENDED for pod in pods)
-        if ended and group["status"].get("phase") == "Inqueue" and group["spec"].get("queue") in waiting:
+        if ended and system.laws.admitted.get(name, late) < late and group["spec"].get("queue") in waiting:
             yield f"{name} is admitted, its pods have ended, and others wait in queue {group['spec']['queue']}"

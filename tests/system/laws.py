@@ -59,6 +59,8 @@ class Laws:
         """When a pod, a job or a group was last written, in seconds of the loop."""
         self.writes: list[tuple[float, str]] = []
         """All but what is written for ever: when, and the key."""
+        self.admitted: dict[str, float] = {}
+        """Groups that are Inqueue, by name, and since when."""
         self.jobs = JobLaws(self.broken, self.hurt)
         self._pods: dict[str, dict[str, Any]] = {}
         """By key of the store."""
@@ -160,11 +162,19 @@ class Laws:
         if row.key.startswith(POD_PREFIX):
             self._see(row.key, None if row.value is None else msgspec.json.decode(row.value))
         elif row.value is not None and kind == "group":
-            self.jobs.group(msgspec.json.decode(row.value), row.revision)
+            self._group(seconds, msgspec.json.decode(row.value), row.revision)
         elif row.value is not None and kind == "job":
             self.jobs.job(msgspec.json.decode(row.value))
         elif row.value is not None and kind == "command":
             self.jobs.command(msgspec.json.decode(row.value))
+
+    def _group(self, seconds: float, group: dict[str, Any], revision: int) -> None:
+        self.jobs.group(group, revision)
+        name = group["metadata"]["name"]
+        if (group.get("status") or {}).get("phase") == "Inqueue":
+            self.admitted.setdefault(name, seconds)
+        else:
+            self.admitted.pop(name, None)
 
     def _see(self, key: str, pod: dict[str, Any] | None) -> None:
         before = self._pods.pop(key, None)

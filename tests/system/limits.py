@@ -10,6 +10,8 @@ class Limits:
     """What queues may still take, by the figures of the last plan."""
 
     def __init__(self, system: System) -> None:
+        self._above = ("",) if system.policy.queues == "tree" else ("", "root")
+        """Queues of which nobody asks whether they have room."""
         self._proportion = system.policy.queues == "proportion"
         self._states = {each["metadata"]["name"]: each for each in system.users.all(QUEUES)}
         plan = system.laws.plan
@@ -17,7 +19,7 @@ class Limits:
 
     def allow(self, queue: str, cores: int) -> bool:
         """Whether a queue, and those above it, may take so many more cores."""
-        while queue not in ("", "root"):
+        while queue not in self._above:
             found = self._figures.get(queue)
             if found is None or self._states[queue]["status"].get("state") != "Open":
                 return False

@@ -179,7 +179,7 @@ class ServerProcess:
         """Die in the midst of everything."""
         self.revision, self.core = self._store.revision, None
         self._writer.close()
-        work, self._work = list(self._work), {}
+        work, self._work = [*self._work, *filter(_is_of_server, asyncio.all_tasks(self.loop))], {}
         for task in work:
             task.cancel()
         if work:
@@ -214,6 +214,12 @@ class ServerProcess:
             if task.cancelled() and self.core is not core:
                 raise unreachable("connection reset") from None
             raise
+
+
+def _is_of_server(task: asyncio.Task[Any]) -> bool:
+    """Whether it is work that the server has begun by itself: a write that goes on when its caller goes away."""
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and "kilauea/apiserver/" in code.co_filename
 
 
 class Line:

@@ -221,6 +221,14 @@ def test_a_pod_that_restarts_later_restarts_once() -> None:
     assert (world.phase, world.retries) == ("Running", 1)
 
 
+def test_nothing_waits_for_the_restart_of_a_partition_that_there_is_not() -> None:
+    world = running(task("a", 2), policies=[policy("RestartPartition", FAILED, timeout="10s")])
+    world.say("m-a-0", "Failed")
+    world.settle()
+    assert NOTE not in (world.job["metadata"].get("annotations") or {})
+    assert (world.phase, world.again) == ("Running", None)
+
+
 def test_a_pod_that_is_pending_for_too_long_is_acted_on_and_one_that_runs_is_not() -> None:
     world = JobWorld(job(task("a", 2), policies=[policy("AbortJob", PENDING, timeout="60s")]))
     world.settle()

@@ -69,8 +69,15 @@ def verdict(work: Work, found: Evidence) -> Verdict | None:
                 return None
             if found.task is None and policy.action in TARGETED:
                 return None  # a group is no target
+            if policy.action == RESTART_PARTITION and found.event != POD_EVICTED and not _is_split(found):
+                return None  # what there is not need not be waited for, again and again
             return Verdict(found, policy.action, policy.timeout)
     return None
+
+
+def _is_split(found: Evidence) -> bool:
+    """Whether it has happened in a task with partitions."""
+    return found.task is not None and found.task.partition_size > 0
 
 
 def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -122,10 +122,11 @@ def nobody(obj: Obj) -> Iterable[Key]:
 def its_controller(resource: Resource) -> Callable[[Obj], Iterable[Key]]:
     """An object concerns the key of its owner of a kind."""
 
-    def keys(obj: Obj) -> Iterator[Key]:
+    def keys(obj: Obj) -> Iterable[Key]:
         owner = controller_of(obj)
-        if owner is not None and owner["kind"] == resource.kind and owner["apiVersion"] == resource.api_version:
-            yield Key(obj["metadata"]["namespace"], owner["name"])
+        if owner is None or owner["kind"] != resource.kind or owner["apiVersion"] != resource.api_version:
+            return ()
+        return (Key(obj["metadata"]["namespace"], owner["name"]),)
 
     return keys
 

@@ -52,13 +52,16 @@ class Collector:
     def see(self, key: str, metadata: Metadata) -> None:
         """Take in an object as it is."""
         before = self._graph.owners.get(key, ())
-        self._graph.put(key, metadata)
-        if metadata.owner_references and not metadata.deletion_timestamp:
-            self.note(key)
-        if metadata.deletion_timestamp and {FOREGROUND, ORPHAN} & set(metadata.finalizers or ()):
-            self.note(key)
-        if before != self._graph.owners.get(key, ()):
+        now = tuple(each.uid for each in metadata.owner_references or ())
+        if before != now:
+            self._graph.put(key, metadata)
             self._note_owners(metadata)
+        # An only owner that was there is known to go when it goes; of several, one may still have to be forgotten.
+        if not metadata.deletion_timestamp:
+            if now and (before != now or len(now) > 1):
+                self.note(key)
+        elif metadata.finalizers and not {FOREGROUND, ORPHAN}.isdisjoint(metadata.finalizers):
+            self.note(key)
 
     def _note_owners(self, metadata: Metadata) -> None:
         """Owners may be waiting for a dependent that has changed or is gone."""
@@ -208,7 +211,10 @@ async def _follow(api: ApiServer, collector: Collector, root: str) -> None:
     while True:
         page = store.list(root)
         for number, stored in enumerate(page.items):
-            collector.see(stored.key, read(stored.value).metadata)
+            metadata = read(stored.value).metadata
+            collector.see(stored.key, metadata)
+            if metadata.owner_references:
+                collector.note(stored.key)  # what happened since the last event that was heard is not known
             if number % TURN == TURN - 1:
                 await asyncio.sleep(0)
         watcher = store.watch(root, page.revision)

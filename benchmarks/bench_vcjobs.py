@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_apiserver import CONNECTIONS, PODS, Client, cpu_seconds, resident
-from bench_up import PATIENCE, all_running, running
+from bench_up import PATIENCE, SETTLE, all_running, running
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 
@@ -54,8 +54,8 @@ async def all_there(client: Client, count: int) -> None:
             return
 
 
-async def many(kubeconfig: Path, pid: int, jobs: int, size: int) -> None:
-    """Submit many jobs, and wait for all their pods to run."""
+async def many(kubeconfig: Path, pid: int, jobs: int, size: int, idle: float) -> None:
+    """Submit many jobs, wait for all their pods to run, then leave them alone."""
     clients = [await Client(kubeconfig).open() for _ in range(min(CONNECTIONS, jobs))]
     watching = asyncio.create_task(all_running(await Client(kubeconfig).open(), jobs * size))
     begin, before = time.perf_counter(), cpu_seconds(pid)
@@ -67,6 +67,10 @@ async def many(kubeconfig: Path, pid: int, jobs: int, size: int) -> None:
     count = jobs * size
     print(f"{jobs} jobs of {size}: {count / seconds:.0f} pods a second from the first submission to the last Running")
     print(f"  submitted after {created:.1f} s of {seconds:.1f} s; {cpu / count * 1000:.2f} ms of CPU for each pod")
+    await asyncio.sleep(min(SETTLE, idle))
+    before = cpu_seconds(pid)
+    await asyncio.sleep(idle)
+    print(f"  idle with them: {(cpu_seconds(pid) - before) / idle:.1%} of a core over {idle:.0f} s")
     print(f"  memory: {resident(pid) / 1e6:.0f} MB")
 
 
@@ -92,8 +96,9 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=5000)
     options = parser.parse_args()
     nodes, jobs, large = (10, 10, 100) if options.smoke else (options.nodes, options.jobs, options.large)
+    idle = 1.0 if options.smoke else 30.0
     with running(nodes) as (kubeconfig, pid):
-        asyncio.run(many(kubeconfig, pid, jobs, options.size))
+        asyncio.run(many(kubeconfig, pid, jobs, options.size, idle))
     with running(nodes) as (kubeconfig, _):
         asyncio.run(one(kubeconfig, large))
 

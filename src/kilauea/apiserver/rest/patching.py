@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -93,25 +94,51 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
         raise status.bad_request("the patch leaves no object")
     check_kind(obj, call.resource.api_version, call.resource.kind)
     check_body_name(call, obj)
+    if call.resource.is_custom:
+        _strip_custom(call, form, obj, document)
+        return obj
     text = _encode(obj)
     try:
         _strip_changed(call, form, obj, document)
     except status.ApiFault as fault:
-        if call.resource.is_custom:
-            raise
         why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
         raise status.invalid("", "", "", [invalid_value("patch", text.decode(), why)]) from fault
     return obj
 
 
-def _strip_changed(call: Call, form: str, obj: Object, document: Any) -> None:
-    """Take out what the kind does not know, where a patch can have brought it."""
-    if form == JSON_PATCH or call.resource.is_custom:
+def _strip_custom(call: Call, form: str, obj: Object, document: Any) -> None:
+    """The same for a custom resource: all of it, but where nothing else than its status can have changed."""
+    if form == JSON_PATCH:
+        parts = set().union(*map(_parts_of, document))
+    else:
+        parts = set(document)
+    if parts == {"status"}:
+        _strip_parts(call, obj, parts)
+    else:
         strip(call, obj)
-        return
-    part = {key: obj[key] for key in document if key in obj}
+
+
+def _parts_of(operation: dict[str, Any]) -> set[str]:
+    """The fields at the top of an object that an operation of a JSON patch can change; empty text for all of it."""
+    if operation["op"] == "test":
+        return set()
+    places = (operation[name] for name in ("path", "from") if name in operation)
+    return {"".join(str(place).split("/")[1:2]) for place in places}
+
+
+def _strip_changed(call: Call, form: str, obj: Object, document: Any) -> None:
+    """Take out what a built-in kind does not know, where a patch can have brought it."""
+    if form == JSON_PATCH:
+        strip(call, obj)
+    else:
+        _strip_parts(call, obj, document)
+
+
+def _strip_parts(call: Call, obj: Object, names: Iterable[str]) -> None:
+    """Take out what the kind does not know below some fields at the top."""
+    part = {key: obj[key] for key in names if key in obj}
     strip(call, part)
-    for key in document:
+    for key in names:
         if key in part:
             obj[key] = part[key]
         else:

@@ -19,8 +19,8 @@ from system.laws import CORES, ENDED, GROUP_NAME, STILL, cores_of
 from system.limits import Limits
 from system.process import NAMES
 
-MOST = 6
-"""Writes of an object in the end: a group that others wait behind is sent back, and its pods and its queue say so."""
+MOST = 15
+"""Writes of an object in the end: a job may have tries left, and a group that others wait behind is sent back."""
 
 GIVEN = 360.0
 """Seconds after which an admission that came to nothing is given back: 60 cycles, and some."""
@@ -60,7 +60,8 @@ def _unrest(system: System) -> Iterator[str]:
     """Work that never ends."""
     since = system.server.clock.now() - int(STILL * SECOND)
     late = [what for time, what in system.laws.deeds if time >= since]
-    if late:
+    tries = MOST if system.policy.jobs else 0  # jobs that fail again and again have not done so for long
+    if len([what for what in late if what.startswith("bind ")]) > tries or not all("bind " in what for what in late):
         yield f"{len(late)} deeds in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
     begin = system.server.loop.time() - STILL
     written = Counter(key for seconds, key in system.laws.writes if seconds >= begin)
@@ -120,10 +121,11 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
         waiting = [pod for pod in group if not pod["spec"].get("nodeName")]
         if 0 < ready < minimum and f"default/{name}" not in system.laws.hurt:
             yield f"gang {name} has {ready} of {minimum}"
-        missing = max(minimum - ready, 1)
-        if _of_tasks(_spec(groups, name), group):
+        missing, lack = max(minimum - ready, 1), _of_tasks(_spec(groups, name), group)
+        if lack:
             missing = max(missing, len(waiting))  # those of tasks that have their minimum may come first
-        if len(waiting) >= missing and not any(map(_has_claim, waiting)):
+        hopeless = Counter(lack) - Counter(_task(pod) or "" for pod in waiting)
+        if len(waiting) >= missing and not hopeless and not any(map(_has_claim, waiting)):
             size = max(map(cores_of, waiting))
             room = sum(cores // size for cores in free.values())
             if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), missing * size):
@@ -140,12 +142,18 @@ def _has_claim(pod: dict[str, Any]) -> bool:
     return any("persistentVolumeClaim" in each for each in pod["spec"].get("volumes") or ())
 
 
-def _of_tasks(spec: dict[str, Any], pods: list[dict[str, Any]]) -> int:
-    """How many pods tasks lack for their own minimum."""
+def _of_tasks(spec: dict[str, Any], pods: list[dict[str, Any]]) -> dict[str, int]:
+    """How many pods each task lacks for its own minimum, of those that do; those that have failed do not count."""
     placed = Counter(
-        (pod["metadata"].get("annotations") or {}).get(TASK) for pod in pods if pod["spec"].get("nodeName")
+        _task(pod) for pod in pods if pod["spec"].get("nodeName") and pod["status"].get("phase") != "Failed"
     )
-    return sum(max(0, least - placed[task]) for task, least in (spec.get("minTaskMember") or {}).items())
+    lack = {task: least - placed[task] for task, least in (spec.get("minTaskMember") or {}).items()}
+    return {task: count for task, count in lack.items() if count > 0}
+
+
+def _task(pod: dict[str, Any]) -> str | None:
+    found: str | None = (pod["metadata"].get("annotations") or {}).get(TASK)
+    return found
 
 
 def _admitted_in_vain(

@@ -70,8 +70,10 @@ class History:
     def _queues(self) -> None:
         chance, tree = self.chance, self.system.policy.queues == "tree"
         if tree:
-            end = chance.choice((None, None, chance.randint(8, 14)))
-            self.users.queue(ORGANISATION, chance.randint(6, 12), end, "", 1)
+            end, deserved = chance.choice((None, None, chance.randint(8, 14))), chance.randint(6, 12)
+            if self.system.policy.admission:
+                end, deserved = None, 12  # else it would refuse the teams
+            self.users.queue(ORGANISATION, deserved, end, "", 1)
         for team in TEAMS[:2]:
             end = chance.choice((None, None, chance.randint(4, 12)))
             deserved = chance.randint(2, 6 if tree else 8)

@@ -229,7 +229,7 @@ class Deeds:
             if error.code == 404:
                 self._feed.gone("Pod", deed.pod)
             return error.code == 404
-        self._feed.put("Pod", msgspec.json.encode(pod))
+        await self._feed.answered("Pod", msgspec.json.encode(pod))
         return True
 
     def _stands(self, deed: Deed) -> bool:

@@ -129,7 +129,7 @@ class Feed:
                 self.put(kind, event.object)
 
     def put(self, kind: str, data: bytes) -> None:
-        """An object as it is now, from a watch or in the answer to a write."""
+        """An object as it is now."""
         if self._held:
             self._late.append(lambda: self.put(kind, data))
             return
@@ -141,6 +141,14 @@ class Feed:
                     self._put_node(key, obj)
                 case _:
                     self._put_other(kind, key, obj)
+
+    async def answered(self, kind: str, data: bytes) -> None:
+        """An object in the answer to a request, which may come late: what the watch has shown meanwhile is newer."""
+        await self.free()
+        answer = head_of(data)
+        uid, version = self._version(kind, answer.key)
+        if uid == answer.metadata.uid and not _precedes(answer.metadata.resource_version, version):
+            self.put(kind, data)
 
     def gone(self, kind: str, key: str) -> None:
         """An object is there no more."""
@@ -260,6 +268,14 @@ class Feed:
                         obj.kind, problem.key, obj.metadata.uid or "", problem.message
                     )
 
+    def _version(self, kind: str, key: str) -> tuple[str, str]:
+        """The uid and the version of the object that has a key now; empty if there is none."""
+        if kind == "Pod":
+            pod = head_of(self.pods.get(key, b"{}")).metadata
+            return pod.uid, pod.resource_version
+        known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
+        return ("", "") if known is None else (known.metadata.uid or "", known.metadata.resource_version or "")
+
     def _keys(self, kind: str) -> list[str]:
         """Objects of a kind of which something is kept here."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
@@ -324,6 +340,11 @@ def _wishes(obj: Object | None) -> tuple[Any, ...] | None:
 
 
 def _older(obj: Object, known: Object) -> bool:
-    """Whether an object is an earlier state of one that is known; versions are numbers in every API server there is."""
-    new, old = obj.metadata.resource_version or "", known.metadata.resource_version or ""
-    return obj.metadata.uid == known.metadata.uid and new.isdigit() and old.isdigit() and int(new) < int(old)
+    """Whether an object is an earlier state of one that is known."""
+    new, old = obj.metadata, known.metadata
+    return new.uid == old.uid and _precedes(new.resource_version or "", old.resource_version or "")
+
+
+def _precedes(one: str, other: str) -> bool:
+    """Whether a version is older than another; they are numbers in every API server there is."""
+    return one.isdigit() and other.isdigit() and int(one) < int(other)

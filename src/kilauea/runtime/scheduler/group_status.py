@@ -72,7 +72,7 @@ def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> 
 
 
 def patch_of(group: PodGroup, content: Content, cycle: str, now: str) -> Mapping[str, Any]:
-    """The merge patch that gives a pod group this content.
+    """The merge patch that gives this very pod group this content: not one that has its name by then.
 
     Args:
         group: as the API has it; conditions that stay keep their times.
@@ -84,7 +84,8 @@ def patch_of(group: PodGroup, content: Content, cycle: str, now: str) -> Mapping
     conditions = [_condition(entry, known.get(entry[0]), cycle, now) for entry in content.conditions]
     figures = {"running": content.running, "succeeded": content.succeeded, "failed": content.failed}
     counts = {name: count or None for name, count in figures.items()}
-    return {"status": {"phase": content.phase, "conditions": conditions or None, **counts}}
+    status = {"phase": content.phase, "conditions": conditions or None, **counts}
+    return {"metadata": {"uid": group.metadata.uid}, "status": status} if group.metadata.uid else {"status": status}
 
 
 def _condition(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,6 +34,13 @@ OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
 """Codes of pods whose group lacks pods. While it still gets some, that is about to be over."""
 
 
+class Said(NamedTuple):
+    """What a cycle has decided about a group; one that comes to its name after it is another."""
+
+    uid: str
+    outcome: GroupOutcome
+
+
 class Statuses:
     """Says what cycles decided.
 
@@ -51,7 +58,7 @@ class Statuses:
         self._record = record
         self._writes = writes
         self._clock = clock
-        self._outcomes: dict[str, GroupOutcome] = {}
+        self._outcomes: dict[str, Said] = {}
         """Of groups, until they are written."""
         self._said: dict[str, pod_status.Content] = {}
         """Of pods that wait: what their status says, or is about to."""
@@ -93,26 +100,33 @@ class Statuses:
         group = self._feed.groups.get(key)
         if group is None:
             return
-        earlier = self._outcomes.get(key)
+        uid = group.metadata.uid or ""
+        earlier = self._outcome(key, uid)
         admitted = earlier is not None and earlier.phase == PENDING != outcome.phase  # what kept it out is over
         if outcome.condition is None and earlier is not None and not admitted:
             outcome = dataclasses.replace(outcome, condition=earlier.condition)
-        self._outcomes[key] = outcome
+        self._outcomes[key] = Said(uid, outcome)
         known = self._feed.assumed.phases.get(key)
         phase = known.phase if known else group_status.content_of(group.status).phase
         if phase == outcome.phase:
             return
-        self._feed.assumed.phases[key] = Phased(group.metadata.uid or "", outcome.phase)
+        self._feed.assumed.phases[key] = Phased(uid, outcome.phase)
         self._feed.reconsider_group(key)
         if not self._feed.state.jobs[key].tasks:
             self._put_group(key)  # its pods are made once it is admitted
+
+    def _outcome(self, key: str, uid: str) -> GroupOutcome | None:
+        """What was decided about a group and is not written yet."""
+        said = self._outcomes.get(key)
+        return said.outcome if said is not None and said.uid == uid else None
 
     def _put_group(self, key: str) -> None:
         group, job = self._feed.groups.get(key), self._feed.state.jobs.get(key)
         if group is None or job is None:
             self._outcomes.pop(key, None)
             return
-        outcome = latest = self._outcomes.get(key)
+        uid = group.metadata.uid or ""
+        outcome = latest = self._outcome(key, uid)
         if outcome is not None and complaint(outcome) and key not in self._told:
             outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
         content = group_status.wanted(group, job.counts, job.phase, outcome)
@@ -121,22 +135,23 @@ class Statuses:
             if self._feed.assumed.phases.pop(key, None) is not None:
                 self._feed.reconsider_group(key)
             return
-        self._writes.put(("PodGroup", key), content, lambda: self._write_group(key, content, latest))
+        self._writes.put(("PodGroup", key), (uid, content), lambda: self._write_group(key, uid, content, latest))
 
-    async def _write_group(self, key: str, content: group_status.Content, outcome: GroupOutcome | None) -> None:
+    async def _write_group(
+        self, key: str, uid: str, content: group_status.Content, outcome: GroupOutcome | None
+    ) -> None:
         group = self._feed.groups.get(key)
-        if group is None:
+        if group is None or (group.metadata.uid or "") != uid:
             return
         was = group_status.content_of(group.status)
         patch = group_status.patch_of(group, content, str(self._cycle), self._now())
         written = await self._api.patch(GROUPS_OF_PODS, Key(*key.split("/", 1)), patch)
         await self._feed.free()
-        if self._outcomes.get(key) is outcome:
-            self._outcomes.pop(key, None)
-        phased = self._feed.assumed.phases.get(key)
-        if phased is not None and phased.phase == content.phase:
+        if outcome is not None and self._outcome(key, uid) is outcome:
+            del self._outcomes[key]
+        if self._feed.assumed.phases.get(key) == Phased(uid, content.phase):
             del self._feed.assumed.phases[key]
-        self._feed.put("PodGroup", msgspec.json.encode(written))
+        await self._feed.answered("PodGroup", msgspec.json.encode(written))
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
@@ -228,7 +243,7 @@ class Statuses:
             written = await self._api.patch(
                 QUEUES, Key("", name), {"status": {"allocated": allocated}}, subresource="status"
             )
-            self._feed.put("Queue", msgspec.json.encode(written))
+            await self._feed.answered("Queue", msgspec.json.encode(written))
 
         self._writes.put(("Queue", name), allocated, write)
 

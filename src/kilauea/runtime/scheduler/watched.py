@@ -34,12 +34,13 @@ OPTIONAL = frozenset("HyperNode ReplicationController CSIDriver CSINode CSIStora
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano know no HyperNodes."""
 
 
-class Identity(msgspec.Struct):
-    """Which object an event is about."""
+class Identity(msgspec.Struct, rename="camel"):
+    """Which object an event is about, and in which version."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
+    resource_version: str = ""
 
 
 class Head(msgspec.Struct):

@@ -6,13 +6,24 @@ KILAUEA_HISTORIES says how many seeds are played. One that fails is played again
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from system.history import play
 
 COUNT = int(os.environ.get("KILAUEA_HISTORIES", "8"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def seldom_collected() -> Iterator[None]:
+    """A history makes many objects and hardly a cycle: looking for cycles takes a quarter of its time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    yield
+    gc.set_threshold(*before)
 
 
 @pytest.mark.parametrize("seed", range(COUNT))

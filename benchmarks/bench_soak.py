@@ -37,6 +37,7 @@ from kilauea.apiserver.resources.builtin import builtin_types  # noqa: E402
 from kilauea.apiserver.resources.registry import Registry  # noqa: E402
 from kilauea.apiserver.storage import Retention, Store  # noqa: E402
 from kilauea.client.limits import RateLimit  # noqa: E402
+from kilauea.api.ports import Controller  # noqa: E402
 from kilauea.client.recording import Recorder  # noqa: E402
 from kilauea.client.rest import Client  # noqa: E402
 from kilauea.client.view import Cache  # noqa: E402
@@ -108,7 +109,7 @@ class Soak:
         recorder = Recorder(client, clock, RateLimit(EVENTS, EVENTS, clock))
         machine = Machine()
         nodes = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
-        everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
+        everybody: list[Controller] = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
         self._driver = Driver(client, cache, clock, chance, recorder.record, everybody)
         self._metrics = SchedulerMetrics()
         self._scheduler = LiveScheduler(

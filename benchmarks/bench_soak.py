@@ -27,6 +27,7 @@ from bench_apiserver import resident  # noqa: E402
 from bench_vcjobs import job  # noqa: E402
 
 from kilauea.admission.review import Settings  # noqa: E402
+from kilauea.api.ports import Controller  # noqa: E402
 from kilauea.apiserver.admission.chain import admission_steps  # noqa: E402
 from kilauea.apiserver.backend import Backend  # noqa: E402
 from kilauea.apiserver.bootstrap import create_first_objects  # noqa: E402
@@ -37,7 +38,6 @@ from kilauea.apiserver.resources.builtin import builtin_types  # noqa: E402
 from kilauea.apiserver.resources.registry import Registry  # noqa: E402
 from kilauea.apiserver.storage import Retention, Store  # noqa: E402
 from kilauea.client.limits import RateLimit  # noqa: E402
-from kilauea.api.ports import Controller  # noqa: E402
 from kilauea.client.recording import Recorder  # noqa: E402
 from kilauea.client.rest import Client  # noqa: E402
 from kilauea.client.view import Cache  # noqa: E402
@@ -108,8 +108,8 @@ class Soak:
         client, cache = self._client("kilauea-controllers"), Cache()
         recorder = Recorder(client, clock, RateLimit(EVENTS, EVENTS, clock))
         machine = Machine()
-        nodes = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
-        everybody: list[Controller] = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
+        nodes: list[Controller] = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
+        everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
         self._driver = Driver(client, cache, clock, chance, recorder.record, everybody)
         self._metrics = SchedulerMetrics()
         self._scheduler = LiveScheduler(

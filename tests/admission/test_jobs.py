@@ -151,6 +151,9 @@ PARTS = "in task: a, job: m"
         (job(task(), plugins={"zzz": [], "svc": [], "abc": []}),
          "unable to find job plugin: abc; unable to find job plugin: zzz;"),
         (job(task(), queue="ghost"), 'unable to find job queue: queue.scheduling.volcano.sh "ghost" not found;'),
+        (job(task(), runningEstimate="1 week"),
+         'spec.runningEstimate: Invalid value: "1 week": "1 week" is not a duration:'
+         " use numbers with units such as 1h30m, 10s, 500ms"),
         (job(task(), queue="root"), "can not submit job to root queue;"),
         (job(task(dependsOn={"name": ["b"]})), CIRCLE),
         (job(task(dependsOn={"name": ["a"]})), CIRCLE),
@@ -279,6 +282,9 @@ def test_a_name_that_the_server_makes_up_counts_with_its_length() -> None:
     [
         ([policy(event="PodFailed", action="RestartJob"), policy(exitCode=3, action="AbortJob")], []),
         ([policy(events=["PodFailed", "PodFailed"], event="PodFailed", action="RestartPartition")], []),
+        ([policy(event="PodFailed", action="AbortJob", timeout="soon")],
+         ['spec.policies.timeout: Invalid value: "soon": "soon" is not a duration: '
+          "use numbers with units such as 1h30m, 10s, 500ms"]),
         ([policy(event="*", exitCode=1)], ["must not specify event and exitCode simultaneously"]),
         ([policy(action="AbortJob")], ["either event and exitCode should be specified"]),
         ([policy(event="PodRunning", action="AbortJob")],

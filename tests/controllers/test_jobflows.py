@@ -258,6 +258,16 @@ def test_a_vertex_that_depends_on_none_that_is_there_is_said(cluster: Cluster) -
     assert 'b depends on "x", which is not in spec.flows' in cluster.told[-1][2]
 
 
+@pytest.mark.parametrize(
+    ("vertices", "words"),
+    [({"a": "b", "b": "a"}, "a, b depend on each other in a circle"), ({}, "spec.flows is empty")],
+)
+def test_a_flow_that_goes_nowhere_says_why(cluster: Cluster, vertices: dict[str, str], words: str) -> None:
+    flow(cluster, vertices)
+    assert any(words in each[2] for each in cluster.told)
+    assert phase(cluster) == "Pending"
+
+
 def test_fields_that_have_no_effect_are_said(cluster: Cluster) -> None:
     templates(cluster, "a b")
     probe = {"tcpSocketList": [{"port": 80}]}

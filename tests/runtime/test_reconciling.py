@@ -394,6 +394,22 @@ def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for() -> No
     assert record.message.startswith('Error creating: Secret "No Name" is invalid: metadata.name')
 
 
+def test_a_change_that_is_refused_is_told_of_the_object_that_was_to_change() -> None:
+    records: list[Any] = []
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            bad = Patch(MAPS, Key("default", "a"), {"metadata": {"name": "b"}})
+            drive(world, Calls(lambda key, view, now: Outcome([bad])), records=records)
+            await make(world, "a")
+            await asyncio.sleep(0.01)
+
+        world.run(test())
+    _, record = records[0]
+    assert (record.about["metadata"]["name"], record.type, record.reason) == ("a", "Warning", "FailedUpdate")
+    assert record.message.startswith("Error updating: ")
+
+
 @given(seed=st.integers(0, 2**32))
 def test_the_same_seed_gives_the_same_history(seed: int) -> None:
     def history() -> list[tuple[str, float]]:

@@ -146,3 +146,25 @@ def test_any_command_is_survived(command: dict[str, Any]) -> None:
     live(world)
     assert world.phase == "Running"
     assert bool(world.list(COMMANDS)) == ("target" in command)
+
+
+def test_an_action_that_there_is_not_is_said_of_the_job() -> None:
+    world = JobWorld(job(task("a", 1)))
+    world.start()
+    world.order("Dance")
+    live(world)
+    assert any(each.startswith('CommandIssued: "Dance" is no action for a job: use one of ') for each in world.told)
+    assert world.phase == "Running"
+
+
+@pytest.mark.parametrize("at_first", [1, 2_147_483_647])
+def test_a_mistyped_number_of_pods_makes_none_and_is_said(at_first: int) -> None:
+    world = JobWorld(job(task("a", at_first)))
+    world.start()
+    before = world.uids()
+    found = copy.deepcopy(world.list(VC_JOBS)[0])
+    world.put(VC_JOBS, merge(found, {"spec": {"tasks": [{**found["spec"]["tasks"][0], "replicas": 2_147_483_647}]}}))
+    live(world)
+    assert world.uids() == before
+    words = "FailedCreate: Error creating pods: 2147483647 pods are wanted, and a job may have 100000: set fewer"
+    assert any(each.startswith(words) for each in world.told)

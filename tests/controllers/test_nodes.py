@@ -129,6 +129,15 @@ def test_pods_of_a_node_that_is_gone_go_too(cluster: Cluster) -> None:
     assert cluster.names(PODS) == []
 
 
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_pods_that_are_first_seen_when_they_run_on_a_node_that_is_gone_go_too(cluster: Cluster, phase: str) -> None:
+    cluster.delete(NODES, "n")
+    cluster.wait(5)
+    cluster.say(pod(cluster), phase)
+    cluster.wait(50)
+    assert cluster.names(PODS) == []
+
+
 def test_pods_of_a_node_that_went_while_nobody_watched_go_too(cluster_of: Callable[..., Cluster]) -> None:
     cluster = cluster_of(NodeLifecycleController())
     node(cluster)

@@ -56,6 +56,9 @@ class Batch:
         if not jobs:
             return ""
         job, action = self._chance.choice(jobs), self._chance.choice(ORDERS)
+        aborted = [each for each in jobs if (each.get("status") or {}).get("state", {}).get("phase") == "Aborted"]
+        if aborted and self._chance.random() < 0.7:
+            job, action = aborted[0], "ResumeJob"
         name, uid = job["metadata"]["name"], job["metadata"]["uid"]
         target = {"apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind, "name": name, "uid": uid, "controller": True}
         fields = {"metadata": {"ownerReferences": [target]}, "target": target, "action": action}
@@ -99,8 +102,9 @@ class Batch:
         """Jobs that follow each other."""
         names = [f"t{step}{letter}" for letter in "abc"[: self._chance.randint(2, 3)]]
         flows: list[dict[str, Any]] = []
+        ends_well = self._chance.random() < 0.6
         for name in names:
-            self._users.create(JOB_TEMPLATES, name, spec=self._spec())
+            self._users.create(JOB_TEMPLATES, name, spec=_that_ends(self._spec()) if ends_well else self._spec())
             before = [each["name"] for each in flows if self._chance.random() < 0.6]
             flows.append({"name": name, **({"dependsOn": {"targets": before}} if before else {})})
         spec = {"jobRetainPolicy": self._chance.choice(("retain", "delete")), "flows": flows}
@@ -201,6 +205,13 @@ class Batch:
             return None
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         return [{"mountPath": "/data", "volumeClaim": claim}]
+
+
+def _that_ends(spec: dict[str, Any]) -> dict[str, Any]:
+    """A job whose pods end well."""
+    for task in spec["tasks"]:
+        task["template"]["metadata"] = {"annotations": {RUN_TIME: "5s"}}
+    return spec
 
 
 def _events(policy: dict[str, Any]) -> list[str]:

@@ -77,6 +77,7 @@ class History:
         for team in TEAMS[:2]:
             end = chance.choice((None, None, chance.randint(4, 12)))
             deserved = chance.randint(2, 6 if tree else 8)
+            end = max(end, deserved) if end and self.system.policy.admission else end
             self.users.queue(team, deserved, end, ORGANISATION if tree else "", chance.randint(1, 3))
 
     def _calm(self) -> None:

@@ -98,8 +98,8 @@ class Laws:
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:
-        """Reclaim leaves each queue what it deserves, with what starts in the same cycle."""
-        starts = {bind.pod for bind in plan.binds}
+        """Reclaim leaves each queue what it deserves, with what starts or is promised room in the same cycle."""
+        starts = {each.pod for each in (*plan.binds, *plan.nominations)}
         lost: defaultdict[str, float] = defaultdict(float)
         for eviction in plan.evictions:
             task = state.tasks[eviction.pod]

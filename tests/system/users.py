@@ -82,13 +82,18 @@ class Users:
         self.create(PRIORITY_CLASSES, name, value=value)
 
     def queue(self, name: str, deserved: int, capability: int | None, parent: str, weight: int) -> None:
-        """A queue that deserves some cores."""
+        """A queue that deserves some cores.
+
+        Raises:
+            AssertionError: admission refuses it.
+        """
         spec: dict[str, Any] = {"weight": weight, "reclaimable": True, "deserved": {"cpu": str(deserved)}}
         if capability is not None:
             spec["capability"] = {"cpu": str(capability)}
         if parent:
             spec["parent"] = parent
-        self.create(QUEUES, name, spec=spec)
+        refused = self.create(QUEUES, name, spec=spec)
+        assert not refused, refused
 
     def command(self, name: str, action: str, queue: str) -> None:
         """Order a queue to close or to open."""

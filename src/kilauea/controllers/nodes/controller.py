@@ -10,7 +10,7 @@ from kilauea.controllers.kinds import LEASES, NODES, PODS
 from kilauea.controllers.nodes.eviction import driven_away, lost, stay_left, unready
 from kilauea.controllers.nodes.health import GRACE_SECONDS, heard, readiness, taints, unknown
 from kilauea.controllers.objects import condition_of, is_going, itself, nobody, spec_of, uid_of
-from kilauea.controllers.pods import is_finished, phase_of
+from kilauea.controllers.pods import is_finished
 
 LEASE_NAMESPACE = "kube-node-lease"
 NODE_NAME = "spec.nodeName"
@@ -24,9 +24,13 @@ def node_of(pod: Obj) -> str:
 
 
 def _keys_of_pod(pod: Obj) -> Iterable[Key]:
-    """A pod that is new on a node concerns it: it may not be welcome, or the node not be there."""
+    """A pod concerns its node: it may not be welcome there, or the node not be there.
+
+    That matters of pods that are new on it, but who comes late may see them for the first time when they run, or have
+    ended.
+    """
     name = node_of(pod)
-    return (Key("", name),) if name and phase_of(pod) in ("", "Pending") else ()
+    return (Key("", name),) if name else ()
 
 
 EVERYWHERE = Key("", "")

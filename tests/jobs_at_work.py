@@ -137,10 +137,12 @@ class JobWorld:
         if operation.type == "merge":
             self.change(operation.resource, operation.key, operation.patch)
             return
-        test, add = operation.patch
+        *tests, add = operation.patch
         old = self.get(operation.resource, operation.key)
-        assert (test["path"], add["path"]) == ("/metadata/uid", "/status")
-        if old is not None and old["metadata"]["uid"] == test["value"]:
+        expected = {each["path"]: each["value"] for each in tests}
+        assert ("/metadata/uid" in expected, add["path"]) == (True, "/status")
+        if old is not None and old["metadata"]["uid"] == expected["/metadata/uid"]:
+            assert expected.get("/status") == (old.get("status") or None), "the status is written over what it was"
             before = self.phase
             self.put(operation.resource, {**old, "status": add["value"]})
             if self.phase != before:

@@ -9,6 +9,7 @@ import pytest
 
 from controlled import Cluster
 from jobs_at_work import job, policy, task
+from kilauea.api.ports import Key, Patch
 from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, PODS, VC_JOBS
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.vcjobs.controller import VcJobController
@@ -70,6 +71,20 @@ def test_what_waits_is_noted_on_the_job_and_found_by_the_next_controller(cluster
     cluster.wait(11)
     assert cluster.get(VC_JOBS, "m")["status"]["state"]["phase"] == "Terminated"
     assert not cluster.get(VC_JOBS, "m")["metadata"].get("annotations")
+
+
+def test_a_look_at_an_old_status_writes_none(cluster: Cluster) -> None:
+    cluster.create(VC_JOBS, job(task("a", 2)))
+    start(cluster)
+    cluster.say(cluster.all(PODS)[0], "Failed")
+    cluster.refresh()
+    outcome = VcJobController().reconcile(Key("default", "m"), cluster.cache, cluster.api.now)
+    cluster.patch(VC_JOBS, "m", {"status": {"retryCount": 1, "state": {"phase": "Restarting"}}}, "status")
+    (write,) = [each for each in outcome.operations if isinstance(each, Patch) and each.subresource == "status"]
+    path = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/m/status"
+    answer = cluster.api.ask("PATCH", path, write.patch, content_type="application/json-patch+json")
+    assert answer.code == 422
+    assert cluster.get(VC_JOBS, "m")["status"]["retryCount"] == 1
 
 
 def test_a_namesake_does_not_inherit_the_pods_or_the_status_of_the_one_before(cluster: Cluster) -> None:

@@ -135,6 +135,18 @@ def test_a_group_that_is_unknown_is_no_part_of_a_job_to_be_restarted(action: str
     assert (world.phase, world.retries) == ("Running", 0)
 
 
+def test_what_ends_while_the_last_try_begins_is_made_anew_too() -> None:
+    policies = [policy("RestartPod", FAILED, "TaskCompleted")]
+    world = running(task("a", 1), task("b", 1), policies=policies, maxRetry=2)
+    world.say("m-a-0", "Failed")
+    world.settle()
+    assert (world.phase, world.retries) == ("Restarting", 1)
+    world.say("m-b-0", "Succeeded")
+    world.settle()
+    world.start()
+    assert (world.phase, world.retries) == ("Running", 1)
+
+
 def test_pods_from_before_a_restart_are_not_listened_to() -> None:
     world = running(task("a", 2), policies=[policy("RestartJob", FAILED, EVICTED)])
     world.say("m-a-0", "Failed")

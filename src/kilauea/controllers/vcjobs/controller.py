@@ -118,7 +118,11 @@ def _act(
     view: View,
     now: int,
 ) -> Outcome:
-    """Do what was chosen: notes and the status first, then what is heard, then all that follows."""
+    """Do what was chosen: the status first, then what is heard, then all that follows.
+
+    What waits is noted before the status forgets its reason, and is taken from the notes once the status says that it
+    is done.
+    """
     taken = step(work.phase, choice.action)
     if taken.procedure == "sync":
         sync = Sync(work, members, group, view, now)
@@ -128,9 +132,9 @@ def _act(
         return Outcome(operations, min(due, default=None))
     if taken.procedure == "kill":
         written, doing = kill_all(work, members, group, taken, choice.action, view, now)
-        return Outcome([*choice.notes, *written, *heard, *choice.records, *doing], choice.again)
+        return Outcome([*written, *choice.notes, *heard, *choice.records, *doing], choice.again)
     marked, doing = kill_targets(work, members, taken, choice, now)
-    return Outcome([*choice.notes, *marked, *heard, *choice.records, *doing], choice.again)
+    return Outcome([*marked, *choice.notes, *heard, *choice.records, *doing], choice.again)
 
 
 def _group_of(work: Work, view: View) -> Obj | None:

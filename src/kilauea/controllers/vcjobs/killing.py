@@ -2,7 +2,7 @@
 
 The status is written first. It says a new version of the job, and pods of an earlier one are no more listened to; so
 whatever is interrupted afterwards goes on at the next look. Parts of a job have no version of their own: their pods are
-marked before the status is written.
+marked, and until they are, they are the reason to restart them that they were; this does not count once more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def kill_all(
     work: Work, members: Members, group: Obj | None, step: Step, action: str, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
     """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
-    keep = ENDED if step.keep_ended or _is_last_try(work) else frozenset[str]()
+    keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
     doomed = [each for each in members if not each.going and (each.marked or each.phase not in keep)]
     counts = Counts(terminating=len(doomed) + sum(1 for each in members if each.going))
     phase = step.becomes or next_phase(work, counts)
@@ -51,8 +51,8 @@ def kill_all(
 def kill_targets(
     work: Work, members: Members, step: Step, choice: Choice, now: int
 ) -> tuple[list[Operation], list[Operation]]:
-    """Marks on the pods that an action is about and the status after that, and what ends them."""
-    keep = ENDED if _is_last_try(work) else frozenset[str]()
+    """The status after pods that an action is about are gone and marks on them, and what ends them."""
+    keep = ENDED if _is_last_try(work, step) else frozenset[str]()
     chosen = [each for each in choice.targets.values() if each.phase not in keep]
     counts = count(work, members, frozenset(each.name for each in chosen))
     written = status.changed(
@@ -67,12 +67,12 @@ def kill_targets(
         duration=True,
     )
     marks = together([_mark(each)] for each in chosen)
-    return [*marks, *written], together([deletion(each)] for each in chosen if not each.going)
+    return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
 
 
-def _is_last_try(work: Work) -> bool:
+def _is_last_try(work: Work, step: Step) -> bool:
     """Whether no further try follows: then pods that have ended stay, to be looked at."""
-    return work.retries >= work.max_retry - 1
+    return work.retries + step.counts >= work.max_retry
 
 
 def _claims(work: Work) -> dict[str, str]:

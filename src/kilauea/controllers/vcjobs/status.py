@@ -96,9 +96,13 @@ def format_duration(seconds: int) -> str:
 
 
 def _patch(work: Work, status: Mapping[str, Any]) -> Patch:
-    """Replaces the status of this very job: a namesake that came after it is not touched."""
-    patch = [
-        {"op": "test", "path": "/metadata/uid", "value": work.uid},
-        {"op": "add", "path": "/status", "value": status},
-    ]
+    """Replaces the status of this very job, if it still is the one that was looked at.
+
+    A namesake that came after the job is not touched, and tries that were counted meanwhile are not forgotten: a write
+    whose answer was lost may have been done.
+    """
+    patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": work.uid}]
+    if work.status:
+        patch.append({"op": "test", "path": "/status", "value": work.status})
+    patch.append({"op": "add", "path": "/status", "value": status})
     return Patch(VC_JOBS, work.key, patch, "json", subresource="status")

@@ -42,7 +42,7 @@ def at_the_end(system: System) -> Iterator[str]:
             yield f"pod {pod['metadata']['name']} stays on {place}, which is not there or not well"
     yield from _orphans(system, pods)
     yield from _gangs(system, pods, nodes)
-    yield from jobs_at_the_end(system.users, Limits(system))
+    yield from jobs_at_the_end(system.users, Limits(system), system.server.clock.now())
 
 
 def _orphans(system: System, pods: list[dict[str, Any]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.kinds import (
     CLAIMS,
     COMMANDS,
@@ -27,13 +28,19 @@ Obj = dict[str, Any]
 RESTS = ("Pending", "Running", "Aborted", *OVER)
 
 
-def jobs_at_the_end(users: Users, limits: Limits) -> Iterator[str]:
-    """What is not as it should be after the quiet."""
+LATE = 60
+"""Seconds that something may take that is due."""
+
+
+def jobs_at_the_end(users: Users, limits: Limits, now: int) -> Iterator[str]:
+    """What is not as it should be after the quiet, at a time in microseconds since 1970."""
     jobs, pods = users.all(VC_JOBS), users.all(PODS)
+    made = [each for kind in (SERVICES, CONFIG_MAPS, NETWORK_POLICIES) for each in users.all(kind)]
     groups = {each["metadata"]["name"]: each for each in users.all(POD_GROUPS)}
     for command in users.all(COMMANDS):
         yield f"command {command['metadata']['name']} was not heard: {command['action']}"
     yield from _orphans(users, jobs)
+    yield from _flows(users.all(JOB_FLOWS), jobs)
     for job in jobs:
         name, uid = job["metadata"]["name"], job["metadata"]["uid"]
         own = [pod for pod in pods if _owner(pod) == uid]
@@ -45,9 +52,11 @@ def jobs_at_the_end(users: Users, limits: Limits) -> Iterator[str]:
         else:
             group = groups.get(f"{name}-{uid}")
             yield from _counts(job, own)
-            yield from (
-                _at_work(job, own, group, limits) if phase in ("Pending", "Running") else _at_rest(job, own, group)
-            )
+            if phase in ("Pending", "Running"):
+                yield from _at_work(job, own, group, limits)
+            else:
+                yield from _at_rest(job, own, group, [each for each in made if _owner(each) == uid])
+                yield from _outlived(job, now)
 
 
 def _orphans(users: Users, jobs: list[Obj]) -> Iterator[str]:
@@ -84,14 +93,43 @@ def _counts(job: Obj, pods: list[Obj]) -> Iterator[str]:
         yield f"job {name} counts {status['terminating']} pods that go"
 
 
-def _at_rest(job: Obj, pods: list[Obj], group: Obj | None) -> Iterator[str]:
-    """A job that is over, or stopped, has no pods at work; one that was stopped has no group either."""
+def _flows(flows: list[Obj], jobs: list[Obj]) -> Iterator[str]:
+    """A flow has made the jobs whose turn it is; one that has succeeded has none left if it was to keep none."""
+    phases = {job["metadata"]["name"]: job["status"]["state"]["phase"] for job in jobs if "status" in job}
+    for flow in flows:
+        name, phase = flow["metadata"]["name"], flow["status"]["state"]["phase"]
+        listed = {each["name"]: each.get("state") for each in flow["status"].get("jobStatusList") or ()}
+        ended = {each["name"]: f"{name}-{each['name']}" for each in flow["spec"]["flows"]}
+        for vertex in flow["spec"]["flows"] if phase in ("Pending", "Running") else ():
+            targets = [ended[target] for target in (vertex.get("dependsOn") or {}).get("targets") or ()]
+            ready = all("Completed" in (phases.get(each), listed.get(each)) for each in targets)
+            job = ended[vertex["name"]]
+            if ready and job not in phases and listed.get(job) != "Completed":
+                yield f"flow {name} is {phase} and does not make {job}"
+        kept = sorted(phases.keys() & ended.values())
+        if phase == "Succeed" and flow["spec"]["jobRetainPolicy"] == "delete" and kept:
+            yield f"flow {name} has succeeded and keeps {kept}"
+
+
+def _outlived(job: Obj, now: int) -> Iterator[str]:
+    """A job with a time to live is gone when that is over."""
+    state, seconds = job["status"]["state"], job["spec"].get("ttlSecondsAfterFinished")
+    if state["phase"] in OVER and seconds is not None:
+        age = (now - parse_time(state["lastTransitionTime"])) / SECOND
+        if age > seconds + LATE:
+            yield f"job {job['metadata']['name']} is {state['phase']} for {age:.0f} s, and was to stay {seconds}"
+
+
+def _at_rest(job: Obj, pods: list[Obj], group: Obj | None, made: list[Obj]) -> Iterator[str]:
+    """A job that is over, or stopped, has no pods at work, no group, and nothing that plugins have made."""
     name, phase = job["metadata"]["name"], job["status"]["state"]["phase"]
     busy = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") not in ENDED]
     if busy:
         yield f"job {name} is {phase}, and {busy} are at work"
     if group is not None:
         yield f"job {name} is {phase}, and its group {group['status'].get('phase')}"
+    if made:
+        yield f"job {name} is {phase}, and keeps {[each['metadata']['name'] for each in made]}"
 
 
 def _at_work(job: Obj, pods: list[Obj], group: Obj | None, limits: Limits) -> Iterator[str]:

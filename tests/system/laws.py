@@ -14,7 +14,7 @@ from kilauea.api.selectors import matches
 from kilauea.apiserver.storage.log import Row
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.plan import Plan
+from kilauea.engine.plan import Eviction, Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.live import LiveScheduler
 from system.job_laws import JobLaws
@@ -52,7 +52,7 @@ class Laws:
         self.deeds: list[tuple[int, str]] = []
         """Binds and evictions, with the time in microseconds since 1970."""
         self.hurt: set[str] = set()
-        """Groups that lost a pod which had a node, whoever took it."""
+        """Groups that lost a pod, whoever took it, or of which one has failed."""
         self.plan: Plan | None = None
         """The latest."""
         self.changed = 0.0
@@ -129,8 +129,18 @@ class Laws:
             if eviction.action in RECLAIM:
                 if victim.queue == by.queue or not state.queues[victim.queue].reclaimable:
                     self.broken.append(f"{what}: from queue {victim.queue} for {by.queue}")
-            elif victim.queue != by.queue or not (victim.priority < by.priority or self.policy.shares):
+            elif victim.queue != by.queue or not (victim.priority < by.priority or self._may_spill(state, eviction)):
                 self.broken.append(f"{what}: {victim.queue} {victim.priority}, {by.queue} {by.priority}")
+
+    def _may_spill(self, state: ClusterState, eviction: Eviction) -> bool:
+        """Whether a victim may be as important as whom it goes for.
+
+        Shares count; or less important pods are spared by the next plugin of the tier, and then, as in the original,
+        the last one decides alone.
+        """
+        by = state.jobs[eviction.by]
+        others = (job for job in state.jobs.values() if job.queue == by.queue and _ready(job))
+        return self.policy.shares or (eviction.action == "preempt" and any(j.priority < by.priority for j in others))
 
     def _budgets(self, state: ClusterState, plan: Plan) -> None:
         """No budget is overdrawn, if budgets count: for whole gangs they do not, nor in a tier with drf alone."""
@@ -182,7 +192,7 @@ class Laws:
         if before is not None and _holds(before):
             self._cores[before["spec"]["nodeName"]] -= cores_of(before)
         if pod is None:
-            if before is not None and before["spec"].get("nodeName"):
+            if before is not None:
                 self.hurt.add(_group_of(before))
             return
         if pod["status"].get("phase") == "Failed":

@@ -20,7 +20,7 @@ from system.limits import Limits
 from system.process import NAMES
 
 MOST = 15
-"""Writes of an object in the end: a job may have tries left, and a group that others wait behind is sent back."""
+"""Writes of an object in the end, where no rest is: a job may have tries left, groups send each other back."""
 
 GIVEN = 360.0
 """Seconds after which an admission that came to nothing is given back: 60 cycles, and some."""
@@ -65,7 +65,8 @@ def _unrest(system: System) -> Iterator[str]:
         yield f"{len(late)} deeds in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
     begin = system.server.loop.time() - STILL
     written = Counter(key for seconds, key in system.laws.writes if seconds >= begin)
-    for key, count in sorted((key, count) for key, count in written.items() if count > MOST):
+    most = 0 if system.at_rest() else MOST
+    for key, count in sorted((key, count) for key, count in written.items() if count > most):
         yield f"{key} is written {count} times in the last {STILL:.0f} s"
     scheduler = system.scheduler.scheduler
     if scheduler.busy:

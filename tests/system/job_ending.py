@@ -149,7 +149,7 @@ def _at_work(job: Obj, pods: list[Obj], group: Obj | None, limits: Limits) -> It
         yield f"job {name} has version {version}, pods {old} are older"
     if group["status"].get("phase") in (None, "Pending"):
         cores = int((asked.get("minResources") or {}).get("cpu", 0))
-        if limits.allow(asked["queue"], cores):
+        if not pods and limits.allow(asked["queue"], cores):  # those that have pods may have given way to others
             yield f"job {name} waits for {cores} cores, which its queue has"
         return
     for task in spec["tasks"]:

@@ -56,7 +56,7 @@ class Batch:
         if not jobs:
             return ""
         job, action = self._chance.choice(jobs), self._chance.choice(ORDERS)
-        aborted = [each for each in jobs if (each.get("status") or {}).get("state", {}).get("phase") == "Aborted"]
+        aborted = [each for each in jobs if _phase(each) == "Aborted"]
         if aborted and self._chance.random() < 0.7:
             job, action = aborted[0], "ResumeJob"
         name, uid = job["metadata"]["name"], job["metadata"]["uid"]
@@ -69,7 +69,8 @@ class Batch:
         jobs = self._users.all(VC_JOBS)
         if not jobs:
             return ""
-        job = self._chance.choice(jobs)
+        at_work = [each for each in jobs if _phase(each) in ("", "Pending", "Running")]
+        job = self._chance.choice(at_work or jobs)
         tasks = job["spec"]["tasks"]
         for task in tasks:
             task["replicas"] = self._chance.randint(0, 4)
@@ -205,6 +206,10 @@ class Batch:
             return None
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         return [{"mountPath": "/data", "volumeClaim": claim}]
+
+
+def _phase(job: dict[str, Any]) -> str:
+    return str((job.get("status") or {}).get("state", {}).get("phase") or "")
 
 
 def _that_ends(spec: dict[str, Any]) -> dict[str, Any]:

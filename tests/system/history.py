@@ -292,7 +292,7 @@ WITH_JOBS: tuple[Act, ...] = (
     *(9 * (_of_jobs("submit"),)),
     *(4 * (_of_jobs("order"),)),
     *(2 * (_of_jobs("fail"),)),
-    *map(_of_jobs, ("scale", "delete", "flow", "flow", "cron")),
+    *map(_of_jobs, ("scale", "scale", "delete", "flow", "flow", "cron")),
 )
 """Acts where users have Volcano's jobs, and fewer gangs of their own."""
 

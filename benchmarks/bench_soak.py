@@ -27,6 +27,7 @@ from bench_apiserver import resident  # noqa: E402
 from bench_vcjobs import job  # noqa: E402
 
 from kilauea.admission.review import Settings  # noqa: E402
+from kilauea.api.kinds import VC_JOBS  # noqa: E402
 from kilauea.api.ports import Controller  # noqa: E402
 from kilauea.apiserver.admission.chain import admission_steps  # noqa: E402
 from kilauea.apiserver.backend import Backend  # noqa: E402
@@ -41,7 +42,6 @@ from kilauea.client.limits import RateLimit  # noqa: E402
 from kilauea.client.recording import Recorder  # noqa: E402
 from kilauea.client.rest import Client  # noqa: E402
 from kilauea.client.view import Cache  # noqa: E402
-from kilauea.controllers.kinds import VC_JOBS  # noqa: E402
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers  # noqa: E402
 from kilauea.nodes.heartbeats import Heartbeats  # noqa: E402
 from kilauea.nodes.machine import Machine  # noqa: E402

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from kilauea.admission.kinds import INTERESTS, JOBS, QUEUES
+from kilauea.admission.lookups import INTERESTS
 from kilauea.admission.review import Denied, JsonPatch, Mutate, Operation, Review, Settings, Validate
+from kilauea.api.kinds import QUEUES, VC_JOBS
 from kilauea.api.ports import Resource, Seen
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.client.view import Cache
@@ -42,8 +43,8 @@ VIEW = view_of()
 def job(*tasks: Data, name: str = "m", **spec: Any) -> Data:
     """A job in the queue `default`."""
     return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
+        "apiVersion": VC_JOBS.api_version,
+        "kind": VC_JOBS.kind,
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"queue": "default", "tasks": list(tasks), **spec},
     }
@@ -55,7 +56,7 @@ def task(name: str = "a", replicas: int = 1, **fields: Any) -> Data:
     return {"name": name, "replicas": replicas, "template": template, **fields}
 
 
-def review_of(obj: Any, operation: Operation = "CREATE", old: Any = None, resource: Resource = JOBS) -> Review:
+def review_of(obj: Any, operation: Operation = "CREATE", old: Any = None, resource: Resource = VC_JOBS) -> Review:
     """A request by somebody."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     named = metadata if isinstance(metadata, Mapping) else {}

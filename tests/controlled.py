@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 from api_core import Api
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Operation, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
-from kilauea.controllers.kinds import PODS
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.operations import carry_out
 

@@ -14,9 +14,9 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
-from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.controllers.vcjobs.controller import VcJobController, ordered_job
 from simulated import START, merge
 

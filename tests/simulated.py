@@ -9,10 +9,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Controller, Create, Delete, Key, Obj, Operation, Patch, Record, Resource, key_of
 from kilauea.api.times import SECOND, format_time
-from kilauea.nodes.machine import NODES, Machine, node_manifest
-from kilauea.nodes.pods import PODS
+from kilauea.nodes.machine import Machine, node_manifest
 
 START = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z."""

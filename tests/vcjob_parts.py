@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, SECRETS, SERVICES
 from kilauea.api.ports import Obj, Operation, Resource
 from kilauea.client.view import Cache
-from kilauea.controllers.kinds import CLAIMS, CONFIG_MAPS, NETWORK_POLICIES, SECRETS, SERVICES
 from kilauea.controllers.vcjobs.plugins import active
 from kilauea.controllers.vcjobs.pods import new_pod
 

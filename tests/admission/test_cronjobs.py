@@ -8,14 +8,14 @@ import pytest
 
 from admitted import denial, review_of
 from kilauea.admission.cronjobs import validate
-from kilauea.admission.kinds import CRON_JOBS
+from kilauea.api.kinds import VC_CRON_JOBS
 
 ZONE = {"schedule": "@daily"}
 
 
 def refusal(name: str = "c", operation: Any = "CREATE", **spec: Any) -> str:
     made = {"metadata": {"name": name, "namespace": "default"}, "spec": {"jobTemplate": {}, **spec}}
-    return denial(validate, review_of(made, operation, made, CRON_JOBS))
+    return denial(validate, review_of(made, operation, made, VC_CRON_JOBS))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from admitted import VIEW, Data, changed, completed, denial, job, patch_of, review_of, task
 from kilauea.admission import cronjobs, jobflows, jobs, pods
-from kilauea.admission.kinds import CRON_JOBS, JOB_FLOWS, JOBS, PODS
 from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Denied, Mutate, Settings, Validate
+from kilauea.api.kinds import JOB_FLOWS, PODS, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Resource
 from kilauea.runtime.template_rules import template_complaints
 
@@ -127,8 +127,8 @@ def paths(value: Any) -> list[tuple[str | int, ...]]:
 @pytest.mark.parametrize(
     ("resource", "full", "hooks"),
     [
-        (JOBS, FULL_JOB, [jobs.mutate, jobs.validate]),
-        (CRON_JOBS, FULL_CRON, [cronjobs.validate]),
+        (VC_JOBS, FULL_JOB, [jobs.mutate, jobs.validate]),
+        (VC_CRON_JOBS, FULL_CRON, [cronjobs.validate]),
         (JOB_FLOWS, FULL_FLOW, [jobflows.validate]),
         (PODS, FULL_POD, [pods.mutate, pods.validate]),
     ],

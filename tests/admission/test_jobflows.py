@@ -8,7 +8,7 @@ import pytest
 
 from admitted import denial, review_of
 from kilauea.admission.jobflows import validate
-from kilauea.admission.kinds import JOB_FLOWS
+from kilauea.api.kinds import JOB_FLOWS
 
 
 def refusal(*flows: tuple[str, list[str]], name: str = "f", operation: Any = "CREATE") -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from admitted import Data, denial, queue, review_of, view_of
 from kilauea.admission import hypernodes, podgroups
-from kilauea.admission.kinds import HYPER_NODES, JOBS, NAMESPACES, POD_GROUPS
 from kilauea.admission.review import Settings
+from kilauea.api.kinds import HYPER_NODES, NAMESPACES, POD_GROUPS, VC_JOBS
 from kilauea.api.ports import Resource, Seen
 from kilauea.client.view import Cache
 
@@ -74,11 +74,11 @@ def test_groups_that_are_refused_and_why(obj: Data, message: str) -> None:
 
 def test_the_group_of_a_job_that_was_let_in_before_is_let_into_a_queue_that_closes() -> None:
     view = view_of(queue("closing", state="Closing"))
-    owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "m", "uid": "u"}
+    owner = {"apiVersion": VC_JOBS.api_version, "kind": "Job", "name": "m", "uid": "u"}
     obj = group("closing")
     obj["metadata"]["ownerReferences"] = [owner]
     assert denial(podgroups.validate, review_of(obj, resource=POD_GROUPS), view) != ""
-    with_object(view, JOBS, {"metadata": {"name": "m", "namespace": "ns"}})
+    with_object(view, VC_JOBS, {"metadata": {"name": "m", "namespace": "ns"}})
     assert denial(podgroups.validate, review_of(obj, resource=POD_GROUPS), view) == ""
 
 

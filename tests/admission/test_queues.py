@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from admitted import Data, denial, queue, review_of, view_of
 from kilauea.admission import queues
-from kilauea.admission.kinds import INTERESTS, POD_GROUPS, QUEUES
+from kilauea.admission.lookups import INTERESTS
 from kilauea.admission.registry import HOOKS, mutations
 from kilauea.admission.review import Settings
+from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import Seen
 from kilauea.api.wellknown import HIERARCHY, HIERARCHY_WEIGHTS
 from kilauea.apiserver.patch.json_patch import json_patch

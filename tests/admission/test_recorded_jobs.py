@@ -13,9 +13,9 @@ import pytest
 
 from admitted import SETTINGS, Data, completed, queue, review_of, view_of
 from kilauea.admission import cronjobs, jobs
-from kilauea.admission.kinds import CRON_JOBS, JOBS
 from kilauea.admission.review import Denied
 from kilauea.api.crds import definitions
+from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.apiserver.patch.merge import merge_patch
 from kilauea.apiserver.schema import apply_defaults, from_openapi, openapi_definitions, validate
 from kilauea.client.view import Cache
@@ -25,7 +25,7 @@ CASES = (
     "job-in-root-queue max-retry-negative negative-min negative-replicas no-tasks policy-bad-action policy-exit-zero "
     "queue-missing"
 ).split()
-KINDS = {"Job": (JOBS, jobs.validate), "CronJob": (CRON_JOBS, cronjobs.validate)}
+KINDS = {"Job": (VC_JOBS, jobs.validate), "CronJob": (VC_CRON_JOBS, cronjobs.validate)}
 
 
 @cache
@@ -42,7 +42,7 @@ def refusal(manifest: Data, old: Data | None, view: Cache) -> tuple[str, Data]:
     obj = merge_patch(copy.deepcopy(old), manifest) if old else copy.deepcopy(manifest)
     schema = schema_of(resource.plural)
     apply_defaults(schema, obj)
-    if resource == JOBS and not old:
+    if resource == VC_JOBS and not old:
         obj = completed(jobs.mutate, obj)
     causes = [str(each) for each in validate(schema, obj)]
     if causes:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from client.conftest import Play, Scene
 from faults import FaultyTransport
+from kilauea.api.kinds import LEASES
 from kilauea.api.ports import Key
-from kilauea.client.lease import LEASES, Election, LeaseLost, Terms
+from kilauea.client.lease import Election, LeaseLost, Terms
 from kilauea.client.rest import Client
 from kilauea.runtime.direct import DirectTransport
 from virtual_api import World, virtual_api

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from client.conftest import MAPS, Play, Scene
+from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import Obj, Record, key_of
 from kilauea.client.limits import RateLimit
-from kilauea.client.recording import BURST, COMBINED, EVENTS, REST, Recorder
+from kilauea.client.recording import BURST, COMBINED, REST, Recorder
 from virtual_api import World, virtual_api
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "1-2"}}

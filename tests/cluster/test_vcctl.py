@@ -13,7 +13,7 @@ import pytest
 
 from cluster.api_process import Server
 from cluster.up_process import running_up
-from kilauea.cli.vcctl.kinds import COMMANDS, JOBS, PODS, QUEUES
+from kilauea.api.kinds import COMMANDS, PODS, QUEUES, VC_JOBS
 from vcctl_runs import Console, Objects, data
 
 PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -50,7 +50,7 @@ def test_a_job_is_suspended_resumed_restarted_scaled_and_ended(console: Console,
     restarted = console.good("vcctl", "job", "restart", "life", *PATIENCE)
     assert restarted in ("job life is Pending\n", "job life is Running\n")
     console.good("vcctl", "job", "scale", "life", "-r", "3")
-    spec = objects.one(JOBS, "default", "life")["spec"]
+    spec = objects.one(VC_JOBS, "default", "life")["spec"]
     assert (spec["minAvailable"], spec["tasks"][0]["replicas"], spec["tasks"][0]["minAvailable"]) == (3, 3, 3)
     assert console.good("vcctl", "job", "complete", "life", *PATIENCE) == "job life is Completed\n"
     assert console.failed("vcctl", "job", "terminate", "life").endswith("job life is Completed already\n")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controlled import Cluster
+from kilauea.api.kinds import COLOCATIONS, PODS
 from kilauea.controllers.colocation import ColocationController
-from kilauea.controllers.kinds import COLOCATIONS, PODS
 
 
 @pytest.fixture

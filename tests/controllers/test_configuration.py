@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from controlled import Cluster
+from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.controllers.configuration import FILE, LOOK_SECONDS, PLACE, ConfigurationController
-from kilauea.controllers.kinds import CONFIG_MAPS, NAMESPACES
 
 Clusters = Callable[..., Cluster]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controlled import Cluster, template
+from kilauea.api.kinds import BUDGETS, PODS, STATEFUL_SETS
 from kilauea.controllers.disruption import DisruptionController
-from kilauea.controllers.kinds import BUDGETS, PODS, STATEFUL_SETS
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 
 LABELS = {"app": "db"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster, template
-from kilauea.controllers.kinds import POD_GROUPS, PODS, REPLICA_SETS
+from kilauea.api.kinds import POD_GROUPS, PODS, REPLICA_SETS
 from kilauea.controllers.pod_usage import pod_usage, times
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.replicasets import ReplicaSetController

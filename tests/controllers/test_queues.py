@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster
-from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
+from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.controllers.queues import QueueController
 
 CASCADING = {"kilauea.dev/cascade": "true"}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from controlled import Cluster
+from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.api.ports import Key
-from kilauea.controllers.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.controllers.root_authority import RootAuthorityController
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster, template
-from kilauea.controllers.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
+from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controlled import Cluster
+from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.api.times import format_time, parse_time
-from kilauea.controllers.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
 
 BEGIN = "2026-01-01T00:00:30Z"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster
-from kilauea.controllers.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController

@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Delete, Patch
 from kilauea.nodes.heartbeats import Heartbeats
-from kilauea.nodes.machine import NODES, Machine
-from kilauea.nodes.pods import PODS, Pods
+from kilauea.nodes.machine import Machine
+from kilauea.nodes.pods import Pods
 from simulated import World, node, pod
 
 ORDER = {"Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kilauea.api.kinds import NODES, PODS
 from kilauea.nodes.logs import PodLogs
-from kilauea.nodes.machine import NODES
-from kilauea.nodes.pods import PODS, Pods
+from kilauea.nodes.pods import Pods
 from simulated import World, node, pod
 
 

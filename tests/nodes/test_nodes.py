@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kilauea.api.kinds import LEASES, NODES
 from kilauea.api.ports import Key, Patch
-from kilauea.nodes.heartbeats import LEASE_NAMESPACE, LEASES, Heartbeats
-from kilauea.nodes.machine import NODES, Machine
+from kilauea.nodes.heartbeats import LEASE_NAMESPACE, Heartbeats
+from kilauea.nodes.machine import Machine
 from kilauea.nodes.registration import Registration
 from simulated import World, merge, node, notes
 

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
+from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Key, Patch
 from kilauea.api.times import SECOND
-from kilauea.nodes.machine import NODES
-from kilauea.nodes.pods import PODS, Pods
+from kilauea.nodes.pods import Pods
 from simulated import START, World, node, notes, pod
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from controlled import Cluster
-from kilauea.nodes.heartbeats import LEASES, Heartbeats
+from kilauea.api.kinds import LEASES, NODES, PODS
+from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
-from kilauea.nodes.machine import NODES, Machine
-from kilauea.nodes.pods import PODS, Pods
+from kilauea.nodes.machine import Machine
+from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
 
 

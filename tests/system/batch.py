@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kilauea.controllers.kinds import COMMANDS, JOB_FLOWS, JOB_TEMPLATES, PODS, VC_CRON_JOBS, VC_JOBS
+from kilauea.api.kinds import COMMANDS, JOB_FLOWS, JOB_TEMPLATES, PODS, VC_CRON_JOBS, VC_JOBS
 from system.users import EXIT_CODE, RUN_TIME, Users, pod_spec
 
 TASKS = ("master", "worker", "extra")

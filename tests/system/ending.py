@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kilauea.api.kinds import JOBS, NODES, POD_GROUPS, PODS, REPLICA_SETS, VC_JOBS
 from kilauea.api.times import SECOND
-from kilauea.controllers.kinds import JOBS, NODES, POD_GROUPS, PODS, REPLICA_SETS, VC_JOBS
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.reading import read

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from kilauea.controllers.kinds import BUDGETS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
+from kilauea.api.kinds import BUDGETS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
 from system.batch import Batch
 from system.cluster import System, cluster
 from system.ending import at_the_end

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from kilauea.api.times import SECOND, parse_time
-from kilauea.controllers.kinds import (
+from kilauea.api.kinds import (
     CLAIMS,
     COMMANDS,
     CONFIG_MAPS,
@@ -19,6 +18,7 @@ from kilauea.controllers.kinds import (
     VC_CRON_JOBS,
     VC_JOBS,
 )
+from kilauea.api.times import SECOND, parse_time
 from system.job_laws import OVER, TASK, VERSION
 from system.laws import ENDED
 from system.limits import Limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilauea.controllers.kinds import QUEUES
+from kilauea.api.kinds import QUEUES
 from system.cluster import System
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.kinds import BUDGETS, COMMANDS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
 from kilauea.api.ports import ApiError, Key, Propagation, Resource
-from kilauea.controllers.kinds import BUDGETS, COMMANDS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, REPLICA_SETS
 from system.laws import CORES, GROUP_NAME
 from system.server import ServerProcess
 

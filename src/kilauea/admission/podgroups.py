@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kilauea.admission.kinds import JOBS, NAMESPACES, QUEUES, queue_of
+from kilauea.admission.lookups import queue_of
 from kilauea.admission.review import Denied, JsonPatch, Review, Settings
 from kilauea.admission.wording import not_found
+from kilauea.api.kinds import NAMESPACES, QUEUES, VC_JOBS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.wellknown import DEFAULT_QUEUE
 
@@ -53,8 +54,8 @@ def _queue_fault(group: Obj, namespace: str, view: View) -> str:
 def _is_of_job(group: Obj, namespace: str, view: View) -> bool:
     """Whether a group belongs to a job that was let in before: one that restarts while its queue closes goes on."""
     owners = group["metadata"].get("ownerReferences") or ()
-    names = [each["name"] for each in owners if each.get("kind") == JOBS.kind and _group(each) == JOBS.group]
-    return any(view.get(JOBS, Key(namespace, name)) is not None for name in names)
+    names = [each["name"] for each in owners if each.get("kind") == VC_JOBS.kind and _group(each) == VC_JOBS.group]
+    return any(view.get(VC_JOBS, Key(namespace, name)) is not None for name in names)
 
 
 def _group(owner: Obj) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from kilauea.admission import cronjobs, hypernodes, jobflows, jobs, podgroups, pods, queues
-from kilauea.admission.kinds import CRON_JOBS, HYPER_NODES, JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES
 from kilauea.admission.review import Hook, JsonPatch, Operation, Review, Settings
 from kilauea.api.batch import Job
+from kilauea.api.kinds import HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Resource, View
 from kilauea.api.scheduling import PodGroup, Queue
@@ -17,9 +17,9 @@ _WRITE: tuple[Operation, ...] = ("CREATE", "UPDATE")
 _ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 HOOKS: tuple[Hook, ...] = (
-    Hook("/jobs/mutate", "mutatejob.volcano.sh", JOBS, _WRITE, mutate=jobs.mutate),
-    Hook("/jobs/validate", "validatejob.volcano.sh", JOBS, _WRITE, validate=jobs.validate),
-    Hook("/cronjobs/validate", "validatecronjob.volcano.sh", CRON_JOBS, _WRITE, validate=cronjobs.validate),
+    Hook("/jobs/mutate", "mutatejob.volcano.sh", VC_JOBS, _WRITE, mutate=jobs.mutate),
+    Hook("/jobs/validate", "validatejob.volcano.sh", VC_JOBS, _WRITE, validate=jobs.validate),
+    Hook("/cronjobs/validate", "validatecronjob.volcano.sh", VC_CRON_JOBS, _WRITE, validate=cronjobs.validate),
     Hook("/jobflows/validate", "validatejobflow.volcano.sh", JOB_FLOWS, _WRITE, validate=jobflows.validate),
     Hook("/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUPS, _CREATE, mutate=podgroups.mutate),
     Hook("/podgroups/validate", "validatepodgroup.volcano.sh", POD_GROUPS, _CREATE, validate=podgroups.validate),
@@ -31,7 +31,7 @@ HOOKS: tuple[Hook, ...] = (
 )
 """Every hook, in the order in which clusters list them."""
 
-_TYPES: dict[Resource, type[Object]] = {JOBS: Job, POD_GROUPS: PodGroup, QUEUES: Queue}
+_TYPES: dict[Resource, type[Object]] = {VC_JOBS: Job, POD_GROUPS: PodGroup, QUEUES: Queue}
 
 
 def mutations(hook: Hook, review: Review, view: View, settings: Settings) -> JsonPatch:

@@ -163,11 +163,11 @@ def _variables(given: tuple[str, ...]) -> dict[str, str]:
 
 async def _submit(cluster: Cluster, job: dict[str, Any], wait: bool) -> int:
     """Create a job; the exit code is its own if it was waited for."""
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import key_of
-    from kilauea.cli.vcctl.kinds import JOBS
 
     async with cluster.connect() as api:
-        made = await api.create(JOBS, job["metadata"]["namespace"], job)
+        made = await api.create(VC_JOBS, job["metadata"]["namespace"], job)
         click.echo(made["metadata"]["name"])
         return await _followed(api, key_of(made)) if wait else 0
 
@@ -176,12 +176,13 @@ async def _followed(api: Api, key: Key) -> int:
     """Tell how a job gets on until it has ended."""
     from contextlib import aclosing
 
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.cli.vcctl.job_list import phase_of
-    from kilauea.cli.vcctl.kinds import ENDED, JOBS
+    from kilauea.cli.vcctl.phases import ENDED
     from kilauea.cli.vcctl.watching import states_of
 
     last = ""
-    async with aclosing(states_of(api, JOBS, key)) as states:
+    async with aclosing(states_of(api, VC_JOBS, key)) as states:
         async for job in states:
             if job is None:
                 click.echo(f"{key.name}: was deleted", err=True)
@@ -205,8 +206,8 @@ def _progress(job: Obj) -> str:
 
 async def _exit_code(api: Api, key: Key) -> int:
     """The largest exit code among the pods of a job that has failed; 1 if none is known."""
+    from kilauea.api.kinds import PODS
     from kilauea.cli.vcctl.cluster import objects
-    from kilauea.cli.vcctl.kinds import PODS
     from kilauea.cli.vcctl.tables import part
 
     pods = await objects(api, PODS, key.namespace, labels=f"volcano.sh/job-name={key.name}")

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from kilauea.api.ports import Api, ApiError, Clock, Key, Resource
+from kilauea.api.kinds import LEASES
+from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND, format_time
-
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from kilauea.client.access import Access, AccessError, Credentials, tls_context
@@ -23,6 +24,7 @@ from kilauea.client.transport import Answer, refusal, unreachable
 if TYPE_CHECKING:
     from kilauea.client.http import HttpTransport
 
+T = TypeVar("T")
 ANSWER_SECONDS = 60.0
 """Within which a server must say something."""
 SILENT_SECONDS = 150.0
@@ -126,12 +128,9 @@ class PlainTransport:
             for renew in (False, True):
                 credentials = await self._access.credentials(renew)
                 connection = self._opened(credentials, SILENT_SECONDS)
-                try:
-                    await asyncio.to_thread(connection.connect)
-                    sock = connection.sock
-                    begun = asyncio.to_thread(self._begun, connection, "GET", target, headers, b"", credentials)
-                    with _cut_off(sock):
-                        response = await begun
+                async with _in_thread(connection.connect, connection.close):
+                    begin = partial(self._begun, connection, "GET", target, headers, b"", credentials)
+                    async with _in_thread(begin, partial(_cut_off, connection.sock)) as response:
                         if response.status == 401 and not renew:
                             continue
                         if response.status != 200:
@@ -140,8 +139,6 @@ class PlainTransport:
                             async for piece in pieces:
                                 yield piece
                         return
-                finally:
-                    connection.close()
 
     def _is_special(self) -> bool:
         return bool(self._access.proxy or self._access.server_name)
@@ -176,11 +173,27 @@ async def _whole_lines(response: HTTPResponse) -> AsyncGenerator[bytes, None]:
             yield whole + end
 
 
-@contextmanager
-def _cut_off(sock: socket.socket) -> Iterator[None]:
-    """End a connection after a block, also for a thread that reads from it."""
+@asynccontextmanager
+async def _in_thread(work: Callable[[], T], end: Callable[[], None]) -> AsyncIterator[T]:
+    """What a thread makes, for the length of a block; whatever happens, the thread has ended after it.
+
+    Args:
+        work: may block; what it makes is closed after the block, if it can be.
+        end: makes work, and whoever uses what it made, come to their end.
+    """
+    made = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        yield
+        yield await asyncio.shield(made)
     finally:
-        with suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+        end()
+        with suppress(Exception):
+            close = getattr(await made, "close", None)
+            if close is not None:
+                close()
+        end()  # once more: what was to be ended may only be there now
+
+
+def _cut_off(sock: socket.socket) -> None:
+    """End a connection, also for a thread that reads from it."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -20,12 +20,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, Resource
+from kilauea.api.kinds import EVENTS
+from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backlog import Backlog
 from kilauea.client.limits import RateLimit
 
-EVENTS = Resource("", "v1", "events", "Event")
 SIMILAR = 10
 """Messages for the same reason about one object, within `SIMILAR_SECONDS`, after which further ones are combined."""
 SIMILAR_SECONDS = 600

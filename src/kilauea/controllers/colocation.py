@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kilauea.api.kinds import COLOCATIONS, PODS
 from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, View, key_of
-from kilauea.controllers.kinds import COLOCATIONS, PODS
 from kilauea.controllers.objects import annotations_of, is_going, labels_of, matcher, name_of, spec_of
 
 NAME = "volcano.sh/colocation-config-name"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
-from kilauea.controllers.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.controllers.objects import is_going
 
 PLACE = Key("volcano-system", "volcano-scheduler-configmap")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kilauea.api.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, View
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.controllers.deployments.scaling import scaled, wanted_replicas
-from kilauea.controllers.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.controllers.objects import (
     NOTHING,
     condition_of,

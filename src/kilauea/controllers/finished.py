@@ -5,9 +5,9 @@ The job of a flow stays until its flow has noted how it ended: it would be run o
 
 from __future__ import annotations
 
+from kilauea.api.kinds import JOB_FLOWS, VC_JOBS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Outcome, View
 from kilauea.api.times import SECOND, parse_time
-from kilauea.controllers.kinds import JOB_FLOWS, VC_JOBS
 from kilauea.controllers.objects import (
     NOTHING,
     controller_of,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from kilauea.api.kinds import DAEMON_SETS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Resource, View, key_of
 from kilauea.api.wellknown import COOLDOWN_TIME, GROUP_NAME, MAX_UNAVAILABLE, MIN_AVAILABLE, PREEMPTABLE, REVOCABLE_ZONE
-from kilauea.controllers.kinds import DAEMON_SETS, JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.controllers.objects import (
     NOTHING,
     annotations_of,

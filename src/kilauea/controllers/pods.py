@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import Create, Key, Obj, Operation, Record, Resource, Single, View
 from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
-from kilauea.controllers.kinds import PODS
 from kilauea.controllers.objects import (
     ORPHANS,
     adoption,

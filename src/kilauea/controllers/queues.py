@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.wellknown import CASCADE, DEFAULT_QUEUE, ROOT_QUEUE
-from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.controllers.objects import (
     NOTHING,
     annotations_of,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kilauea.api.kinds import REPLICA_SETS, STATEFUL_SETS
 from kilauea.api.ports import Controller, Key
 from kilauea.controllers.colocation import ColocationController
 from kilauea.controllers.cronjobs.controller import CronJobController
@@ -16,7 +17,6 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION, DiscoveryCon
 from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
-from kilauea.controllers.kinds import REPLICA_SETS, STATEFUL_SETS
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController

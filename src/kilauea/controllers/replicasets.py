@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from kilauea.api.kinds import PODS, REPLICA_SETS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Together, View, key_of
-from kilauea.controllers.kinds import PODS, REPLICA_SETS
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,

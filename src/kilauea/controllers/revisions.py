@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kilauea.api.kinds import DAEMON_SETS, REVISIONS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
 from kilauea.controllers.hashes import template_hash
-from kilauea.controllers.kinds import DAEMON_SETS, REVISIONS
 from kilauea.controllers.objects import annotations_of, labels_of, name_of, owner_reference, spec_of, status_of, uid_of
 
 HASH = "controller.kubernetes.io/hash"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View
-from kilauea.controllers.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.controllers.objects import NOTHING, is_going, itself, name_of
 
 NAME, FILE = "kube-root-ca.crt", "ca.crt"

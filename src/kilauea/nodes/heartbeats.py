@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
-from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, Resource, View, key_of
+from kilauea.api.kinds import LEASES, NODES
+from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import SILENT, is_simulated, node_state
-from kilauea.nodes.machine import NODES, Machine, machine_status
+from kilauea.nodes.machine import Machine, machine_status
 from kilauea.nodes.moments import micro_text, moment_of
 from kilauea.nodes.node_conditions import conditions_to_write, turn_of
 
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_PERIODS = 4
 """Periods without renewal after which a Lease has run out."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.nodes.life import runs_of
-from kilauea.nodes.pods import PODS
 
 
 class PodLogs:

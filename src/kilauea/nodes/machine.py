@@ -9,10 +9,8 @@ from typing import Any
 from zlib import crc32
 
 from kilauea import __version__
-from kilauea.api.ports import Resource
 from kilauea.api.wellknown import HOSTNAME
 
-NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
 _NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,6})")

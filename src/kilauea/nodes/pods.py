@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, Resource, View, key_of
+from kilauea.api.kinds import NODES, PODS
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import (
     SILENT,
@@ -21,11 +22,9 @@ from kilauea.nodes.annotations import (
 )
 from kilauea.nodes.containers import KILLED
 from kilauea.nodes.life import Step, active, advance, killed, started
-from kilauea.nodes.machine import NODES
 from kilauea.nodes.moments import moment_of
 from kilauea.nodes.node_conditions import is_ready
 
-PODS = Resource("", "v1", "pods", "Pod")
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
 NODE_AWAY, NODE_UNREADY = 10.0, 1.0

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.api.kinds import NODES
 from kilauea.api.ports import Create, Interest, Key, Outcome, View
-from kilauea.nodes.machine import NODES, Machine, node_manifest
+from kilauea.nodes.machine import Machine, node_manifest
 from kilauea.nodes.node_conditions import conditions_to_write
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kilauea.admission.kinds import QUEUES
 from kilauea.admission.registry import HOOKS, mutations
 from kilauea.admission.review import Denied, Hook, Review, Settings
+from kilauea.api.kinds import QUEUES
 from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.patch.json_patch import json_patch

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from kilauea.api.kinds import JOB_FLOWS, QUEUES, VC_JOBS
 from kilauea.api.ports import Controller, Key, Obj, Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
@@ -21,7 +22,6 @@ from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
-from kilauea.controllers.kinds import JOB_FLOWS, QUEUES, VC_JOBS
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import lead

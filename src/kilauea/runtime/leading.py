@@ -8,10 +8,9 @@ import uuid
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from kilauea.api.ports import Api, ApiError, Clock, Key, Resource
+from kilauea.api.kinds import NAMESPACES
+from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.client.lease import Election, Terms
-
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
 
 log = logging.getLogger(__name__)
 

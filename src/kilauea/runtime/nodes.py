@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from kilauea.api.kinds import NODES
 from kilauea.api.ports import Clock, Controller
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
@@ -16,7 +17,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.nodes.annotations import is_simulated
 from kilauea.nodes.heartbeats import Heartbeats
-from kilauea.nodes.machine import NODES, Machine
+from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
 from kilauea.runtime.clock import SystemClock

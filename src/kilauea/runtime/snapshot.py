@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from kilauea.api.core import Pod
+from kilauea.api.kinds import CONFIG_MAPS, VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Api, ApiError, Listed, Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
-from kilauea.controllers.kinds import CONFIG_MAPS, VC_JOBS
 from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
 from kilauea.runtime.scheduler.watched import RESOURCES, head_of
 

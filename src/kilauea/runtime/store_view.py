@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import msgspec
 
-from kilauea.admission.kinds import INTERESTS, QUEUES
+from kilauea.admission.lookups import INTERESTS
+from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.apiserver.storage import Store, Stored
 

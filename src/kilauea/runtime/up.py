@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from kilauea.admission.review import Settings
+from kilauea.api.kinds import NODES
 from kilauea.api.ports import Controller, Key, Resource
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.core import ApiServer
@@ -27,7 +28,7 @@ from kilauea.controllers.configuration import ConfigurationController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
-from kilauea.nodes.machine import NODES, Machine
+from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.admission import VolcanoAdmission

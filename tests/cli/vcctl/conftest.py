@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.api_process import Server, running_server
-from kilauea.cli.vcctl.kinds import QUEUES
+from kilauea.api.kinds import QUEUES
 from vcctl_runs import Console, Objects
 
 _numbers = itertools.count(1)

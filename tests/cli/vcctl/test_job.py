@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cluster.api_process import Server
-from kilauea.cli.vcctl.kinds import COMMANDS, EVENTS, JOBS, POD_GROUPS
+from kilauea.api.kinds import COMMANDS, EVENTS, POD_GROUPS, VC_JOBS
 from vcctl_runs import Console, Objects, compare, data
 
 Obj = dict[str, Any]
@@ -36,11 +36,13 @@ def state(phase: str, **counts: int) -> Obj:
 def three(objects: Objects, namespace: str) -> str:
     """A namespace with three jobs."""
     running = state("Running", minAvailable=2, running=2, retryCount=1)
-    objects.put(JOBS, job(namespace, "train"), running)
+    objects.put(VC_JOBS, job(namespace, "train"), running)
     mpi = {"volcano.sh/job-type": "MPI"}
-    objects.put(JOBS, job(namespace, "solve", labels=mpi, queue="research", priorityClassName="high"), state("Pending"))
     objects.put(
-        JOBS, job(namespace, "sweep-with-a-longer-name", schedulerName="other"), state("Completed", succeeded=2)
+        VC_JOBS, job(namespace, "solve", labels=mpi, queue="research", priorityClassName="high"), state("Pending")
+    )
+    objects.put(
+        VC_JOBS, job(namespace, "sweep-with-a-longer-name", schedulerName="other"), state("Completed", succeeded=2)
     )
     return namespace
 
@@ -50,7 +52,7 @@ def three(objects: Objects, namespace: str) -> str:
 
 def test_run_creates_the_job_that_volcano_creates(console: Console, objects: Objects, namespace: str) -> None:
     assert console.good("vcctl", "job", "run", "-N", "a", "-n", namespace) == "run job a successfully\n"
-    made = objects.one(JOBS, namespace, "a")
+    made = objects.one(VC_JOBS, namespace, "a")
     amounts = {"cpu": "1000m", "memory": "100Mi"}
     container = {"name": "a", "image": "busybox", "imagePullPolicy": "IfNotPresent"}
     template = {
@@ -68,7 +70,7 @@ def test_run_creates_the_job_that_volcano_creates(console: Console, objects: Obj
 def test_run_takes_all_its_flags(console: Console, objects: Objects, namespace: str) -> None:
     flags = "-i alpine -m 2 -r 3 -R cpu=2,nvidia.com/gpu=1 -L cpu=4 -S mine -q blue --priority-class high"
     console.good("vcctl", "job", "run", "a", "-n", namespace, *flags.split(), "-c", "sh -c 'echo hi'")
-    spec = objects.one(JOBS, namespace, "a")["spec"]
+    spec = objects.one(VC_JOBS, namespace, "a")["spec"]
     container = spec["tasks"][0]["template"]["spec"]["containers"][0]
     assert (container["image"], container["command"]) == ("alpine", ["sh", "-c", "echo hi"])
     assert container["resources"] == {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}, "limits": {"cpu": "4"}}
@@ -80,7 +82,7 @@ def test_run_takes_a_job_from_a_file_or_standard_input(
     console: Console, objects: Objects, namespace: str, tmp_path: Path
 ) -> None:
     for name in ("f", "g"):
-        body = job(namespace, name) | {"apiVersion": JOBS.api_version, "kind": "Job"}
+        body = job(namespace, name) | {"apiVersion": VC_JOBS.api_version, "kind": "Job"}
         del body["metadata"]["namespace"]
         file = tmp_path / f"{name}.yaml"
         file.write_text(yaml.safe_dump(body))
@@ -90,7 +92,7 @@ def test_run_takes_a_job_from_a_file_or_standard_input(
             console.good("vcctl", "job", "run", "-f", path, "-n", namespace, **given)
             == f"run job {name} successfully\n"
         )
-        assert objects.one(JOBS, namespace, name)["spec"]["tasks"][0]["replicas"] == 2
+        assert objects.one(VC_JOBS, namespace, name)["spec"]["tasks"][0]["replicas"] == 2
 
 
 def test_a_file_that_is_no_job_is_refused_with_the_reason(console: Console, tmp_path: Path) -> None:
@@ -111,12 +113,12 @@ def test_vsub_takes_defaults_from_the_environment(console: Console, objects: Obj
     environment = {"VOLCANO_DEFAULT_IMAGE": "alpine", "VOLCANO_DEFAULT_JOB_NAMESPACE": namespace}
     said = console.good("vsub", "-n", "a", "-c", "sh -c 'echo hi'", VOLCANO_SCHEDULER_NAME="mine", **environment)
     assert said == "run job a successfully\n"
-    spec = objects.one(JOBS, namespace, "a")["spec"]
+    spec = objects.one(VC_JOBS, namespace, "a")["spec"]
     container = spec["tasks"][0]["template"]["spec"]["containers"][0]
     assert (container["image"], container["command"]) == ("alpine", ["sh", "-c", "echo hi"])
     assert spec["schedulerName"] == "mine"
     console.good("vsub", "-n", "b", "-i", "debian", "-N", namespace, **environment)
-    other = objects.one(JOBS, namespace, "b")["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    other = objects.one(VC_JOBS, namespace, "b")["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     assert (other["image"], "command" in other) == ("debian", False)
 
 
@@ -169,7 +171,7 @@ def test_json_and_yaml_are_lists_of_objects_as_the_server_has_them(
 ) -> None:
     found = data(console.good("vcctl", "job", "list", "-n", three, "-o", "json"))
     assert (found["kind"], found["apiVersion"]) == ("List", "v1")
-    for item in objects.all(JOBS, three):
+    for item in objects.all(VC_JOBS, three):
         item["metadata"].pop("managedFields", None)
         assert item in found["items"]
     assert yaml.safe_load(console.good("vcctl", "job", "list", "-n", three, "-o", "yaml")) == found
@@ -191,7 +193,7 @@ def test_view_shows_a_job_and_why_it_waits(console: Console, objects: Objects, n
         minAvailable=3,
     )
     conditions = [{"status": "Pending", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
-    made = objects.put(JOBS, body, state("Pending", minAvailable=3) | {"conditions": conditions})
+    made = objects.put(VC_JOBS, body, state("Pending", minAvailable=3) | {"conditions": conditions})
     uid = made["metadata"]["uid"]
     blocked = {
         "type": "Unschedulable",
@@ -202,7 +204,7 @@ def test_view_shows_a_job_and_why_it_waits(console: Console, objects: Objects, n
     }
     group = {"metadata": {"name": f"train-{uid}", "namespace": namespace}, "spec": {"minMember": 3, "queue": "default"}}
     objects.put(POD_GROUPS, group, {"phase": "Inqueue", "conditions": [blocked]})
-    about = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "train", "namespace": namespace, "uid": uid}
+    about = {"apiVersion": VC_JOBS.api_version, "kind": "Job", "name": "train", "namespace": namespace, "uid": uid}
     event = {
         "metadata": {"name": "train.1", "namespace": namespace},
         "involvedObject": about,
@@ -223,7 +225,7 @@ def test_view_shows_a_job_and_why_it_waits(console: Console, objects: Objects, n
 
 
 def test_view_of_a_job_that_nobody_has_looked_at_says_so(console: Console, objects: Objects, namespace: str) -> None:
-    objects.put(JOBS, job(namespace, "new"))
+    objects.put(VC_JOBS, job(namespace, "new"))
     out = console.good("vcctl", "job", "view", "-N", "new", "-n", namespace)
     assert "no controller has made one yet" in out
     assert out.endswith("Events: \t<none>\n")
@@ -249,19 +251,19 @@ def test_view_of_a_job_that_nobody_has_looked_at_says_so(console: Console, objec
 def test_an_order_is_a_command_that_the_job_owns(
     console: Console, objects: Objects, namespace: str, words: str, action: str
 ) -> None:
-    uid = objects.put(JOBS, job(namespace, "a"), state("Running"))["metadata"]["uid"]
+    uid = objects.put(VC_JOBS, job(namespace, "a"), state("Running"))["metadata"]["uid"]
     assert console.good(*words.split(), namespace) == ""
     (command,) = objects.all(COMMANDS, namespace)
     assert command["metadata"]["name"].startswith(f"a-{action.lower()}-")
-    owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": "a", "uid": uid}
+    owner = {"apiVersion": VC_JOBS.api_version, "kind": "Job", "name": "a", "uid": uid}
     assert command["target"] == {**owner, "controller": True, "blockOwnerDeletion": True}
     assert command["metadata"]["ownerReferences"] == [command["target"]]
     assert command["action"] == action
 
 
 def test_orders_that_would_do_nothing_are_refused(console: Console, objects: Objects, namespace: str) -> None:
-    objects.put(JOBS, job(namespace, "done"), state("Completed"))
-    objects.put(JOBS, job(namespace, "held"), state("Aborted"))
+    objects.put(VC_JOBS, job(namespace, "done"), state("Completed"))
+    objects.put(VC_JOBS, job(namespace, "held"), state("Aborted"))
     said = console.failed("vcctl", "job", "restart", "done", "-n", namespace)
     assert said == "Failed to restart job: job done is Completed already\n"
     said = console.failed("vcctl", "job", "terminate", "held", "-n", namespace)
@@ -270,23 +272,23 @@ def test_orders_that_would_do_nothing_are_refused(console: Console, objects: Obj
 
 
 def test_waiting_ends_with_what_it_saw_when_the_time_is_up(console: Console, objects: Objects, namespace: str) -> None:
-    objects.put(JOBS, job(namespace, "a"), state("Running"))
+    objects.put(VC_JOBS, job(namespace, "a"), state("Running"))
     said = console.failed("vcctl", "job", "suspend", "a", "-n", namespace, "--wait", "--timeout", "300ms")
     assert said == "Failed to suspend job: timed out after 0.3s: job a is still Running\n"
 
 
 def test_waiting_for_what_is_so_already_ends_at_once(console: Console, objects: Objects, namespace: str) -> None:
-    objects.put(JOBS, job(namespace, "a"), state("Aborted"))
+    objects.put(VC_JOBS, job(namespace, "a"), state("Aborted"))
     assert console.good("vcctl", "job", "suspend", "a", "-n", namespace, "--wait") == "job a is Aborted\n"
 
 
 def test_delete_and_cancel_delete(console: Console, objects: Objects, namespace: str) -> None:
     for name in ("a", "b", "c"):
-        objects.put(JOBS, job(namespace, name))
+        objects.put(VC_JOBS, job(namespace, name))
     assert console.good("vcctl", "job", "delete", "-N", "a", "-n", namespace) == "delete job a successfully\n"
     assert console.good("vcancel", "-n", "b", "-N", namespace) == "cancel job b successfully\n"
     assert console.good("vcctl", "job", "delete", "c", "-n", namespace, "--wait") == "delete job c successfully\n"
-    assert objects.all(JOBS, namespace) == []
+    assert objects.all(VC_JOBS, namespace) == []
     said = console.failed("vcctl", "job", "delete", "-N", "a", "-n", namespace)
     assert said == 'Failed to delete job: jobs.batch.volcano.sh "a" not found\n'
 
@@ -307,16 +309,16 @@ def test_scale_changes_tasks_and_the_minimums_with_them(
     console: Console, objects: Objects, namespace: str, words: str, expected: Any
 ) -> None:
     tasks = [task("ps", 2, minAvailable=2), task("worker", 3, minAvailable=2)]
-    objects.put(JOBS, job(namespace, "a", *tasks, minAvailable=4))
+    objects.put(VC_JOBS, job(namespace, "a", *tasks, minAvailable=4))
     said = console.good("vcctl", "job", "scale", "a", "-n", namespace, "-r", *words.split())
     assert said == "scale job a successfully\n"
-    spec = objects.one(JOBS, namespace, "a")["spec"]
+    spec = objects.one(VC_JOBS, namespace, "a")["spec"]
     found = [[each[key] for each in spec["tasks"]] for key in ("replicas", "minAvailable")]
     assert (*found, spec["minAvailable"]) == expected
 
 
 def test_scale_says_which_tasks_there_are(console: Console, objects: Objects, namespace: str) -> None:
-    objects.put(JOBS, job(namespace, "a", task("ps", 2), task("worker", 3)))
+    objects.put(VC_JOBS, job(namespace, "a", task("ps", 2), task("worker", 3)))
     for words, said in (
         ("4", "the job has 2 tasks: say which, e.g. ps=4"),
         ("none=4", 'there is no task "none": the job has ps, worker'),
@@ -333,7 +335,7 @@ def test_scale_says_which_tasks_there_are(console: Console, objects: Objects, na
 def test_run_of_kilauea_prints_the_name_alone(console: Console, objects: Objects, namespace: str) -> None:
     flags = "-p blue -N 4 -c 2 -m 4Gi -G 1 -i trainer:1 -e MODE=fast -t 90m --namespace"
     name = console.good("kilauea", "run", *flags.split(), namespace, "./train.py", "-n", "3").strip()
-    made = objects.one(JOBS, namespace, name)
+    made = objects.one(VC_JOBS, namespace, name)
     assert name.startswith("train-py-")
     spec = made["spec"]
     pod = spec["tasks"][0]["template"]["spec"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kilauea.cli.vcctl.kinds import FLOWS, PODS, TEMPLATES
+from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES, PODS
 from vcctl_runs import Console, Objects, compare, data
 
 Obj = dict[str, Any]
@@ -74,7 +74,7 @@ def test_a_job_in_another_queue_is_said(console: Console, pods: str) -> None:
 
 def flow(name: str, *jobs: str) -> Obj:
     return {
-        "apiVersion": FLOWS.api_version,
+        "apiVersion": JOB_FLOWS.api_version,
         "kind": "JobFlow",
         "metadata": {"name": name},
         "spec": {"jobRetainPolicy": "retain", "flows": [{"name": job} for job in jobs]},
@@ -111,7 +111,7 @@ def test_documents_are_created_and_deleted_one_by_one(console: Console, objects:
     said = console.good("vcctl", "jobflow", "create", "-f", str(file)).splitlines()
     assert (said[0], said[2]) == ("Created JobFlow: default/one", "Created JobFlow: default/two")
     assert said[1].startswith('Failed to create JobFlow: JobFlow.flow.volcano.sh "Not A Name" is invalid')
-    assert {each["metadata"]["name"] for each in objects.all(FLOWS, "default")} == {"one", "two"}
+    assert {each["metadata"]["name"] for each in objects.all(JOB_FLOWS, "default")} == {"one", "two"}
     said = console.good("vcctl", "jobflow", "delete", "-f", str(file)).splitlines()
     assert (said[0], said[2]) == ("Deleted JobFlow: default/one", "Deleted JobFlow: default/two")
     assert said[1].startswith("Failed to delete JobFlow: ")
@@ -124,7 +124,7 @@ def test_three_dashes_within_a_text_do_not_end_a_document(console: Console, obje
     assert out == "Created JobTemplate: default/dashes\nCreated JobTemplate: default/more\n"
     assert names(console.good("vcctl", "jobtemplate", "list")) == ["Name", "dashes", "more"]
     assert console.good("vcctl", "jobtemplate", "delete", "-N", "dashes") == "Deleted JobTemplate: default/dashes\n"
-    (left,) = objects.all(TEMPLATES, "default")
+    (left,) = objects.all(JOB_TEMPLATES, "default")
     container = left["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     assert (left["metadata"]["name"], container["command"][2]) == ("more", "cat <<END\n---\nEND\n")
 
@@ -132,7 +132,7 @@ def test_three_dashes_within_a_text_do_not_end_a_document(console: Console, obje
 def test_lists_of_flows_have_the_columns_of_volcano(console: Console, objects: Objects, namespace: str) -> None:
     body = flow("f", "a")
     body["metadata"]["namespace"] = namespace
-    objects.put(FLOWS, body, {"state": {"phase": "Running"}})
+    objects.put(JOB_FLOWS, body, {"state": {"phase": "Running"}})
     listed = console.good("vcctl", "jobflow", "list", "-n", namespace)
     width = len(namespace) + 4
     assert listed.splitlines()[0] == "Name    " + "Namespace".ljust(max(width, 13)) + "Phase      Age    "
@@ -146,7 +146,7 @@ def test_describe_gives_objects_as_data(console: Console, objects: Objects, name
     for name in ("f", "g"):
         body = flow(name, "a")
         body["metadata"]["namespace"] = namespace
-        objects.put(FLOWS, body)
+        objects.put(JOB_FLOWS, body)
     one = yaml.safe_load(console.good("vcctl", "jobflow", "describe", "-N", "f", "-n", namespace))
     assert (one["metadata"]["name"], "managedFields" in one["metadata"]) == ("f", False)
     assert data(console.good("vcctl", "jobflow", "describe", "f", "-n", namespace, "-o", "json")) == one

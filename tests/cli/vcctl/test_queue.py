@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cluster.api_process import Server, running_server
-from kilauea.cli.vcctl.kinds import COMMANDS, POD_GROUPS, QUEUES
+from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.cli.vcctl.queue_list import Entry
 from kilauea.cli.vcctl.queue_tree import forest
 from vcctl_runs import GOLDEN, Console, Objects, compare, data

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs_at_work import JobWorld, job, policy, task
-from kilauea.controllers.kinds import PODS, VC_JOBS
+from kilauea.api.kinds import PODS, VC_JOBS
 
 ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "RestartPartition", "AbortJob", "CompleteJob", "TerminateJob"]
 EVENTS = ["PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "Unknown", "PodPending", "*"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jobs_at_work import NAMESPACE, JobWorld, job, policy, task
+from kilauea.api.kinds import CLAIMS, COMMANDS, CONFIG_MAPS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.api.ports import Key, key_of
-from kilauea.controllers.kinds import CLAIMS, COMMANDS, CONFIG_MAPS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 
 
 def running(*tasks: dict[str, Any], **spec: Any) -> JobWorld:

@@ -9,8 +9,8 @@ import pytest
 
 from controlled import Cluster
 from jobs_at_work import job, policy, task
+from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, VC_JOBS
 from kilauea.api.ports import Key, Patch
-from kilauea.controllers.kinds import COMMANDS, POD_GROUPS, PODS, VC_JOBS
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.vcjobs.controller import VcJobController
 

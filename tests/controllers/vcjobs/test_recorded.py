@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from controlled import Cluster
-from kilauea.api.ports import Create, Obj, Resource
-from kilauea.controllers.kinds import (
+from kilauea.api.kinds import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     POD_GROUPS,
@@ -24,6 +23,7 @@ from kilauea.controllers.kinds import (
     SERVICES,
     VC_JOBS,
 )
+from kilauea.api.ports import Create, Obj, Resource
 from kilauea.controllers.vcjobs.groups import group_of
 from kilauea.controllers.vcjobs.plugins import active
 from kilauea.controllers.vcjobs.pods import new_pod

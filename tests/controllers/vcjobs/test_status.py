@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs_at_work import JobWorld, job, policy, task
-from kilauea.controllers.kinds import POD_GROUPS
+from kilauea.api.kinds import POD_GROUPS
 
 
 def running() -> JobWorld:

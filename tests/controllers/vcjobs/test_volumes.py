@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kilauea.api.kinds import CLAIMS
 from kilauea.api.ports import Create
-from kilauea.controllers.kinds import CLAIMS
 from kilauea.controllers.vcjobs.volumes import hashed, volumes_of
 from vcjob_parts import job, there, view_of
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from controlled import Cluster
+from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Key
 from kilauea.api.times import SECOND
-from kilauea.runtime.webhooks.certificates import SECRETS, CertificateError, Files, FileSource, SecretSource
+from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource
 
 DAY = 86_400 * SECOND
 START = 1_900_000_000 * SECOND

@@ -8,12 +8,12 @@ from kilauea.admission.jobs.plugins import PLUGINS, mpi_master
 from kilauea.admission.jobs.policies import check_policies, duration_fault
 from kilauea.admission.jobs.tasks import check_order, check_tasks, check_tiers
 from kilauea.admission.jobs.volumes import check_volumes
-from kilauea.admission.kinds import QUEUES
 from kilauea.admission.queues.tree import children_of, queue_named
 from kilauea.admission.reading import name_fault
 from kilauea.admission.review import Denied, Settings
 from kilauea.admission.wording import not_found
 from kilauea.api.batch import JobSpec
+from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import View
 from kilauea.api.wellknown import ROOT_QUEUE
 

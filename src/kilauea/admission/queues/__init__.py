@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilauea.admission.kinds import parent_of
+from kilauea.admission.lookups import parent_of
 from kilauea.admission.queues.hierarchy import annotation, hierarchy_faults, is_rooted
 from kilauea.admission.queues.place import check_deletion, check_place
 from kilauea.admission.queues.sums import check_sums

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.admission.kinds import QUEUES
 from kilauea.admission.queues.values import ROOT
 from kilauea.admission.wording import invalid
+from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import Obj, View
 from kilauea.api.wellknown import HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 

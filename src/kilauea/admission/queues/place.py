@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kilauea.admission.kinds import POD_GROUPS, QUEUES, parent_of
+from kilauea.admission.lookups import parent_of
 from kilauea.admission.queues.tree import ancestors, below, children_of, is_below_root, queue_named
 from kilauea.admission.review import Denied
 from kilauea.admission.wording import not_found
+from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import Obj, View
 from kilauea.api.quantity import QuantityError, parse_units
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kilauea.admission.kinds import QUEUES, parent_of
+from kilauea.admission.lookups import parent_of
 from kilauea.admission.queues.tree import ancestors, children_of, is_below_root, queue_named
 from kilauea.admission.queues.values import quantities
 from kilauea.admission.review import Denied
 from kilauea.admission.wording import not_found
+from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import Obj, View
 from kilauea.api.quantity import QuantityError, Unit, amount, format_amount, unit_of
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kilauea.admission.kinds import QUEUES, parent_of
+from kilauea.admission.lookups import parent_of
+from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.wellknown import ROOT_QUEUE
 

@@ -28,9 +28,9 @@ class Kind(NamedTuple):
     @property
     def resource(self) -> Resource:
         """The kind as its address names it."""
-        from kilauea.cli.vcctl.kinds import FLOWS, TEMPLATES
+        from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES
 
-        return next(each for each in (FLOWS, TEMPLATES) if each.kind == self.name)
+        return next(each for each in (JOB_FLOWS, JOB_TEMPLATES) if each.kind == self.name)
 
 
 FLOW = Kind("JobFlow", "jobflow", True)

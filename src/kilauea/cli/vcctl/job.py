@@ -65,11 +65,12 @@ def wanted(name: str, namespace: str, command: str, queue: str, priority_class: 
 
 async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bool, timeout: int) -> int:
     """Create a job, say so, and if wanted wait for its end; the exit code tells whether that is a good one."""
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
-    from kilauea.cli.vcctl.kinds import ENDED, JOBS
+    from kilauea.cli.vcctl.phases import ENDED
 
     async with cluster.connect() as api:
-        made = await api.create(JOBS, namespace, job)
+        made = await api.create(VC_JOBS, namespace, job)
         name = made["metadata"]["name"]
         click.echo(f"run job {name} successfully")
         if not wait:
@@ -149,14 +150,14 @@ async def list_jobs(
 
 async def view(cluster: Cluster, name: str, namespace: str, output: str = "text", conditions: bool = True) -> None:
     """Print everything about a job."""
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.job_view import print_job, read_surroundings
-    from kilauea.cli.vcctl.kinds import JOBS
     from kilauea.cli.vcctl.tables import data_text, without_fields
 
     options.needed(name, "job name (specified by --name or -N) is mandatory to view a particular job")
     async with cluster.connect() as api:
-        job = await api.get(JOBS, Key(namespace, name))
+        job = await api.get(VC_JOBS, Key(namespace, name))
         if output != "text":
             click.echo(data_text(without_fields(job), output))
             return
@@ -168,7 +169,7 @@ async def view(cluster: Cluster, name: str, namespace: str, output: str = "text"
 
 async def suspend(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
     """Order that a job be aborted."""
-    from kilauea.cli.vcctl.kinds import ENDED
+    from kilauea.cli.vcctl.phases import ENDED
 
     options.needed(name, "job name is mandatory to suspend a particular job")
     await _order(cluster, name, namespace, "AbortJob", lambda old, job: phase_of(job) in ENDED, wait, timeout)
@@ -219,16 +220,16 @@ async def _order(
     refused: frozenset[str] = frozenset(),
 ) -> None:
     """Give an order to a job, unless it is in a phase where that has no effect."""
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
-    from kilauea.cli.vcctl.kinds import JOBS
     from kilauea.cli.vcctl.orders import order
 
     key = Key(namespace, name)
     async with cluster.connect() as api:
-        if refused and (phase := phase_of(await api.get(JOBS, key))) in refused:
+        if refused and (phase := phase_of(await api.get(VC_JOBS, key))) in refused:
             more = ": resume it first" if phase == "Aborted" else ""
             raise CommandError(f"job {name} is {phase} already{more}")
-        old = await order(api, JOBS, key, action)
+        old = await order(api, VC_JOBS, key, action)
         if wait:
             phase = await _reached(api, key, lambda job: done(old, job), timeout)
             click.echo(f"job {name} is {phase}")
@@ -236,11 +237,11 @@ async def _order(
 
 async def _reached(api: Any, key: Any, done: Callable[[Any], bool], timeout: int) -> str:
     """The phase of a job once it is as wanted."""
-    from kilauea.cli.vcctl.kinds import JOBS
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.cli.vcctl.orders import until
 
     job = await until(
-        api, JOBS, key, lambda job: job is not None and done(job), timeout, lambda job: phase_of(job) or "new"
+        api, VC_JOBS, key, lambda job: job is not None and done(job), timeout, lambda job: phase_of(job) or "new"
     )
     return phase_of(job)
 
@@ -260,27 +261,27 @@ async def delete(
     cluster: Cluster, name: str, namespace: str, wait: bool = False, timeout: int = 0, done: str = "delete"
 ) -> None:
     """Delete a job."""
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl import orders
-    from kilauea.cli.vcctl.kinds import JOBS
 
     options.needed(name, f"job name is mandatory to {done} a particular job")
     async with cluster.connect() as api:
-        await orders.delete(api, JOBS, Key(namespace, name), wait, timeout)
+        await orders.delete(api, VC_JOBS, Key(namespace, name), wait, timeout)
     click.echo(f"{done} job {name} successfully")
 
 
 async def scale(cluster: Cluster, name: str, namespace: str, replicas: str, min: int | None) -> None:
     """Change how many pods tasks have."""
+    from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
-    from kilauea.cli.vcctl.kinds import JOBS
     from kilauea.cli.vcctl.scaling import scaled
 
     options.needed(name, "job name is mandatory to scale a particular job")
     options.needed(replicas, "say how many: --replicas 4, or of some tasks --replicas worker=4,ps=2")
     key = Key(namespace, name)
     async with cluster.connect() as api:
-        await api.patch(JOBS, key, scaled(await api.get(JOBS, key), replicas, min), "json")
+        await api.patch(VC_JOBS, key, scaled(await api.get(VC_JOBS, key), replicas, min), "json")
     click.echo(f"scale job {name} successfully")
 
 

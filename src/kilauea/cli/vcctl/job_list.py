@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kilauea.api.ages import age
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_time
-from kilauea.cli.vcctl.kinds import JOBS
 from kilauea.cli.vcctl.tables import Column, Form, fitting, part
 
 TYPE_LABEL = "volcano.sh/job-type"
@@ -64,7 +64,7 @@ def job_form(all_namespaces: bool, wide: bool) -> Form:
     """The columns of a list of jobs."""
     first = (NAMESPACED, NAMED) if all_namespaces else (NAMED,)
     columns = (*first, *FIGURES, *(WIDE if wide else ()))
-    return Form(JOBS, columns, state=len(first) + 1, ages=(len(columns) - 1,) if wide else ())
+    return Form(VC_JOBS, columns, state=len(first) + 1, ages=(len(columns) - 1,) if wide else ())
 
 
 def job_row(job: Obj, now: int, all_namespaces: bool, wide: bool) -> list[str]:

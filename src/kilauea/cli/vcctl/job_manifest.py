@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.cli.vcctl.command import CommandError
-from kilauea.cli.vcctl.kinds import JOBS
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,12 @@ def new_job(wanted: Wanted) -> dict[str, Any]:
         "tasks": [{"replicas": wanted.replicas, "template": template}],
     }
     metadata = {"name": wanted.name, "namespace": wanted.namespace}
-    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": {**spec, **wanted.spec}}
+    return {
+        "apiVersion": VC_JOBS.api_version,
+        "kind": VC_JOBS.kind,
+        "metadata": metadata,
+        "spec": {**spec, **wanted.spec},
+    }
 
 
 def job_of_file(path: str) -> dict[str, Any]:
@@ -71,9 +76,11 @@ def job_of_file(path: str) -> dict[str, Any]:
     if len(found) != 1:
         raise CommandError(f"failed to unmarshal file, err:  {path} has {len(found)} objects: one job is needed")
     job = found[0]
-    if job.get("kind", JOBS.kind) != JOBS.kind or job.get("apiVersion", JOBS.api_version) != JOBS.api_version:
-        words = (
-            f"{path} has a {job.get('kind')} of {job.get('apiVersion')}: a {JOBS.kind} of {JOBS.api_version} is needed"
-        )
+    if (
+        job.get("kind", VC_JOBS.kind) != VC_JOBS.kind
+        or job.get("apiVersion", VC_JOBS.api_version) != VC_JOBS.api_version
+    ):
+        needed = f"a {VC_JOBS.kind} of {VC_JOBS.api_version} is needed"
+        words = f"{path} has a {job.get('kind')} of {job.get('apiVersion')}: {needed}"
         raise CommandError(f"failed to unmarshal file, err:  {words}")
-    return {**job, "apiVersion": JOBS.api_version, "kind": JOBS.kind}
+    return {**job, "apiVersion": VC_JOBS.api_version, "kind": VC_JOBS.kind}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kilauea.api.ages import since
+from kilauea.api.kinds import EVENTS, POD_GROUPS
 from kilauea.api.ports import Key, Obj
 from kilauea.cli.table import printable
 from kilauea.cli.vcctl.cluster import now, object_or_none, objects
 from kilauea.cli.vcctl.job_list import local_time, phase_of, tasks_of
-from kilauea.cli.vcctl.kinds import EVENTS, POD_GROUPS
 from kilauea.cli.vcctl.tables import part
 
 if TYPE_CHECKING:

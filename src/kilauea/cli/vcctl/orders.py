@@ -7,9 +7,9 @@ from contextlib import aclosing
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from kilauea.api.kinds import COMMANDS
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.cli.vcctl.command import CommandError
-from kilauea.cli.vcctl.kinds import COMMANDS
 from kilauea.cli.vcctl.watching import states_of, within
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ async def list_pods(
     watch: bool,
 ) -> None:
     """Print pods of a job, of a queue, or of all jobs."""
-    from kilauea.cli.vcctl.kinds import PODS
+    from kilauea.api.kinds import PODS
     from kilauea.cli.vcctl.listing import Listing, show_list
     from kilauea.cli.vcctl.tables import Column, Form, fitting
 
@@ -57,8 +57,8 @@ async def _check_queue(api: Api, namespace: str, job: str, queue: str) -> None:
     Raises:
         CommandError: it is.
     """
+    from kilauea.api.kinds import PODS
     from kilauea.cli.vcctl.cluster import objects
-    from kilauea.cli.vcctl.kinds import PODS
 
     for pod in await objects(api, PODS, namespace, labels=f"{JOB_LABEL}={job}"):
         if (pod["metadata"].get("labels") or {}).get(QUEUE_LABEL) != queue:

@@ -21,7 +21,7 @@ NAME_NEEDED = "queue name must be specified"
 
 async def create(cluster: Cluster, name: str, weight: int, state: str, **given: Any) -> None:
     """Create a queue."""
-    from kilauea.cli.vcctl.kinds import QUEUES
+    from kilauea.api.kinds import QUEUES
     from kilauea.cli.vcctl.queue_changes import spec_of
 
     body = {
@@ -117,7 +117,7 @@ async def children(cluster: Cluster, name: str, recursive: bool, output: str, no
 
 def show(entries: list[Entry], output: str, headers: bool, depths: list[int] | None = None) -> None:
     """Print queues."""
-    from kilauea.cli.vcctl.kinds import QUEUES
+    from kilauea.api.kinds import QUEUES
     from kilauea.cli.vcctl.queue_list import COLUMNS, WIDE, queue_data, queue_row
     from kilauea.cli.vcctl.tables import data_text, fitting, print_objects, print_table
 

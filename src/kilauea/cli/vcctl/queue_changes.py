@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.kinds import QUEUES
 from kilauea.api.ports import ApiError, Key, Obj
 from kilauea.api.wellknown import CASCADE, parse_bool
 from kilauea.cli.vcctl import options, orders
 from kilauea.cli.vcctl.cluster import objects
 from kilauea.cli.vcctl.command import CommandError
-from kilauea.cli.vcctl.kinds import QUEUES
 from kilauea.cli.vcctl.queue_list import Entry
 from kilauea.cli.vcctl.queue_tree import forest
 from kilauea.cli.vcctl.tables import part

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import ApiError, Key, Obj
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.vcctl.cluster import objects
 from kilauea.cli.vcctl.command import CommandError
-from kilauea.cli.vcctl.kinds import POD_GROUPS, QUEUES
 from kilauea.cli.vcctl.tables import Column, fitting, part
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import Resource
-from kilauea.cli.vcctl.kinds import POD_GROUPS, QUEUES
 from kilauea.cli.vcctl.queue_list import COLUMNS, WIDE, Entry, queue_row, read_queues
 from kilauea.cli.vcctl.tables import Table
 from kilauea.cli.vcctl.watching import changes_of

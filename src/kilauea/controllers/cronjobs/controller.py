@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.cron import parse_schedule
+from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import slots
 from kilauea.controllers.jobs.verdict import ended
-from kilauea.controllers.kinds import CRON_JOBS, JOBS
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Single, Together, View, key_of
 from kilauea.controllers.daemonsets.suiting import Suiting, node_for, pod_for
 from kilauea.controllers.deployments.scaling import scaled
-from kilauea.controllers.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,

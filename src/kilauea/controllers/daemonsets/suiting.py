@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kilauea.api.core import NodeSelector, Taint, Toleration
+from kilauea.api.kinds import DAEMON_SETS
 from kilauea.api.ports import Obj
 from kilauea.api.selectors import (
     matches,
@@ -18,7 +19,6 @@ from kilauea.api.selectors import (
     toleration_of,
     untolerated,
 )
-from kilauea.controllers.kinds import DAEMON_SETS
 from kilauea.controllers.objects import annotations_of, labels_of, name_of, spec_of
 from kilauea.controllers.pods import from_template, generate_name
 from kilauea.controllers.revisions import REVISION_LABEL

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kilauea.api.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.controllers.deployments import revisions, scaling
 from kilauea.controllers.deployments.revisions import HASH, REVISION
@@ -17,7 +18,6 @@ from kilauea.controllers.deployments.status import (
     late_in,
     progress,
 )
-from kilauea.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from kilauea.controllers.objects import (
     NOTHING,
     annotations_of,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kilauea.api.kinds import DEPLOYMENTS, REPLICA_SETS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, View, key_of
 from kilauea.controllers.deployments.scaling import DESIRED, MAXIMUM, figures
 from kilauea.controllers.hashes import template_hash
-from kilauea.controllers.kinds import DEPLOYMENTS, REPLICA_SETS
 from kilauea.controllers.objects import (
     ORPHANS,
     adoption,

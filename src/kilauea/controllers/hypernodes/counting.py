@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from kilauea.api.kinds import HYPER_NODES, NODES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
-from kilauea.controllers.kinds import HYPER_NODES, NODES
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kilauea.api.kinds import CONFIG_MAPS, HYPER_NODES, NODES
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.controllers.hypernodes.configuration import LABEL, read_configuration
 from kilauea.controllers.hypernodes.labels import SOURCE, domains_of, hypernodes_of
-from kilauea.controllers.kinds import CONFIG_MAPS, HYPER_NODES, NODES
 from kilauea.controllers.objects import NOTHING, is_going, labels_of, merge_patch, name_of, spec_of, uid_of
 
 CONFIGURATION = Key("volcano-system", "volcano-controller-configmap")

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kilauea.api.kinds import HYPER_NODES
 from kilauea.api.ports import Obj
 from kilauea.controllers.hashes import suffixes
-from kilauea.controllers.kinds import HYPER_NODES
 from kilauea.controllers.objects import labels_of, name_of
 
 SOURCE = "volcano.sh/network-topology-source"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch, Record, Single, Together, View, key_of
 from kilauea.controllers.jobflows import BY_FLOW, BY_TEMPLATE
 from kilauea.controllers.jobflows.status import job_name, phases, vertices_of, wanted_status
-from kilauea.controllers.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
 from kilauea.controllers.objects import (
     NOTHING,
     SETTLING_SECONDS,

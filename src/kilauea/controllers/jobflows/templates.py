@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kilauea.api.kinds import JOB_TEMPLATES, VC_JOBS
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.jobflows import BY_TEMPLATE
-from kilauea.controllers.kinds import JOB_TEMPLATES, VC_JOBS
 from kilauea.controllers.objects import (
     NOTHING,
     SETTLING_SECONDS,

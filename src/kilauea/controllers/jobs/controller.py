@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import JOBS, PODS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Together, View
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.jobs.counting import (
@@ -27,7 +28,6 @@ from kilauea.controllers.jobs.verdict import (
     verdict,
     with_condition,
 )
-from kilauea.controllers.kinds import JOBS, PODS
 from kilauea.controllers.objects import (
     NOTHING,
     ORPHANS,

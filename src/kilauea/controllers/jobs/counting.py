@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import Obj, Patch, key_of
 from kilauea.controllers.jobs.failures import meaning_of
 from kilauea.controllers.jobs.index_failures import fails_index, last_of_each, limit_of
 from kilauea.controllers.jobs.indexes import format_indexes, index_of, parse_indexes
-from kilauea.controllers.kinds import PODS
 from kilauea.controllers.objects import is_going, is_true, spec_of, status_of, uid_of
 from kilauea.controllers.pods import is_finished, phase_of
 

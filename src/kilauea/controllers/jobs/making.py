@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from kilauea.api.kinds import JOBS, PODS
 from kilauea.api.ports import Delete, Key, Obj, Operation, Record, Single, Together, View, key_of
 from kilauea.api.times import SECOND, parse_time
 from kilauea.controllers.hashes import LONGEST_BASE, suffixes
 from kilauea.controllers.jobs.counting import TRACKING, Count, is_indexed, is_tracked, untracked
 from kilauea.controllers.jobs.index_failures import FAILURES, IGNORED, failures_after, limit_of
 from kilauea.controllers.jobs.indexes import INDEX, index_of
-from kilauea.controllers.kinds import JOBS, PODS
 from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.pods import (
     creation,

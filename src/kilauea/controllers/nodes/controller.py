@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kilauea.api.kinds import LEASES, NODES, PODS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View
 from kilauea.api.times import SECOND
-from kilauea.controllers.kinds import LEASES, NODES, PODS
 from kilauea.controllers.nodes.eviction import driven_away, lost, stay_left, unready
 from kilauea.controllers.nodes.health import GRACE_SECONDS, heard, readiness, taints, unknown
 from kilauea.controllers.objects import condition_of, is_going, itself, nobody, spec_of, uid_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import Delete, Obj, Operation, Patch, Record, key_of
 from kilauea.api.selectors import TaintKey, TolerationKey, tolerates
 from kilauea.api.times import SECOND, format_time, parse_time
-from kilauea.controllers.kinds import PODS
 from kilauea.controllers.objects import condition_of, is_going, spec_of, uid_of
 from kilauea.controllers.pods import is_finished, is_ready
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
-from kilauea.controllers.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kilauea.api.kinds import CLAIMS, PODS, STATEFUL_SETS
 from kilauea.api.ports import Create, Key, Obj, Operation, Record, View
-from kilauea.controllers.kinds import CLAIMS, PODS, STATEFUL_SETS
 from kilauea.controllers.objects import labels_of, name_of, spec_of
 from kilauea.controllers.pods import from_template
 from kilauea.controllers.revisions import REVISION_LABEL

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kilauea.api.cron import Interval, Schedule, parse_schedule
+from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Record, View
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import Slots, slots
-from kilauea.controllers.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Delete, Obj, Operation, Record, key_of
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
 
 LIMITS = (

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
-from kilauea.controllers.kinds import (
+from kilauea.api.kinds import (
     CLAIMS,
     COMMANDS,
     CONFIG_MAPS,
@@ -23,6 +22,7 @@ from kilauea.controllers.kinds import (
     SERVICES,
     VC_JOBS,
 )
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.controllers.objects import (
     SETTLING_SECONDS,
     controller_of,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Patch
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.controllers.objects import annotations_of
 from kilauea.controllers.vcjobs.work import Work
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kilauea.api.kinds import POD_GROUPS, VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.wellknown import TASK_ROLE
-from kilauea.controllers.kinds import POD_GROUPS, VC_JOBS
 from kilauea.controllers.objects import annotations_of, labels_of, owner_reference, spec_of
 from kilauea.controllers.pod_usage import Amounts, pod_usage, times
 from kilauea.controllers.vcjobs.delays import NOTE

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kilauea.api.kinds import POD_GROUPS, PODS
 from kilauea.api.ports import Delete, Obj, Operation, Patch, Single, Together, View, key_of
-from kilauea.controllers.kinds import POD_GROUPS, PODS
 from kilauea.controllers.objects import is_going, uid_of
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.choice import Choice

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kilauea.api.kinds import PODS
 from kilauea.api.ports import Create, Key, Operation, View
-from kilauea.controllers.kinds import PODS
 from kilauea.controllers.objects import controller_of, is_going, status_of
 from kilauea.controllers.vcjobs.killing import deletion, together
 from kilauea.controllers.vcjobs.members import Member, Members

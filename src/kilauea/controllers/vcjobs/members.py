@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kilauea.api.kinds import PODS, VC_JOBS
 from kilauea.api.ports import Key, Obj, View
 from kilauea.api.wellknown import TASK_ROLE
-from kilauea.controllers.kinds import PODS, VC_JOBS
 from kilauea.controllers.objects import annotations_of, controller_of
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_VERSION
 from kilauea.controllers.vcjobs.work import MOST_PODS, Task, Work

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Obj
 from kilauea.api.wellknown import (
     COOLDOWN_TIME,
@@ -19,7 +20,6 @@ from kilauea.api.wellknown import (
     REVOCABLE_ZONE,
     TASK_ROLE,
 )
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.controllers.objects import annotations_of, labels_of, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.pods import from_template
 from kilauea.controllers.vcjobs.names import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Patch
 from kilauea.api.times import SECOND, format_time, parse_time
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.controllers.vcjobs.counting import Counts
 from kilauea.controllers.vcjobs.work import Work
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
-from kilauea.controllers.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any
 
+from kilauea.api.kinds import CLAIMS, VC_JOBS
 from kilauea.api.ports import Create, Key, Obj, Operation, View
-from kilauea.controllers.kinds import CLAIMS, VC_JOBS
 from kilauea.controllers.objects import controller_of, name_of, owner_reference, spec_of, uid_of
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import CLAIMS, VOLUMES
 from kilauea.api.ports import Create, Obj, Operation, Patch, Record, key_of
 from kilauea.api.wellknown import BIND_COMPLETED
-from kilauea.controllers.kinds import CLAIMS, VOLUMES
 from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, status_patch, uid_of
 from kilauea.controllers.volumes.matching import class_of
 

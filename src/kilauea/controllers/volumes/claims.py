@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of
 from kilauea.api.wellknown import BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
-from kilauea.controllers.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, nobody, spec_of
 from kilauea.controllers.pods import is_finished
 from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned

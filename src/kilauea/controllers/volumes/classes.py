@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kilauea.api.kinds import STORAGE_CLASSES
 from kilauea.api.ports import Create, Interest, Key, Outcome, View
 from kilauea.api.wellknown import DEFAULT_STORAGE_CLASS
-from kilauea.controllers.kinds import STORAGE_CLASSES
 from kilauea.controllers.objects import NOTHING, nobody
 
 STANDARD = {

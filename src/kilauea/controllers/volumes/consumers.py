@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kilauea.api.kinds import CLAIMS, PODS, STORAGE_CLASSES
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.wellknown import SELECTED_NODE
-from kilauea.controllers.kinds import CLAIMS, PODS, STORAGE_CLASSES
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, nobody, spec_of
 from kilauea.controllers.pods import is_active
 from kilauea.controllers.volumes.claims import claims_of

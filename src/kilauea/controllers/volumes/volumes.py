@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kilauea.api.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.wellknown import SELECTED_NODE
-from kilauea.controllers.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, nobody, spec_of, status_patch, uid_of
 from kilauea.controllers.volumes.binding import PROVISIONED_BY, bound
 from kilauea.controllers.volumes.claims import OF_CLASS, class_index

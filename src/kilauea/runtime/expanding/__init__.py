@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Obj
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.runtime.expanding.jobs import expand_job
 from kilauea.runtime.expanding.objects import Known, stored
 from kilauea.runtime.expanding.refusing import Refused

@@ -10,12 +10,12 @@ from kilauea.admission.registry import HOOKS, mutations
 from kilauea.admission.review import Denied, Review, Settings
 from kilauea.api.batch import Job
 from kilauea.api.errors import explain, path_text
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Create, Obj
 from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.values import copied
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.controllers.vcjobs.groups import group_of
 from kilauea.controllers.vcjobs.names import group_name
 from kilauea.controllers.vcjobs.plugins import PluginFault, active

@@ -9,13 +9,13 @@ import msgspec
 
 from kilauea.api.core import Pod
 from kilauea.api.decode import without_nulls
+from kilauea.api.kinds import CLAIMS, POD_GROUPS, PODS, QUEUES
 from kilauea.api.meta import Object
 from kilauea.api.ports import Key, Obj, Resource
 from kilauea.api.scheduling import PodGroup, PriorityClass
 from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.api.times import format_time
 from kilauea.api.wellknown import SYSTEM_CLASSES
-from kilauea.controllers.kinds import CLAIMS, POD_GROUPS, PODS, QUEUES
 
 
 def stored(workload: Obj, now: int) -> dict[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Create, Key, Obj, Resource
 from kilauea.api.wellknown import GROUP_NAME
 from kilauea.apiserver.patch.values import copied
 from kilauea.apiserver.schema.builtin import definition
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
-from kilauea.controllers.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.controllers.objects import spec_of
 from kilauea.controllers.podgroups import PodGroupController
 from kilauea.controllers.pods import from_template

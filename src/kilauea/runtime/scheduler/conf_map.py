@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
+from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.client.view import Cache
 from kilauea.controllers.configuration import FILE, PLACE
-from kilauea.controllers.kinds import CONFIG_MAPS
 from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf
 from kilauea.runtime.conf_file import conf_file
 from kilauea.runtime.extensions import Extensions

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kilauea.api.ports import Api, ApiError, Clock, Key, Resource
+from kilauea.api.kinds import NAMESPACES, SECRETS
+from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
 from kilauea.runtime.webhooks.authority import Credentials, renewed
 
-SECRETS = Resource("", "v1", "secrets", "Secret")
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
 SECRET = "volcano-admission-secret"
 LOOK_SECONDS = 60
 """After which the Secret is read again: another process of ours may have renewed it."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from kilauea.admission.kinds import HYPER_NODES, PODS
 from kilauea.admission.review import Hook
+from kilauea.api.kinds import HYPER_NODES, PODS
 from kilauea.api.ports import Api, ApiError, Key, Obj, Resource
 
 VALIDATING = Resource(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from kilauea.admission.kinds import INTERESTS
+from kilauea.admission.lookups import INTERESTS
 from kilauea.admission.registry import HOOKS
 from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Hook, Settings

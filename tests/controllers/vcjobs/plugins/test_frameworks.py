@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kilauea.api.kinds import SERVICES
 from kilauea.api.ports import Create
-from kilauea.controllers.kinds import SERVICES
 from vcjob_parts import job, kept, pod_of, task, variables
 
 MASTER, WORKER = task("master", 1), task("worker", 3)

@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_public_key
 
+from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Create, Key, Patch
-from kilauea.controllers.kinds import SECRETS
 from vcjob_parts import job, kept, pod_of, task, there
 
 CONFIG = """\

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kilauea.api.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.api.ports import Create, Delete, Key, Patch
-from kilauea.controllers.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.controllers.vcjobs.plugins import active
 from vcjob_parts import UID, job, kept, pod_of, task, there, variables, view_of
 

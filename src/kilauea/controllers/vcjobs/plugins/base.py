@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Resource, View, key_of
-from kilauea.controllers.kinds import VC_JOBS
 from kilauea.controllers.objects import controller_of, name_of, owner_reference, spec_of, uid_of
 from kilauea.controllers.vcjobs.names import pod_name, task_name
 

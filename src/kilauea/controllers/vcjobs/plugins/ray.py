@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.kinds import SERVICES
 from kilauea.api.ports import Obj
 from kilauea.api.wellknown import TASK_ROLE
-from kilauea.controllers.kinds import SERVICES
 from kilauea.controllers.objects import name_of
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_NAMESPACE, task_name
 from kilauea.controllers.vcjobs.plugins.additions import add_port, containers

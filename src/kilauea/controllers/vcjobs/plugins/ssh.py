@@ -10,8 +10,8 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Obj
-from kilauea.controllers.kinds import SECRETS
 from kilauea.controllers.objects import name_of
 from kilauea.controllers.vcjobs.plugins.additions import add_volume
 from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, read

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from kilauea.api.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.api.ports import Obj
-from kilauea.controllers.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.controllers.objects import name_of
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_NAMESPACE
 from kilauea.controllers.vcjobs.plugins.additions import add_variables, add_volume, all_containers

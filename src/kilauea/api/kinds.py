@@ -1,4 +1,4 @@
-"""The kinds that controllers look at and write, as addresses name them."""
+"""The kinds that clients, controllers and commands look at and write, as addresses name them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from kilauea.api.ports import Resource
 
 PODS = Resource("", "v1", "pods", "Pod")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NODES = Resource("", "v1", "nodes", "Node", False)
 SERVICES = Resource("", "v1", "services", "Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
+EVENTS = Resource("", "v1", "events", "Event")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,14 +19,16 @@ _HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
 
 
 def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
-    """The fields that are missing, one operation for each; of a job that is there, those that its tasks have lost.
+    """The fields that are missing, one operation for each.
+
+    Of a job that is there only those that its tasks have lost, if that is all that has changed in them.
 
     Raises:
         Denied: the job cannot be read.
     """
     spec = read(review.obj, Job).spec
     if review.old is not None:
-        return _restored(spec, review.old)
+        return _restored(spec, review.obj or {}, review.old)
     patch = [] if "spec" in (review.obj or {}) else [add({}, "spec")]
     if not spec.queue:
         patch.append(add(DEFAULT_QUEUE, "spec", "queue"))
@@ -41,20 +44,20 @@ def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
     return patch + [add([], "spec", "plugins", name) for name in _missing_plugins(spec)]
 
 
-def _restored(spec: JobSpec, old: Obj) -> JsonPatch:
-    """What tasks were completed with before: who applies a manifest again sends them as they are written there."""
+def _restored(spec: JobSpec, new: Obj, old: Obj) -> JsonPatch:
+    """What tasks were completed with before, for a manifest that is applied again: it is sent as it is written.
+
+    Only if nothing else has changed in them: Volcano refuses all such updates, and for the others that stays so.
+    """
     patch = [each for index, task in enumerate(spec.tasks or ()) for each in _complete_task(task, index)]
-    return [each for each in patch if _is_said(old, each["path"])]
-
-
-def _is_said(obj: Any, path: str) -> bool:
-    """Whether an object has a field; the path is a JSON pointer."""
-    try:
-        for step in path.split("/")[1:]:
-            obj = obj[int(step) if isinstance(obj, list) else step]
-    except (LookupError, TypeError, ValueError):
-        return False
-    return True
+    tasks = copy.deepcopy(new["spec"]["tasks"]) if patch else []
+    for each in patch:
+        *_, index, field = each["path"].split("/")
+        if field == "dnsPolicy":
+            tasks[int(each["path"].split("/")[3])]["template"]["spec"][field] = each["value"]
+        else:
+            tasks[int(index)][field] = each["value"]
+    return patch if tasks == (old.get("spec") or {}).get("tasks") else []
 
 
 def _complete_task(task: Task, index: int) -> Iterator[dict[str, Any]]:

@@ -129,13 +129,21 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
         if len(waiting) >= missing and not hopeless and not any(map(_has_claim, waiting)):
             size = max(map(cores_of, waiting))
             room = sum(cores // size for cores in free.values())
-            if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), missing * size):
+            asked = max(missing * size, _asks_for(groups.get(name)))
+            if room >= missing and limits.allow(_spec(groups, name).get("queue", "default"), asked):
                 yield f"{name}: {len(waiting)} pods wait, {missing} are missing, there is room for {room}: {free}"
 
 
 def _spec(groups: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     found: dict[str, Any] = groups.get(name, {}).get("spec", {})
     return found
+
+
+def _asks_for(group: dict[str, Any] | None) -> int:
+    """The cores that a group must be granted at once before any of its pods is placed; 0 if that is done."""
+    if group is None or group["status"].get("phase") != "Pending":
+        return 0
+    return int((group["spec"].get("minResources") or {}).get("cpu", 0))
 
 
 def _has_claim(pod: dict[str, Any]) -> bool:

@@ -143,14 +143,18 @@ class Laws:
         return self.policy.shares or (eviction.action == "preempt" and any(j.priority < by.priority for j in others))
 
     def _budgets(self, state: ClusterState, plan: Plan) -> None:
-        """No budget is overdrawn, if budgets count: for whole gangs they do not, nor in a tier with drf alone."""
+        """Preempt overdraws no budget, if budgets count: for whole gangs they do not.
+
+        Nor do they where all candidates are protected and the next tier has a say: drf does in preempt, and those who
+        share among queues do in reclaim. No tier's veto is final, as in the original.
+        """
         if not self.policy.budgets or self.policy.shares:
             return
         for key, budget in state.budgets.items():
             spent = [
                 each.pod
                 for each in plan.evictions
-                if each.action in ("preempt", "reclaim")
+                if each.action == "preempt"
                 and (task := state.tasks[each.pod]).namespace == budget.namespace
                 and task.name not in budget.disrupted
                 and budget.selector

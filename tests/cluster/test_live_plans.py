@@ -104,5 +104,9 @@ def test_without_a_file_the_scheduler_follows_the_config_map(tmp_path: Path) -> 
         assert "ConfigMap volcano-system/volcano-scheduler-configmap:1: actions: unknown action" in said(
             client, "Queue", "root"
         )
+        done = kilauea(running, "plan")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "unknown action 'alocate'" in done.stderr
+        assert "Mend it with `kubectl edit`, or give another one with --scheduler-conf." in done.stderr
         apply(running, *gang("after", 2))
         until(lambda: phases(client, "after")["Running"] == 2, "work to go on by the last good one")

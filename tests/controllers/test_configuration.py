@@ -31,7 +31,7 @@ def test_it_is_made_with_its_namespace(cluster_of: Clusters, kept: bool) -> None
 
 
 def test_one_that_is_a_file_s_is_mended_and_follows_the_file(cluster_of: Clusters) -> None:
-    text = ["one"]
+    text: list[str | None] = ["one"]
     cluster = cluster_of(ConfigurationController(lambda: text[0], kept=True))
     cluster.settle()
     changed(cluster, "another")
@@ -53,5 +53,15 @@ def test_one_that_is_deleted_comes_back(cluster_of: Clusters) -> None:
     cluster = cluster_of(ConfigurationController(lambda: "one", kept=False))
     cluster.settle()
     cluster.api.run(cluster.client.delete(CONFIG_MAPS, PLACE))
+    cluster.settle()
+    assert told(cluster) == "one"
+
+
+def test_a_file_that_cannot_be_read_leaves_what_it_said_before(cluster_of: Clusters) -> None:
+    text: list[str | None] = ["one"]
+    cluster = cluster_of(ConfigurationController(lambda: text[0], kept=True))
+    cluster.settle()
+    text[0] = None
+    cluster.wait(LOOK_SECONDS)
     cluster.settle()
     assert told(cluster) == "one"

@@ -52,11 +52,6 @@ def missing_reference(path: str, value: Any) -> Cause:
     return Cause(path, "FieldValueNotFound", f"Not found: {_shown(value)}")
 
 
-def too_long(path: str, limit: int) -> Cause:
-    """A text beyond its limit, in bytes."""
-    return Cause(path, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
-
-
 def _shown(value: Any) -> str:
     """A value as JSON."""
     if value is None:
@@ -94,11 +89,6 @@ def check_annotations(path: str, annotations: dict[str, Any]) -> list[Cause]:
     if size > MAX_ANNOTATIONS:
         found.append(Cause(path, "FieldValueTooLong", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
     return found
-
-
-def check_word(path: str, value: Any, supported: Sequence[str]) -> list[Cause]:
-    """A word that must be one of a few."""
-    return [] if value in supported else [not_supported(path, value, supported)]
 
 
 def check_not_negative(path: str, value: Any) -> list[Cause]:

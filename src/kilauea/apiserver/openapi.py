@@ -20,7 +20,6 @@ from kilauea.apiserver.schema import definition_name, kubernetes_version, openap
 _STATUS = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 _ACTIONS = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
-_VERB_OF = {"list": "list", "create": "post", "deletecollection": "deletecollection"}
 _ALL_ACTIONS = {"list": "get", "create": "post", "deletecollection": "delete"}
 _JSON = "application/json"
 _V2_PROTO = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

@@ -145,12 +145,6 @@ def not_acceptable(offered: Sequence[str]) -> ApiFault:
     return ApiFault(406, "NotAcceptable", message, {})
 
 
-def method_not_allowed(plural: str, group: str, verb: str) -> ApiFault:
-    """A verb that a resource does not have."""
-    message = f'{verb} is not supported on resources of kind "{qualified(plural, group)}"'
-    return ApiFault(405, "MethodNotAllowed", message, _details("", group, plural))
-
-
 def wrong_method() -> ApiFault:
     """A method that a path does not have."""
     return ApiFault(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})

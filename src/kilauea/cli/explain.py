@@ -70,7 +70,7 @@ def explain(
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     result = plan_cycles(inputs.cluster, inputs.conf, inputs.now, None, 1, inputs.extensions)
     load = time.perf_counter() - started - result.cycle_seconds
-    warn(inputs, result.plan, folders, scheduler_conf)
+    warn(inputs, result.plan, folders)
     group = _group(KINDS[kind], f"{namespace}/{name}", inputs.cluster, result.state)
     explanation, seconds = explain_group(result, inputs.conf, inputs.now, None, group, inputs.extensions)
     sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from kilauea.runtime.planning import Cluster
     from kilauea.runtime.snapshot import Snapshot
 
-CONFIG_MAP = "ConfigMap volcano-system/volcano-scheduler-configmap"
-"""How messages call the configuration that a cluster has."""
-
 OUTPUTS = ("table", "wide", "json", "yaml")
 
 objects_option = click.option(
@@ -41,7 +38,9 @@ kubeconfig_option = click.option(
     help="A live cluster to add the objects of -f to. [default: without -f, that of KUBECONFIG or ~/.kube/config]",
 )
 conf_option = click.option(
-    "--scheduler-conf", metavar="FILE", help="Scheduler configuration; without it the built-in one holds."
+    "--scheduler-conf",
+    metavar="FILE",
+    help="Scheduler configuration. [default: that of the live cluster, else the built-in one]",
 )
 plugins_option = click.option(
     "--plugins-dir",
@@ -51,7 +50,10 @@ plugins_option = click.option(
     help="Folder with plugins and actions of your own, one a file. Repeatable.",
 )
 now_option = click.option(
-    "--now", "at", metavar="TIME", help="Time of the session, RFC 3339. [default: the newest in the input]"
+    "--now",
+    "at",
+    metavar="TIME",
+    help="Time of the session, RFC 3339. [default: the newest in the files; now for a live cluster]",
 )
 output_option = click.option(
     "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of what is printed."
@@ -66,6 +68,8 @@ class Inputs(NamedTuple):
     extensions: Extensions
     now: int
     """Microseconds since 1970."""
+    built_in: bool
+    """The configuration is the built-in one."""
 
 
 def read_inputs(
@@ -82,6 +86,7 @@ def read_inputs(
         Failure: the cluster cannot be asked.
     """
     from kilauea.api.times import parse_time
+    from kilauea.controllers.configuration import NAME
     from kilauea.engine.conf import ConfError
     from kilauea.runtime.conf_file import conf_file
     from kilauea.runtime.extensions import ExtensionError, load_extensions
@@ -94,31 +99,35 @@ def read_inputs(
         raise Usage(f"--now: {error}") from error
     live = _live(kubeconfig) if kubeconfig or not paths else None
     in_cluster = live.configuration if live and scheduler_conf is None else ""
-    if live and now is None:
-        now = time.time_ns() // 1000
+    submission = 0  # after all else in the files
+    if live:
+        now = submission = now or time.time_ns() // 1000
     try:
         # The built-in configuration names none of the plugins that are installed.
         extensions = load_extensions(folders, installed=scheduler_conf is not None or bool(in_cluster))
         if in_cluster:
-            scheduler_conf = CONFIG_MAP
-            conf = conf_in(conf_file(CONFIG_MAP, in_cluster.encode()), extensions)
+            conf = conf_in(conf_file(NAME, in_cluster.encode()), extensions)
         else:
             conf = read_conf(scheduler_conf, extensions)
     except ConfError as error:
         lines = [f"  {finding}" for finding in error.findings if finding.error]
         more = f"`kilauea config check {scheduler_conf}` says more."
-        raise Usage("\n".join([f"{scheduler_conf}: this configuration cannot be used:", *lines, more])) from error
+        if in_cluster:
+            more = "Mend it with `kubectl edit`, or give another one with --scheduler-conf."
+        name = NAME if in_cluster else scheduler_conf
+        raise Usage("\n".join([f"{name}: this configuration cannot be used:", *lines, more])) from error
     except (ExtensionError, SourceError) as error:
         raise Usage(str(error)) from error
     try:
         # What is read stays until the command ends, so looking for garbage in it would only take time.
         gc.disable()
-        cluster = read_cluster(paths, _progress(sys.stderr.isatty()), live, now or 0 if live else 0)
+        cluster = read_cluster(paths, _progress(sys.stderr.isatty()), live, submission)
         gc.freeze()
         gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
-    return Inputs(cluster, conf, extensions, cluster.newest if now is None else now)
+    built_in = scheduler_conf is None and not in_cluster
+    return Inputs(cluster, conf, extensions, cluster.newest if now is None else now, built_in)
 
 
 def _live(kubeconfig: Path | None) -> Snapshot:
@@ -141,10 +150,10 @@ def _live(kubeconfig: Path | None) -> Snapshot:
         raise Failure(f"the cluster does not answer{f' ({asked})' if asked else ''}: {error}") from error
 
 
-def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], scheduler_conf: str | None) -> None:
+def warn(inputs: Inputs, plan: Plan, folders: Sequence[str]) -> None:
     """Write to standard error what was found wrong with what was read."""
     found = [*map(str, inputs.conf.findings), *map(str, plan.findings)]
-    if folders and scheduler_conf is None:
+    if folders and inputs.built_in:
         found.insert(
             0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
         )

@@ -69,11 +69,11 @@ def plan(
 
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
-    cluster, conf, extensions, now = inputs
+    cluster, conf, extensions, now, _ = inputs
     read = time.perf_counter()
     result = plan_cycles(cluster, conf, now, seed, cycles, extensions)
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
-    warn(inputs, result.plan, folders, scheduler_conf)
+    warn(inputs, result.plan, folders)
     if group is None:
         sys.stdout.write(render(result, output, load))
         return

@@ -53,7 +53,7 @@ def queues(
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     conf = dataclasses.replace(inputs.conf, actions=())
     result = plan_cycles(inputs.cluster, conf, inputs.now, None, 1, inputs.extensions)
-    warn(inputs, result.plan, folders, scheduler_conf)
+    warn(inputs, result.plan, folders)
     if not any(entry.name in QUEUE_PLUGINS for tier in conf.tiers for entry in tier):
         click.echo(
             f"warning: none of the queue plugins ({', '.join(sorted(QUEUE_PLUGINS))}) is configured: "

@@ -76,7 +76,7 @@ def default_folder() -> Path:
     "--scheduler-conf",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Scheduler configuration, as Volcano's; read again when it changes.",
+    help="Scheduler configuration, as Volcano's; read again when it changes. [default: that of Volcano's config map]",
 )
 @click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
 @click.option("--seed", type=int, help="Seed of what is left to chance: uids, generated names, pauses.")

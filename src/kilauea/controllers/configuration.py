@@ -12,6 +12,8 @@ PLACE = Key("volcano-system", "volcano-scheduler-configmap")
 """Where the configuration is, ..."""
 FILE = "volcano-scheduler.conf"
 """... and under which name."""
+NAME = f"ConfigMap {PLACE}"
+"""How messages call it."""
 LOOK_SECONDS = 2.0
 """Between two looks at a text that may change by itself."""
 
@@ -25,32 +27,33 @@ class ConfigurationController:
     """Keeps the config map.
 
     Args:
-        text: what it is to say.
+        text: what it is to say; None while that cannot be told.
         kept: whether it says so always; otherwise only at first, and people may change it.
     """
 
     name = "scheduler-configuration-controller"
     interests = (Interest(CONFIG_MAPS, _concerned, always=(PLACE,)), Interest(NAMESPACES, _concerned))
 
-    def __init__(self, text: Callable[[], str], *, kept: bool) -> None:
+    def __init__(self, text: Callable[[], str | None], *, kept: bool) -> None:
         self._text = text
         self._kept = kept
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make or mend the config map and its namespace."""
         operations: list[Operation] = []
+        again, text = LOOK_SECONDS if self._kept else None, self._text()
         namespace = view.get(NAMESPACES, Key("", key.namespace))
-        if namespace is not None and is_going(namespace):
-            return Outcome()
+        if text is None or (namespace is not None and is_going(namespace)):
+            return Outcome(again=again)
         if namespace is None:
             about = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": key.namespace}}
             operations.append(Create(NAMESPACES, about))
         found = view.get(CONFIG_MAPS, key)
         if found is None:
-            operations.append(Create(CONFIG_MAPS, _config_map(key, self._text())))
-        elif self._kept and (found.get("data") or {}).get(FILE) != self._text():
-            operations.append(Patch(CONFIG_MAPS, key, {"data": {FILE: self._text()}}))
-        return Outcome(operations, LOOK_SECONDS if self._kept else None)
+            operations.append(Create(CONFIG_MAPS, _config_map(key, text)))
+        elif self._kept and (found.get("data") or {}).get(FILE) != text:
+            operations.append(Patch(CONFIG_MAPS, key, {"data": {FILE: text}}))
+        return Outcome(operations, again)
 
 
 def _config_map(key: Key, text: str) -> Obj:

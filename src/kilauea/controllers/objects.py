@@ -97,6 +97,16 @@ def controller_of(obj: Obj) -> Mapping[str, Any] | None:
     return None
 
 
+def object_reference(resource: Resource, obj: Obj) -> dict[str, str]:
+    """An object as a status names it."""
+    metadata = obj["metadata"]
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        **{name: metadata[name] for name in ("name", "namespace", "resourceVersion", "uid")},
+    }
+
+
 def owner_reference(resource: Resource, owner: Obj) -> dict[str, Any]:
     """The reference by which an object is controlled."""
     return {

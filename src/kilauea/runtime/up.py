@@ -63,7 +63,7 @@ class Up:
         nodes: how many nodes to register; those that are there already stay.
         machine: the size of each.
         manifests: files and folders of objects to apply at the start.
-        scheduler_conf: file with the scheduler's configuration; None for the built-in one.
+        scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
         scheduler: whether pods are scheduled here.
     """
 

@@ -32,7 +32,6 @@ class Column(NamedTuple):
 
 NAME = Column("Name", format="name", description="Name of the object, unique among its kind and namespace.")
 AGE = Column("Age", description="Time since the object was created.")
-CREATED = Column("Created At", "date", description="Time at which the object was created.")
 
 
 @dataclass(slots=True)

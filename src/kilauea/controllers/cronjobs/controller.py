@@ -18,6 +18,7 @@ from kilauea.controllers.objects import (
     its_controller,
     itself,
     name_of,
+    object_reference,
     owner_reference,
     spec_of,
     status_of,
@@ -73,23 +74,11 @@ def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Opera
             end = how if over is not None else " went missing"
             told.append(Record(cron, "Normal", reason, f"{words}: {reference['name']}{end}"))
     done = [status_of(job).get("completionTime") or "" for job in jobs if is_true(job, "Complete")]
-    status: dict[str, Any] = {"active": [_reference(job) for job in active] or None}
+    status: dict[str, Any] = {"active": [object_reference(JOBS, job) for job in active] or None}
     latest = max([*done, status_of(cron).get("lastSuccessfulTime") or ""])
     if latest:
         status["lastSuccessfulTime"] = latest
     return status, told
-
-
-def _reference(job: Obj) -> dict[str, str]:
-    metadata = job["metadata"]
-    return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
-        "name": metadata["name"],
-        "namespace": metadata["namespace"],
-        "resourceVersion": metadata["resourceVersion"],
-        "uid": metadata["uid"],
-    }
 
 
 def _forgotten(cron: Obj, jobs: Sequence[Obj]) -> list[Operation]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kilauea.api.kinds import VC_JOBS
 from kilauea.api.ports import Delete, Obj, Operation, Record, key_of
-from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
+from kilauea.controllers.objects import is_going, name_of, object_reference, spec_of, status_of, uid_of
 
 LIMITS = (
     (frozenset({"Completed"}), "successfulJobsHistoryLimit", 3),
@@ -31,7 +31,7 @@ def noted(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operatio
     """What the status says of the jobs, and what is told of those that it names and that do not run any more."""
     known = {each.get("uid", ""): each for each in status_of(cron).get("active") or ()}
     staying = [job for job in running(jobs) if not is_going(job)]
-    active = {uid_of(job): known.get(uid_of(job)) or _reference(job) for job in staying}
+    active = {uid_of(job): known.get(uid_of(job)) or object_reference(VC_JOBS, job) for job in staying}
     there = {uid_of(job): job for job in jobs}
     told: list[Operation] = []
     for uid, each in known.items():
@@ -46,18 +46,6 @@ def noted(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operatio
     if latest:
         status["lastSuccessfulTime"] = latest
     return status, told
-
-
-def _reference(job: Obj) -> dict[str, str]:
-    metadata = job["metadata"]
-    return {
-        "apiVersion": VC_JOBS.api_version,
-        "kind": VC_JOBS.kind,
-        "name": metadata["name"],
-        "namespace": metadata["namespace"],
-        "resourceVersion": metadata["resourceVersion"],
-        "uid": metadata["uid"],
-    }
 
 
 def forgotten(cron: Obj, jobs: Sequence[Obj]) -> list[Operation]:

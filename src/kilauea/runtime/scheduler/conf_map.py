@@ -8,15 +8,12 @@ import yaml
 
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.client.view import Cache
-from kilauea.controllers.configuration import FILE, PLACE
+from kilauea.controllers.configuration import FILE, NAME, PLACE
 from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf
 from kilauea.runtime.conf_file import conf_file
 from kilauea.runtime.extensions import Extensions
 from kilauea.runtime.planning import conf_in
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Stamp
-
-NAME = f"ConfigMap {PLACE}"
-"""How messages call it."""
 
 
 def default_text() -> str:
@@ -24,12 +21,12 @@ def default_text() -> str:
     return yaml.safe_dump(DEFAULT_CONF, sort_keys=False)
 
 
-def text_of(path: Path) -> str:
-    """What a file says; nothing, if it cannot be read now."""
+def text_of(path: Path) -> str | None:
+    """What a file says; None if it cannot be read now, which whoever schedules by it says."""
     try:
         return path.read_text(errors="replace")
     except OSError:
-        return ""
+        return None
 
 
 def conf_in_cluster(cache: Cache) -> ConfReload:

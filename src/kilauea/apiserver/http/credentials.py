@@ -138,7 +138,7 @@ def _make_authority(certificate: Path, key: Path, now: datetime.datetime) -> Non
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kilauea-ca")])
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     builder = (
-        _builder(name, name, private.public_key(), now, CA_DAYS)
+        certificate_builder(name, name, private.public_key(), now, CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
     )
@@ -159,7 +159,7 @@ def _issue(
     """A certificate of our authority, with a key of its own."""
     private = ec.generate_private_key(ec.SECP256R1())
     builder = (
-        _builder(subject, ca.subject, private.public_key(), now, LEAF_DAYS)
+        certificate_builder(subject, ca.subject, private.public_key(), now, LEAF_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
@@ -170,7 +170,7 @@ def _issue(
     write_private(certificate, _pem(builder.sign(ca_key, hashes.SHA256())))
 
 
-def _builder(
+def certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
     """What all certificates have; valid from a minute ago, as clocks differ."""

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kilauea.apiserver.http.credentials import certificate_builder
+
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 365
 RENEW_DAYS = 30
@@ -120,7 +122,7 @@ def _authority(key: ec.EllipticCurvePrivateKey, now: datetime.datetime) -> x509.
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kilauea-webhooks-ca")])
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
     return (
-        _builder(name, name, key, now, AUTHORITY_DAYS)
+        certificate_builder(name, name, key.public_key(), now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
@@ -136,7 +138,7 @@ def _issue(
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
     certificate = (
-        _builder(subject, authority.subject, private, now, CERTIFICATE_DAYS)
+        certificate_builder(subject, authority.subject, private.public_key(), now, CERTIFICATE_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(issuer, critical=False)
@@ -144,22 +146,6 @@ def _issue(
         .sign(key, hashes.SHA256())
     )
     return certificate, private
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime.datetime, days: int
-) -> x509.CertificateBuilder:
-    """What all certificates have; valid from a minute ago, as clocks differ."""
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=1))
-        .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
 
 
 def _alternative(name: str) -> x509.GeneralName:

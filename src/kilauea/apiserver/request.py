@@ -6,8 +6,10 @@ themselves and hand it to `ApiServer.handle`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 JSON = "application/json"
@@ -55,13 +57,32 @@ class ApiResponse:
     headers: list[tuple[str, str]] = field(default_factory=list)
 
 
+class Frame(NamedTuple):
+    """One event of a watch: an object in the form asked for, at a revision of the store."""
+
+    kind: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: bytes
+    revision: int
+
+
 @dataclass(slots=True)
 class WatchStream:
-    """An answer without an end: chunks of whole frames, until the iterator ends or is closed."""
+    """An answer without an end: batches of frames, until the iterator ends or is closed."""
 
-    chunks: AsyncGenerator[bytes, None]
+    batches: AsyncGenerator[Sequence[Frame], None]
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The batches as HTTP sends them, each frame a line of JSON; ends them when it is closed."""
+        return _lines(self.batches)
+
+
+async def _lines(batches: AsyncGenerator[Sequence[Frame], None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(batches):
+        async for batch in batches:
+            yield b"".join([b'{"type":"%b","object":%b}\n' % (kind.encode(), value) for kind, value, _ in batch])
 
 
 @dataclass(slots=True)

@@ -1,25 +1,25 @@
 """Watch: what happens to the objects of a selection, from a revision on, as a stream of frames.
 
-Each batch of events becomes one chunk. A watcher has no buffer of its own: it reads the store's history, and is told to
-list again when it falls behind that.
+Each batch of events becomes a batch of frames. A watcher has no buffer of its own: it reads the store's history, and is
+told to list again when it falls behind that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 
 import msgspec
 
 from kilauea.apiserver import status
 from kilauea.apiserver.negotiation import PARTIAL, TABLE, encode_table, header_of, partial_object, view_of
-from kilauea.apiserver.request import WatchStream
+from kilauea.apiserver.request import Frame, WatchStream
 from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.list_options import ListOptions, read_options
 from kilauea.apiserver.rest.listing import CHUNK, find, wait_for_revision
 from kilauea.apiserver.selection import Selection, matches_once, selection_of
-from kilauea.apiserver.storage import Event, Expired, Watcher
+from kilauea.apiserver.storage import Event, Expired, Stored, Watcher
 
 SHORTEST_DEFAULT = 1800.0
 """Seconds that a watch lasts at least if it does not say; up to twice that, so that not all end together."""
@@ -39,29 +39,29 @@ async def watch(call: Call) -> WatchStream:
     return WatchStream(_stream(call, options, selection))
 
 
-async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[bytes, None]:
-    """All chunks of a watch."""
+async def _stream(call: Call, options: ListOptions, selection: Selection) -> AsyncGenerator[Sequence[Frame], None]:
+    """All batches of a watch."""
     frames = _Frames(call, selection)
     try:
         start = options.revision or 0
         if options.initial_events or (options.initial_events is None and not start):
             found = await find(call, ListOptions(), selection)
             start = found.revision
-            for chunk in _joined(frames.added(each.key, each.value) for each in found.items):
-                yield chunk
+            for batch in _batched(frames.added(each) for each in found.items):
+                yield batch
             if options.initial_events:
-                yield frames.bookmark(start, ends_initial=True)
+                yield [frames.bookmark(start, ends_initial=True)]
         elif not start:
             start = call.backend.store.revision
         watcher = call.backend.store.watch(_prefix(call, selection), start)
         try:
-            async with aclosing(_events(call, options, watcher, frames)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+            async with aclosing(_events(call, options, watcher, frames)) as batches:
+                async for batch in batches:
+                    yield batch
         finally:
             watcher.close()
     except Expired as error:
-        yield frames.error(status.expired(f"too old resource version: {error.asked} ({error.oldest})"))
+        yield [frames.error(status.expired(f"too old resource version: {error.asked} ({error.oldest})"))]
 
 
 def _prefix(call: Call, selection: Selection) -> str:
@@ -72,8 +72,10 @@ def _prefix(call: Call, selection: Selection) -> str:
     return call.resource.prefix(call.namespace)
 
 
-async def _events(call: Call, options: ListOptions, watcher: Watcher, frames: _Frames) -> AsyncGenerator[bytes, None]:
-    """Chunks of events as they happen, with bookmarks between them, until the time is over."""
+async def _events(
+    call: Call, options: ListOptions, watcher: Watcher, frames: _Frames
+) -> AsyncGenerator[Sequence[Frame], None]:
+    """Events as they happen, with bookmarks between them, until the time is over."""
     loop = asyncio.get_running_loop()
     seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.chance.random())
     end = loop.time() + seconds
@@ -81,32 +83,33 @@ async def _events(call: Call, options: ListOptions, watcher: Watcher, frames: _F
     while True:
         try:
             async with asyncio.timeout_at(min(end, next_bookmark)):
-                batch = await anext(watcher)
+                events = await anext(watcher)
         except StopAsyncIteration:
             return
         except TimeoutError:
             if options.bookmarks and (loop.time() < end or seconds > LAST_BOOKMARK_FROM):
-                yield frames.bookmark(watcher.revision)
+                yield [frames.bookmark(watcher.revision)]
             if loop.time() >= end:
                 return
             next_bookmark = loop.time() + BOOKMARK_SECONDS
             continue
-        chunk = b"".join(map(frames.event, batch))
-        if chunk:
-            yield chunk
+        batch = [frame for frame in map(frames.event, events) if frame is not None]
+        if batch:
+            yield batch
 
 
-def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Frames in chunks."""
-    pending, size = [], 0
+def _batched(frames: Iterable[Frame]) -> Iterator[Sequence[Frame]]:
+    """Frames in batches of moderate size."""
+    pending: list[Frame] = []
+    size = 0
     for frame in frames:
         pending.append(frame)
-        size += len(frame)
+        size += len(frame.object)
         if size >= CHUNK:
-            yield b"".join(pending)
+            yield pending
             pending, size = [], 0
     if pending:
-        yield b"".join(pending)
+        yield pending
 
 
 class _Frames:
@@ -119,23 +122,25 @@ class _Frames:
         self._everything = selection.is_everything
         self._columns_sent = False
 
-    def added(self, key: str, value: bytes) -> bytes:
+    def added(self, stored: Stored) -> Frame:
         """An object that was there at the beginning."""
-        return self._frame(b"ADDED", value)
+        return Frame("ADDED", self._form(stored.value), stored.revision)
 
-    def event(self, event: Event) -> bytes:
-        """What an event is for the selection: an object may come into it and go out of it; empty if it was never in."""
-        is_in, was_in = event.kind != "deleted", event.before is not None
+    def event(self, event: Event) -> Frame | None:
+        """What an event is for the selection: an object may come into it and go out of it; None if it was never in."""
+        now, before = event.now, event.before
+        is_in, was_in = event.kind != "deleted", before is not None
         if not self._everything:
-            is_in = is_in and matches_once(self._selection, event.key, event.value)
-            was_in = event.before is not None and matches_once(self._selection, event.key, event.before.value)
+            is_in = is_in and matches_once(self._selection, now.key, now.value)
+            was_in = before is not None and matches_once(self._selection, now.key, before.value)
         if is_in:
-            return self._frame(b"MODIFIED" if was_in else b"ADDED", event.value)
-        if was_in and event.before is not None:
-            return self._frame(b"DELETED", at_revision(event.before.value, event.before.revision, event.revision))
-        return b""
+            return Frame("MODIFIED" if was_in else "ADDED", self._form(now.value), now.revision)
+        if was_in and before is not None:
+            value = at_revision(before.value, before.revision, now.revision)
+            return Frame("DELETED", self._form(value), now.revision)
+        return None
 
-    def bookmark(self, revision: int, *, ends_initial: bool = False) -> bytes:
+    def bookmark(self, revision: int, *, ends_initial: bool = False) -> Frame:
         """How far the watch has come."""
         metadata: dict[str, object] = {"resourceVersion": str(revision)}
         if ends_initial:
@@ -147,13 +152,14 @@ class _Frames:
         obj: dict[str, object] = {"kind": kind, "apiVersion": version, "metadata": metadata}
         if self._view.form == TABLE:
             obj |= {"columnDefinitions": None, "rows": []}
-        return _encoded(b"BOOKMARK", msgspec.json.encode(obj))
+        return Frame("BOOKMARK", msgspec.json.encode(obj), revision)
 
-    def error(self, fault: status.ApiFault) -> bytes:
+    def error(self, fault: status.ApiFault) -> Frame:
         """Why the watch ends."""
-        return _encoded(b"ERROR", fault.encode())
+        return Frame("ERROR", fault.encode(), 0)
 
-    def _frame(self, kind: bytes, value: bytes) -> bytes:
+    def _form(self, value: bytes) -> bytes:
+        """A stored object in the form asked for."""
         value = self._call.resource.served(value)
         if self._view.form == TABLE:
             metadata = {"resourceVersion": header_of(value).metadata.resource_version}
@@ -161,11 +167,7 @@ class _Frames:
             self._columns_sent = True
         elif self._view.form == PARTIAL:
             value = partial_object(value, self._view.version)
-        return _encoded(kind, value)
-
-
-def _encoded(kind: bytes, value: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind, value)
+        return value
 
 
 def at_revision(value: bytes, old: int, new: int) -> bytes:

@@ -6,8 +6,10 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,8 +56,10 @@ def text_of_owner(obj: Obj) -> str:
 
 
 async def stored(world: World) -> list[Obj]:
-    """The server's objects in order of their keys."""
+    """The server's objects in order of their keys, without what caches leave out."""
     objects = [msgspec.json.decode(item) for item in (await world.calm.list(MAPS)).items]
+    for each in objects:
+        each["metadata"].pop("managedFields", None)
     return sorted(objects, key=key_of)
 
 
@@ -93,6 +97,27 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
             check_indexes(cache, objects)
 
         world.run(test())
+
+
+FIELDS = [{"manager": "m", "fieldsV1": {"f:data": {}}}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        {"metadata": {"name": "a", "managedFields": FIELDS, "uid": "u"}, "data": {"x": "y"}},
+        {"metadata": {"name": "a", "uid": "u"}, "data": {"x": '"managedFields":'}},
+        {"template": {"metadata": {"managedFields": FIELDS}}, "metadata": {"name": "a", "managedFields": FIELDS}},
+        {"data": {"managedFields": "[]"}, "metadata": {"name": "a", "managedFields": []}},
+        {"template": {"metadata": {"managedFields": FIELDS}}, "metadata": {"name": "a"}},
+    ],
+)
+def test_a_shelf_leaves_out_managed_fields_and_nothing_else(text: dict[str, Any]) -> None:
+    expected = {**text, "metadata": {name: part for name, part in text["metadata"].items() if name != "managedFields"}}
+    for written in (msgspec.json.encode(text), msgspec.json.format(msgspec.json.encode(text), indent=2)):
+        shelf = Shelf(MAPS)
+        shelf.on_relist([written], "1")
+        assert shelf.all() == [expected]
 
 
 @given(seed=st.integers(0, 2**32))

@@ -15,11 +15,23 @@ Listener = Callable[[Obj | None, Obj | None], None]
 """Is told of a change: what was there and what is there now, None for nothing."""
 
 _OWNERS = "owners"
+_MANAGED = b'"managedFields":'
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Head(msgspec.Struct):
+    metadata: _Metadata
+
+
+_head_of = msgspec.json.Decoder(_Head).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Shelf:
-    """All objects of one kind. It is the handler of a reflector.
+    """All objects of one kind, without their `managedFields`. It is the handler of a reflector.
 
     Attributes:
         resource: the kind.
@@ -101,7 +113,7 @@ class Shelf:
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
         """These are all objects there are."""
-        found = {key_of(obj): obj for obj in map(_decode, items)}
+        found = {key_of(obj): obj for obj in map(_read, items)}
         for key in [key for key in self._order if key not in found]:
             self._take_out(key)
         for key, obj in found.items():
@@ -113,7 +125,7 @@ class Shelf:
         for seen in batch:
             if seen.type == "BOOKMARK":
                 continue
-            obj = _decode(seen.object)
+            obj = _read(seen.object)
             if seen.type == "DELETED":
                 self._take_out(key_of(obj))
             else:
@@ -145,6 +157,23 @@ class Shelf:
         self.version = int(version)
         for told in self.progress:
             told(self)
+
+
+def _read(content: bytes) -> Obj:
+    """An object without its managed fields, which can be half of it and which no controller looks at.
+
+    They are cut out before the rest is decoded: what is kept for long is dear to make. A text that is written otherwise
+    than servers do, so that the cut is not found or hits something else, is decoded as a whole.
+    """
+    fields = bytes(_head_of(content).metadata.managed_fields)
+    start = content.find(_MANAGED) + len(_MANAGED)
+    if fields and content.startswith(fields, start):
+        obj = _decode(b"%bnull%b" % (content[:start], content[start + len(fields) :]))
+        if obj["metadata"].pop("managedFields") is None:
+            return obj
+    obj = _decode(content)
+    obj["metadata"].pop("managedFields", None)
+    return obj
 
 
 def _label_index(label: str) -> str:

@@ -130,10 +130,10 @@ class Cluster:
         """Their names."""
         return [each["metadata"]["name"] for each in self.all(resource)]
 
-    def patch(self, resource: Resource, name: str, patch: Mapping[str, Any], subresource: str = "") -> dict[str, Any]:
+    def patch(self, resource: Resource, name: str, patch: Mapping[str, Any], subresource: str = "") -> None:
         """Change an object."""
         key = Key("default" if resource.namespaced else "", name)
-        return self.api.run(self.client.patch(resource, key, patch, subresource=subresource))
+        self.api.run(self.client.patch(resource, key, patch, subresource=subresource))
 
     def delete(self, resource: Resource, name: str, grace: int | None = None) -> None:
         """Delete an object."""

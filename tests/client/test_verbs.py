@@ -11,6 +11,7 @@ import pytest
 
 from client.conftest import MAPS, NAMESPACES, Play, Scene
 from kilauea.api.ports import ApiError, Key, Resource, Seen
+from kilauea.client.rest import version_of
 from kilauea.client.view import Cache
 
 PODS = Resource("", "v1", "pods", "Pod")
@@ -67,16 +68,19 @@ def test_each_type_of_patch_changes_an_object(play: Play) -> None:
     async def test(scene: Scene) -> None:
         client, key = scene.client, Key(scene.namespace, "one")
         await client.create(MAPS, scene.namespace, config_map("one", a="1"))
-        assert (await client.patch(MAPS, key, {"data": {"b": "2"}}))["data"] == {"a": "1", "b": "2"}
+        changed = await client.patch(MAPS, key, {"data": {"b": "2"}})
+        assert json.loads(changed)["data"] == {"a": "1", "b": "2"}
         changed = await client.patch(MAPS, key, [{"op": "remove", "path": "/data/a"}], "json")
-        assert changed["data"] == {"b": "2"}
+        assert json.loads(changed)["data"] == {"b": "2"}
         changed = await client.patch(MAPS, key, {"data": {"b": None, "c": "3"}}, "strategic")
-        assert changed["data"] == {"c": "3"}
+        assert json.loads(changed)["data"] == {"c": "3"}
         applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"c": "4"}}
         with pytest.raises(ApiError) as caught:
             await client.patch(MAPS, key, applied, "apply", manager="me")
         assert caught.value.reason == "Conflict"
-        assert (await client.patch(MAPS, key, applied, "apply", manager="me", force=True))["data"] == {"c": "4"}
+        changed = await client.patch(MAPS, key, applied, "apply", manager="me", force=True)
+        assert json.loads(changed)["data"] == {"c": "4"}
+        assert version_of(changed) == (await client.get(MAPS, key))["metadata"]["resourceVersion"]
 
     play(test)
 
@@ -145,7 +149,7 @@ def test_a_pod_is_bound_has_its_status_patched_and_is_evicted(play: Play) -> Non
         await client.create(PODS, scene.namespace, {**binding, "target": {"name": "node-0"}}, "binding", "web")
         assert (await client.get(PODS, key))["spec"]["nodeName"] == "node-0"
         running = await client.patch(PODS, key, {"status": {"phase": "Running"}}, "strategic", "status")
-        assert running["status"]["phase"] == "Running"
+        assert json.loads(running)["status"]["phase"] == "Running"
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web"}}
         await client.create(PODS, scene.namespace, eviction, "eviction", "web")
         ending = await client.get(PODS, key)
@@ -183,6 +187,8 @@ def test_a_cache_follows_a_server(play: Play) -> None:
         names = [each["metadata"]["name"] for each in cache.labelled(MAPS, "app", "a")]
         assert [name for name in names if name != "kube-root-ca.crt"] == ["after", "before"]
         stored = [await scene.client.get(MAPS, Key(scene.namespace, name)) for name in names]
+        for each in stored:
+            del each["metadata"]["managedFields"]  # which caches leave out
         assert list(cache.labelled(MAPS, "app", "a")) == stored
 
     play(test)

@@ -130,8 +130,8 @@ class Api(Protocol):
         subresource: str = "",
         manager: str = "",
         force: bool = False,
-    ) -> dict[str, Any]:
-        """Change an object."""
+    ) -> bytes:
+        """Change an object; returns it as its bytes, as watches do, since few want to know more than its version."""
         ...
 
     async def delete(
@@ -151,7 +151,7 @@ class Api(Protocol):
 
 
 class View(Protocol):
-    """Objects of the kinds that a controller watches, as the watches know them."""
+    """Objects of the kinds that a controller watches, as the watches know them; without their `managedFields`."""
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
         """One object."""

@@ -149,12 +149,12 @@ class Client:
         subresource: str = "",
         manager: str = "",
         force: bool = False,
-    ) -> dict[str, Any]:
+    ) -> bytes:
         """Change an object; `manager` is needed for apply, and only apply knows `force`."""
         query = {**({"fieldManager": manager} if manager else {}), **({"force": "true"} if force else {})}
         target = _target(_object_path(resource, key, subresource), query)
         headers = {**self._headers, "content-type": _PATCHES[type]}
-        return _decoded(await self._ask("PATCH", target, headers, _encode(patch)))
+        return (await self._ask("PATCH", target, headers, _encode(patch))).body
 
     async def delete(
         self,
@@ -181,6 +181,11 @@ class Client:
         if answer.status >= 300:
             raise refusal(answer)
         return answer
+
+
+def version_of(content: bytes) -> str:
+    """The version of an object; empty if it has none."""
+    return _head_of(content).metadata.resource_version
 
 
 def collection_path(resource: Resource, namespace: str = "") -> str:
@@ -226,4 +231,4 @@ def _seen(frame: _Frame) -> Seen:
     content = bytes(frame.object)
     if frame.type == "ERROR":
         raise refusal_of(_object_of(content))
-    return Seen(frame.type, content, _head_of(content).metadata.resource_version)
+    return Seen(frame.type, content, version_of(content))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kilauea.api.ports import Api, ApiError, Create, Delete, Key, Obj, Patch, Resource, key_of
+from kilauea.api.ports import Api, ApiError, Create, Delete, Key, Patch, Resource, key_of
+from kilauea.client.rest import version_of
 
 
 class Written(NamedTuple):
@@ -53,7 +54,7 @@ async def _create(api: Api, operation: Create) -> Written | None:
         if error.reason != "AlreadyExists":
             raise
         return None
-    return _written(operation.resource, made)
+    return _written(operation.resource, made["metadata"].get("resourceVersion"))
 
 
 async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
@@ -73,7 +74,7 @@ async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
         if error.code != 404:
             raise
         return None
-    return _written(operation.resource, changed)
+    return _written(operation.resource, version_of(changed))
 
 
 def _at_version(operation: Patch) -> Any:
@@ -99,8 +100,7 @@ async def _delete(api: Api, operation: Delete) -> None:
             raise
 
 
-def _written(resource: Resource, obj: Obj) -> Written | None:
-    version = obj["metadata"].get("resourceVersion")
+def _written(resource: Resource, version: str | None) -> Written | None:
     return Written(resource, int(version)) if version else None
 
 

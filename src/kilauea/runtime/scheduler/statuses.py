@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from kilauea.api.core import Pod
 from kilauea.api.ports import Api, Clock, Key, Record
 from kilauea.api.scheduling import PodGroup
@@ -151,7 +149,7 @@ class Statuses:
             del self._outcomes[key]
         if self._feed.assumed.phases.get(key) == Phased(uid, content.phase):
             del self._feed.assumed.phases[key]
-        await self._feed.answered("PodGroup", msgspec.json.encode(written))
+        await self._feed.answered("PodGroup", written)
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
@@ -243,7 +241,7 @@ class Statuses:
             written = await self._api.patch(
                 QUEUES, Key("", name), {"status": {"allocated": allocated}}, subresource="status"
             )
-            await self._feed.answered("Queue", msgspec.json.encode(written))
+            await self._feed.answered("Queue", written)
 
         self._writes.put(("Queue", name), allocated, write)
 

@@ -27,7 +27,8 @@ from builders import (
 )
 from engine.probes import fingerprint
 from kilauea.api.meta import Object
-from kilauea.engine.events import Changed, Event, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.model.status import RUNNING
 from kilauea.engine.state import ClusterState
 
 ALLOCATE = conf("allocate", ["gang"], ["predicates", "proportion", "nodeorder"])
@@ -166,6 +167,38 @@ def test_only_the_last_form_of_an_object_counts(first: Objects, then: Objects) -
     for obj in flat([then]):
         with_cycle.apply(Changed(obj))
     assert same(with_cycle, fresh)
+
+
+STAGES: list[dict[str, Any]] = [
+    {},
+    {"nominated": "n2"},
+    {"node": "n1", "phase": "Pending"},
+    {"node": "n2", "phase": "Pending"},
+    {"node": "n1", "phase": "Running"},
+    {"node": "unknown", "phase": "Running"},
+    {"node": "n1", "phase": "Failed"},
+    {"phase": "Failed"},
+]
+
+
+@pytest.mark.parametrize("fields", [{}, {"cpu": 0, "role": "a"}, {"deleting": True}, {"ports": [{"hostPort": 80}]}])
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_pod_that_advances_is_as_one_that_is_seen_anew(fields: dict[str, Any], stale: bool) -> None:
+    base = [*cluster(), group("roles", minimum=1, roles={"a": 1})]
+    for first in STAGES:
+        for then in STAGES:
+            made = [pod("p", "roles", **fields, **stage) for stage in (first, then)]
+            state = after(*map(Changed, flat([*base, made[0]])))
+            if not stale:
+                state.settle()
+            state.apply(Advanced(flat([made[1]])[0]))
+            assert same(state, after(*map(Changed, flat([*base, made[1]])))), (first, then)
+
+
+def test_an_older_form_of_a_pod_that_advances_is_passed_over() -> None:
+    first, late = flat([pod("p", node="n1", version=7), pod("p", version=6)])
+    state = after(*map(Changed, cluster()), Changed(first), Advanced(late))
+    assert state.tasks["ns/p"].status == RUNNING
 
 
 @pytest.mark.parametrize(

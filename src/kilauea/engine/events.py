@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilauea.api.core import Pod
 from kilauea.api.meta import Object
 
 
@@ -13,6 +14,17 @@ class Changed:
     """An object is there, new or with new content."""
 
     obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """A pod of which nothing is new but its version, its node and its status.
+
+    It means the same as `Changed`, and is for less: what else there is of the pod is not read again. That it is as it
+    was is for the sender to know; the state takes the pod as it took it last.
+    """
+
+    obj: Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +43,4 @@ class Relisted:
     objects: Sequence[Object]
 
 
-Event = Changed | Gone | Relisted
+Event = Changed | Advanced | Gone | Relisted

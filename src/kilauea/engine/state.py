@@ -22,7 +22,7 @@ from kilauea.api import core, scheduling, topology, wellknown
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
-from kilauea.engine.events import Changed, Event, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
@@ -32,7 +32,7 @@ from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
-from kilauea.engine.model.tasks import SpecTable, Task, TaskSpec, task_of
+from kilauea.engine.model.tasks import SpecTable, Stage, Task, TaskSpec, stage_of, task_of
 from kilauea.engine.model.volumes import Storage
 
 
@@ -129,6 +129,8 @@ class ClusterState:
         match event:
             case Changed(obj):
                 self._change(obj)
+            case Advanced(obj):
+                self._advance(obj)
             case Gone(kind, key):
                 self._remove(kind, key)
             case Relisted(kind, objects):
@@ -145,17 +147,30 @@ class ClusterState:
         if handler is None:
             return
         key = (obj.kind, object_label(obj))
-        version = obj.metadata.resource_version or ""
-        if version.isascii() and version.isdigit() and len(version) <= 20:  # 64 bits
-            if int(version) < self._versions.get(key, -1):
-                return
-            self._versions[key] = int(version)
+        if not self._is_newest(key, obj):
+            return
         self.problems.pop(key, None)
         try:
             handler[0](obj)
         except ValueError as error:
             handler[1](key[1])
             self.problems[key] = Problem(*key, str(error))
+
+    def _advance(self, pod: core.Pod) -> None:
+        task = self.tasks.get(pod.key)
+        if task is None:
+            self._change(pod)
+        elif self._is_newest((pod.kind, task.key), pod):
+            self._move(task, stage_of(pod, task.cooldown))
+
+    def _is_newest(self, key: tuple[str, str], obj: Object) -> bool:
+        """Whether no newer version of an object was seen; this one is noted."""
+        version = obj.metadata.resource_version or ""
+        if version.isascii() and version.isdigit() and len(version) <= 20:  # 64 bits
+            if int(version) < self._versions.get(key, -1):
+                return False
+            self._versions[key] = int(version)
+        return True
 
     def _remove(self, kind: str, key: str) -> None:
         handler = self._handlers.get(kind)
@@ -190,24 +205,17 @@ class ClusterState:
         self.axis.admit(task.spec.requests)
         self.tasks[task.key] = task
         task.label_class = self.classes.id_of(task.namespace, pod.labels)
-        held = bool(task.node) and task.status not in status.ENDED
-        row = self._nodes.row_of.get(task.node, -1) if held and not self._nodes_stale else -1
-        task.row = self.placements.admit(task.label_class, row, task.status == status.RELEASING)
+        task.row = self.placements.admit(task.label_class)
         if task.spec.selects_pods:
             self.selecting[task.key] = task
             self.selecting_specs[task.spec] += 1
-        if not task.node:
-            self.unplaced[task.key] = task
         if task.spec.ports:
             self.with_ports[task.key] = task
         if task.spec.claims:
             self.with_claims[task.key] = task
         if task.spec.cards is not None:
             self.with_cards[task.key] = task
-        if held:
-            self._on_node.setdefault(task.node, {})[task.key] = task
-            if row >= 0:
-                self._account(task, row, 1)
+        self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
             job.add_task(task, pod.labels)
@@ -224,20 +232,52 @@ class ClusterState:
         self.with_ports.pop(key, None)
         self.with_claims.pop(key, None)
         self.with_cards.pop(key, None)
-        self.unplaced.pop(key, None)
-        on_node = self._on_node.get(task.node, {})
-        if on_node.pop(key, None) is not None:
-            row = int(self.placements.node[task.row])
-            if row >= 0 and not self._nodes_stale:
-                self._account(task, row, -1)
-            if not on_node:
-                del self._on_node[task.node]
+        self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:
             job = self.jobs[task.group]
             job.remove_task(task)
             self._dirty.add(job.row)
             self._forget_if_empty(job)
+
+    def _move(self, task: Task, stage: Stage) -> None:
+        """A task is as far as this now."""
+        if stage == (task.node, task.status, task.nominated, task.scheduled):
+            return
+        holds = task.status in status.HOLDING and stage.status in status.HOLDING
+        stays = holds and stage.node == task.node
+        if not stays:
+            self._take_off_node(task)
+        if task.group:
+            job = self.jobs[task.group]
+            job.move(task, stage.status)
+            self._dirty.add(job.row)
+        task.node, task.status, task.nominated, task.scheduled = stage
+        if not stays:
+            self._put_on_node(task)
+
+    def _put_on_node(self, task: Task) -> None:
+        """Count a task where it is."""
+        held = bool(task.node) and task.status not in status.ENDED
+        row = self._nodes.row_of.get(task.node, -1) if held and not self._nodes_stale else -1
+        self.placements.put(task.row, row, task.status == status.RELEASING)
+        if not task.node:
+            self.unplaced[task.key] = task
+        if held:
+            self._on_node.setdefault(task.node, {})[task.key] = task
+            if row >= 0:
+                self._account(task, row, 1)
+
+    def _take_off_node(self, task: Task) -> None:
+        """Count a task no longer where it is."""
+        self.unplaced.pop(task.key, None)
+        on_node = self._on_node.get(task.node, {})
+        if on_node.pop(task.key, None) is not None:
+            row = int(self.placements.node[task.row])
+            if row >= 0 and not self._nodes_stale:
+                self._account(task, row, -1)
+            if not on_node:
+                del self._on_node[task.node]
 
     def _account(self, task: Task, row: int, sign: int) -> None:
         nodes = self._nodes

@@ -66,8 +66,8 @@ class Placements:
         self._free: list[int] = []
         self._size = 0
 
-    def admit(self, label_class: int, node: int, terminating: bool) -> int:
-        """A row for a task."""
+    def admit(self, label_class: int) -> int:
+        """A row for a task, which is nowhere yet."""
         if self._free:
             row = self._free.pop()
         else:
@@ -78,9 +78,12 @@ class Placements:
                 self.node = np.concatenate([self.node, np.full_like(self.node, -1)])
                 self.terminating = np.concatenate([self.terminating, np.zeros_like(self.terminating)])
         self.label_class[row] = label_class
+        return row
+
+    def put(self, row: int, node: int, terminating: bool) -> None:
+        """The task of a row is on a node, by the node's row."""
         self.node[row] = node
         self.terminating[row] = terminating
-        return row
 
     def release(self, row: int) -> None:
         """Take a task's row away."""

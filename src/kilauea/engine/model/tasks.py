@@ -256,8 +256,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
     gates = [g.name for g in pod.spec.scheduling_gates or ()]
     owners = meta.owner_references
     cooldown = pod.labels.get(wellknown.COOLDOWN_TIME) or annotations.get(wellknown.COOLDOWN_TIME, "")
-    pod_status = pod.status
-    node = pod.spec.node_name or ""
+    stage = stage_of(pod, cooldown)
     return Task(
         key=pod.key,
         name=meta.name,
@@ -274,13 +273,33 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         foreign_gate=bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
         no_preemption=pod.spec.preemption_policy == "Never",
         claims=bool(pod.spec.resource_claims),
-        nominated=(pod_status and pod_status.nominated_node_name) or "",
-        node=node,
-        status=status.of_pod(pod_status.phase if pod_status else None, bool(meta.deletion_timestamp), node),
+        nominated=stage.nominated,
+        node=stage.node,
+        status=stage.status,
         order=(0 if index >= 0 else 1, max(index, 0), creation, uid),
         owner_kind=owners[0].kind if owners else "",
         cooldown=cooldown,
-        scheduled=_scheduled(pod) if cooldown else 0,
+        scheduled=stage.scheduled,
+    )
+
+
+class Stage(NamedTuple):
+    """How far a pod has come: everything of a task that changes from its creation to its end."""
+
+    node: str
+    status: int
+    nominated: str
+    scheduled: int
+
+
+def stage_of(pod: Pod, cooldown: str) -> Stage:
+    """How far a pod with this cooldown has come."""
+    pod_status, node = pod.status, pod.spec.node_name or ""
+    return Stage(
+        node,
+        status.of_pod(pod_status.phase if pod_status else None, bool(pod.metadata.deletion_timestamp), node),
+        (pod_status and pod_status.nominated_node_name) or "",
+        _scheduled(pod) if cooldown else 0,
     )
 
 

@@ -109,8 +109,7 @@ class Deeds:
         """Assume that a pod is on its node, and tell the API."""
         task = self._feed.state.tasks[bind.pod]
         deed = Deed("bind", bind.pod, task.uid, bind.node, created=task.order[2])
-        self._feed.assumed.binds[bind.pod] = Placed(task.uid, bind.node)
-        self._feed.reconsider(bind.pod)
+        self._feed.bind(bind.pod, Placed(task.uid, bind.node))
         self._metrics.task_latency("Assumed", deed.created, self._clock.now())
         self._crew.add(lambda: self._carry_out(deed))
 

@@ -17,12 +17,20 @@ from kilauea.api.meta import Object
 from kilauea.api.ports import Seen
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.api.topology import HyperNode
-from kilauea.engine.events import Changed, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Gone, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.scheduler.assumed import Assumed
-from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
+from kilauea.runtime.scheduler.assumed import Assumed, Placed
+from kilauea.runtime.scheduler.reading import (
+    Unusable,
+    check_usable,
+    decoded,
+    group_of_one,
+    has_only_advanced,
+    read,
+    stands_alone,
+)
 from kilauea.runtime.scheduler.watched import head_of
 
 T = TypeVar("T")
@@ -40,6 +48,15 @@ class Fault(NamedTuple):
     key: str
     uid: str
     message: str
+
+
+class Standing(NamedTuple):
+    """What of a pod matters to others."""
+
+    status: int
+    node: str
+    gated: bool
+    group: str
 
 
 class Feed:
@@ -133,14 +150,14 @@ class Feed:
         if self._held:
             self._late.append(lambda: self.put(kind, data))
             return
+        if kind == "Pod":
+            self._put_pod(data)
+            return
         for key, obj in self._read(kind, data):
-            match obj:
-                case Pod():
-                    self._put_pod(key, obj, data)
-                case Node():
-                    self._put_node(key, obj)
-                case _:
-                    self._put_other(kind, key, obj)
+            if isinstance(obj, Node):
+                self._put_node(key, obj)
+            else:
+                self._put_other(kind, key, obj)
 
     async def answered(self, kind: str, data: bytes) -> None:
         """An object in the answer to a request, which may come late: what the watch has shown meanwhile is newer."""
@@ -160,22 +177,28 @@ class Feed:
         self.state.apply(Gone(kind, key))
         self.changes += 1
         if task is not None:
-            self._notice(task, None)
+            self._notice(_standing(task), None)
         elif kind != "Node":
             self.stir()
 
     def reconsider(self, key: str) -> None:
         """Lay the assumptions over a pod anew; only between cycles, or by who asked to be undisturbed."""
-        data = self.pods.get(key, b"")
-        for name, obj in self._read("Pod", data) if data else ():
-            assert isinstance(obj, Pod)
-            self._put_pod(name, obj, data)
+        data = self.pods.get(key)
+        if data is not None:
+            self._take_pod(key, decoded("Pod", data), data, anew=True)
+
+    def bind(self, key: str, placed: Placed) -> None:
+        """Assume that a pod that waits is on a node; only between cycles, or by who asked to be undisturbed."""
+        self.assumed.binds[key] = placed
+        data = self.pods.get(key)
+        if data is not None:
+            self._take_pod(key, decoded("Pod", data), data, anew=False)
 
     def reconsider_group(self, key: str) -> None:
         """The same for a pod group."""
         group = self.groups.get(key)
         if group is not None:
-            self._apply(self.assumed.over_group(group))
+            self._apply(Changed(self.assumed.over_group(group)))
 
     # --- one object
 
@@ -184,14 +207,17 @@ class Feed:
         try:
             obj = read(kind, data)
         except Unusable as fault:
-            head = head_of(data)
-            self._gone(kind, head.key)
-            self.state.apply(Gone(kind, head.key))
-            self.faults[kind, head.key] = Fault(kind, head.key, head.metadata.uid, str(fault))
+            self._leave_out(kind, data, fault)
             return []
         key = object_label(obj)
         self.faults.pop((kind, key), None)
         return [(key, obj)]
+
+    def _leave_out(self, kind: str, data: bytes, fault: Unusable) -> None:
+        head = head_of(data)
+        self._gone(kind, head.key)
+        self.state.apply(Gone(kind, head.key))
+        self.faults[kind, head.key] = Fault(kind, head.key, head.metadata.uid, str(fault))
 
     def _lay(self, obj: Object, data: bytes) -> Object:
         """Keep an object as it is; returns it as it will be."""
@@ -220,18 +246,40 @@ class Feed:
             self._leave(pod.key)
         return self.assumed.over_pod(pod)
 
-    def _put_pod(self, key: str, pod: Pod, data: bytes) -> None:
-        before = self.state.tasks.get(key)
-        self._apply(self._lay_pod(pod, data))
+    def _put_pod(self, data: bytes) -> None:
+        """A pod as it is now. Most of what is heard of pods is how far they have come; the rest is not read again."""
+        try:
+            pod = decoded("Pod", data)
+            assert isinstance(pod, Pod)
+            known = self.pods.get(pod.key)
+            before = decoded("Pod", known) if known is not None else None
+            anew = not isinstance(before, Pod) or not has_only_advanced(before, pod)
+            if anew:
+                check_usable(pod)
+        except Unusable as fault:
+            self._leave_out("Pod", data, fault)
+            return
+        if before is not None and _older(pod, before):
+            return
+        self.faults.pop(("Pod", pod.key), None)
+        self._take_pod(pod.key, pod, data, anew=anew)
+
+    def _take_pod(self, key: str, pod: Object, data: bytes, *, anew: bool) -> None:
+        """A pod as it is now, with what is assumed; one that is not new has only advanced since it was taken last."""
+        assert isinstance(pod, Pod)
+        before = _standing(self.state.tasks.get(key))
+        if anew or key in self.assumed.held:
+            self._apply(Changed(self._lay_pod(pod, data)))
+        else:
+            self.pods[key] = data
+            self._apply(Advanced(self.assumed.over_pod(pod)))
         self._notice(before, self.state.tasks.get(key))
 
-    def _notice(self, before: Task | None, after: Task | None) -> None:
+    def _notice(self, before: Standing | None, after: Task | None) -> None:
         """A pod changed: its group's figures did, and perhaps there is something to place, or room for it."""
-        was = (before.status, before.node, before.gated, before.group) if before else None
-        now = (after.status, after.node, after.gated, after.group) if after else None
-        if was == now:
+        if before == _standing(after):
             return
-        self.touched.update(task.group for task in (before, after) if task is not None and task.group)
+        self.touched.update(pod.group for pod in (before, after) if pod is not None and pod.group)
         waits = after is not None and after.status == status.PENDING
         if before is None and after is not None and waits:
             self.arrived(after.order[2])
@@ -242,21 +290,21 @@ class Feed:
     def _put_node(self, name: str, node: Node) -> None:
         """Heartbeats change nothing that scheduling reads, and come from every node."""
         if self._nodes.get(name) != _offer(node):
-            self._apply(self._lay(node, b""))
+            self._apply(Changed(self._lay(node, b"")))
             self.stir()
 
     def _put_other(self, kind: str, key: str, obj: Object) -> None:
         known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
         if known is not None and known.kind == kind and _older(obj, known):
             return
-        self._apply(self._lay(obj, b""))
+        self._apply(Changed(self._lay(obj, b"")))
         if kind in _STIRRING or (kind in ("PodGroup", "Queue") and _wishes(known) != _wishes(obj)):
             self.stir()
 
-    def _apply(self, obj: Object) -> None:
-        self.state.apply(Changed(obj))
+    def _apply(self, event: Changed | Advanced) -> None:
+        self.state.apply(event)
         self.changes += 1
-        self._note_problems([obj])
+        self._note_problems([event.obj])
 
     def _note_problems(self, objects: Sequence[Object]) -> None:
         """The state may refuse what the checks let pass."""
@@ -319,6 +367,10 @@ class KindFeed:
     def on_events(self, batch: Sequence[Seen]) -> None:
         """This happened."""
         self._feed.seen(self._kind, batch)
+
+
+def _standing(task: Task | None) -> Standing | None:
+    return None if task is None else Standing(task.status, task.node, task.gated, task.group)
 
 
 _LEAVING = frozenset({status.RELEASING, *status.ENDED})

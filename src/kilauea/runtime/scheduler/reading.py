@@ -24,15 +24,40 @@ def read(kind: str, data: bytes) -> Object:
     Raises:
         Unusable: something in it is wrong.
     """
+    obj = decoded(kind, data)
+    check_usable(obj)
+    return obj
+
+
+def decoded(kind: str, data: bytes) -> Object:
+    """The object in an event, of which nothing is checked but that it is one.
+
+    Raises:
+        Unusable: it is none.
+    """
     try:
         obj = DECODERS[kind].decode(data)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         obj = _read_slowly(kind, data)
     obj.kind, obj.api_version = kind, RESOURCES[kind].api_version
+    return obj
+
+
+def check_usable(obj: Object) -> None:
+    """Look for what scheduling cannot use.
+
+    Raises:
+        Unusable: something is wrong.
+    """
     errors = check(obj)
     if errors:
         raise Unusable("; ".join(f"{error.field}: {error.message}" for error in errors))
-    return obj
+
+
+def has_only_advanced(before: Pod, now: Pod) -> bool:
+    """Whether nothing of a pod is new but its version, its node and its status: as usable as it was, it still is."""
+    metadata = replace(before.metadata, resource_version=now.metadata.resource_version)
+    return metadata == now.metadata and replace(before.spec, node_name=now.spec.node_name) == now.spec
 
 
 def _read_slowly(kind: str, data: bytes) -> Object:

@@ -1,0 +1,153 @@
+"""What the feed makes of events: whatever came before, the state is that of the objects as they are now."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.probes import fingerprint
+from kilauea.api.ports import Seen
+from kilauea.engine.model import status
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.scheduler.assumed import Assumed, Placed
+from kilauea.runtime.scheduler.feed import Feed
+
+KEY = "ns/p"
+ALONE = frozenset({"default-scheduler"})
+OFFER = {"cpu": "8", "memory": "8Gi", "pods": "10"}
+NODES = [
+    json.dumps({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": OFFER}}).encode()
+    for name in ("n1", "n2")
+]
+GROUPS = [
+    json.dumps({"kind": "PodGroup", "metadata": {"name": name, "namespace": "ns"}, "spec": spec}).encode()
+    for name, spec in (("g", {"minMember": 1, "minTaskMember": {"a": 1}}), ("h", {"minMember": 2}))
+]
+RUNNING = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def form(**fields: Any) -> dict[str, Any]:
+    """A pod by what differs from another."""
+    said: dict[str, Any] = {
+        "uid": "one",
+        "group": "g",
+        "role": "",
+        "cpu": "1",
+        "node": "",
+        "phase": "Pending",
+        "nominated": "",
+    }
+    said |= {"deleting": False, "gated": False, "cooldown": "", "scheduler": "volcano", "label": "", **fields}
+    return said
+
+
+def pod(said: dict[str, Any], version: int) -> bytes:
+    annotations = {"scheduling.k8s.io/group-name": said["group"], "volcano.sh/task-spec": said["role"]}
+    labels = {"team": said["label"], "volcano.sh/preempt-stable-time": said["cooldown"]}
+    metadata: dict[str, Any] = {"name": "p", "namespace": "ns", "uid": said["uid"], "resourceVersion": str(version)}
+    metadata |= {"annotations": {name: text for name, text in annotations.items() if text}}
+    metadata |= {"labels": {name: text for name, text in labels.items() if text}}
+    if said["deleting"]:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    container = {"name": "c", "resources": {"requests": {"cpu": said["cpu"]}}}
+    spec: dict[str, Any] = {"schedulerName": said["scheduler"], "nodeName": said["node"], "containers": [container]}
+    if said["gated"]:
+        spec["schedulingGates"] = [{"name": "wait"}]
+    conditions = [RUNNING] if said["phase"] == "Running" else []
+    state = {"phase": said["phase"], "nominatedNodeName": said["nominated"], "conditions": conditions}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": state}).encode()
+
+
+def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:
+    """A feed that has just read everything."""
+    feed = Feed(ClusterState(), assumed, ALONE)
+    feed.relisted("Node", NODES)
+    feed.relisted("PodGroup", GROUPS)
+    feed.relisted("Pod", pods)
+    feed.state.settle()
+    return feed
+
+
+def as_read_anew(feed: Feed) -> bool:
+    """Whether a feed that reads everything now knows the same."""
+    other = feed_of(copy.deepcopy(feed.assumed), list(feed.pods.values()))
+    same_faults = {place: fault.message for place, fault in feed.faults.items() if place[0] == "Pod"} == {}
+    return fingerprint(feed.state) == fingerprint(other.state) and same_faults
+
+
+STEPS = st.one_of(
+    st.fixed_dictionaries({}, optional={"phase": st.sampled_from(["Pending", "Running", "Succeeded", "Unknown"])}),
+    st.fixed_dictionaries({"node": st.sampled_from(["", "n1", "n2", "unknown"])}),
+    st.fixed_dictionaries({"group": st.sampled_from(["g", "h", ""]), "role": st.sampled_from(["", "a"])}),
+    st.fixed_dictionaries({"deleting": st.booleans()}),
+    st.fixed_dictionaries({"gated": st.booleans(), "nominated": st.sampled_from(["", "n2"])}),
+    st.fixed_dictionaries({"cpu": st.sampled_from(["1", "2", "0"]), "label": st.sampled_from(["", "red"])}),
+    st.fixed_dictionaries({"uid": st.sampled_from(["one", "two"]), "cooldown": st.sampled_from(["", "10m"])}),
+    st.fixed_dictionaries({"scheduler": st.sampled_from(["volcano", "default-scheduler", "other"])}),
+)
+DEEDS = st.sampled_from(["bind", "evict", "hold", "let go"])
+
+
+def assume(feed: Feed, deed: str, uid: str) -> None:
+    """What deeds do to a feed."""
+    task, assumed = feed.state.tasks.get(KEY), feed.assumed
+    if task is None:
+        return
+    if deed == "bind" and task.status == status.PENDING and not task.gated:
+        feed.bind(KEY, Placed(uid, "n2"))
+    elif deed == "evict" and task.node:
+        assumed.evictions[KEY] = uid
+        feed.reconsider(KEY)
+    elif deed == "hold":
+        assumed.binds.pop(KEY, None)
+        assumed.evictions.pop(KEY, None)
+        assumed.held[KEY] = uid
+        feed.reconsider(KEY)
+    elif deed == "let go" and KEY in assumed.held:
+        del assumed.held[KEY]
+        feed.reconsider(KEY)
+
+
+@given(steps=st.lists(st.one_of(STEPS, DEEDS), max_size=8))
+@settings(deadline=None, max_examples=200)
+def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_anew(steps: list[Any]) -> None:
+    said = form()
+    feed = feed_of(Assumed(), [pod(said, 1)])
+    for version, step in enumerate(steps, 2):
+        if isinstance(step, str):
+            assume(feed, step, said["uid"])
+        else:
+            said = {**said, **step}
+            feed.seen("Pod", [Seen("MODIFIED", pod(said, version), str(version))])
+        assert as_read_anew(feed)
+
+
+@pytest.mark.parametrize(
+    "change", [{"label": "red"}, {"cpu": "2"}, {"gated": True}, {"group": "h"}, {"role": "a"}, {"uid": "two"}]
+)
+def test_a_pod_that_advances_and_is_otherwise_another_is_read_anew(change: dict[str, Any]) -> None:
+    feed = feed_of(Assumed(), [pod(form(), 1)])
+    feed.put("Pod", pod(form(node="n1", phase="Running"), 2))
+    feed.put("Pod", pod(form(node="n1", phase="Succeeded", **change), 3))
+    assert as_read_anew(feed)
+
+
+def test_a_pod_that_advances_and_cannot_be_used_any_more_is_left_out() -> None:
+    feed = feed_of(Assumed(), [pod(form(), 1)])
+    feed.put("Pod", pod(form(node="n1", cpu="-1"), 2))
+    assert (KEY in feed.state.tasks, [fault.key for fault in feed.faults.values()]) == (False, [KEY])
+    feed.put("Pod", pod(form(node="n1"), 3))
+    assert as_read_anew(feed)
+
+
+def test_an_earlier_form_of_a_pod_that_comes_late_changes_nothing() -> None:
+    feed = feed_of(Assumed(), [pod(form(), 1)])
+    feed.put("Pod", pod(form(label="red"), 3))
+    feed.put("Pod", pod(form(), 2))
+    feed.put("Pod", pod(form(phase="Running", node="n1"), 4))
+    assert feed.state.classes.get(feed.state.tasks[KEY].label_class).labels == {}

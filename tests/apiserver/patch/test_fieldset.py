@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.patch.widgets import WIDGET, widgets
-from kilauea.apiserver.patch.compare import applied_fields, compare, everything
+from kilauea.apiserver.patch.compare import applied_fields, compare
 from kilauea.apiserver.patch.fieldset import (
     difference,
     fields,
@@ -23,6 +24,7 @@ from kilauea.apiserver.patch.fieldset import (
     without,
 )
 from kilauea.apiserver.patch.shape import shape_of
+from kilauea.apiserver.patch.whole import whole
 
 SHAPE = shape_of(WIDGET)
 SETS = widgets.map(lambda obj: applied_fields(SHAPE, obj)) | st.tuples(widgets, widgets).map(
@@ -55,6 +57,18 @@ def test_a_set_is_the_same_after_it_was_written_and_read(owned: Any) -> None:
     assert all(has(owned, path) for path in paths(owned))
 
 
+@given(SETS.map(ordered), SETS.map(ordered))
+def test_what_is_made_of_sets_in_order_is_in_order(one: Any, other: Any) -> None:
+    for result in (union(one, other), intersection(one, other), difference(one, other), without(one, other)):
+        assert json.dumps(result) == json.dumps(ordered(result))
+
+
+@given(widgets, widgets)
+def test_differences_are_found_in_order(old: Any, new: Any) -> None:
+    changed = compare(SHAPE, old, new).changed
+    assert json.dumps(changed) == json.dumps(ordered(changed))
+
+
 @given(SETS, SETS)
 def test_no_operation_leaves_nodes_that_lead_nowhere(one: Any, other: Any) -> None:
     for result in (union(one, other), intersection(one, other), difference(one, other), without(one, other)):
@@ -64,7 +78,7 @@ def test_no_operation_leaves_nodes_that_lead_nowhere(one: Any, other: Any) -> No
 
 @given(widgets)
 def test_what_is_applied_is_part_of_everything(obj: Any) -> None:
-    assert members(applied_fields(SHAPE, obj)) <= members(everything(SHAPE, obj))
+    assert members(applied_fields(SHAPE, obj)) <= members(whole(SHAPE, obj))
 
 
 @given(widgets, widgets)

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from kilauea.apiserver.patch.fieldset import SELF, FieldSet
-from kilauea.apiserver.patch.shape import ANY, Shape, Sort
+from kilauea.apiserver.patch.fieldset import SELF, FieldSet, in_order
+from kilauea.apiserver.patch.shape import Shape, Sort
 from kilauea.apiserver.patch.values import ABSENT, same
+from kilauea.apiserver.patch.whole import whole
 
 Holder = TypeVar("Holder", dict[str, Any], list[Any])
-
-
-def everything(shape: Shape, value: Any) -> FieldSet:
-    """The node of a value that was not there before: it and all that is in it."""
-    sort = shape.sort
-    if not value or sort is Sort.LEAF:
-        return {}
-    node: FieldSet = {SELF: {}}
-    if sort is Sort.OBJECT and isinstance(value, dict):
-        field = shape.field
-        for key, each in value.items():
-            step, below = field(key)
-            node[step] = {} if below.sort is Sort.LEAF else everything(below, each)
-    elif sort is Sort.ANY and isinstance(value, dict):
-        for key, each in value.items():
-            node[f"f:{key}"] = everything(ANY, each)
-    elif isinstance(value, list) and sort is not Sort.ANY:
-        below = shape.items
-        for item in value:
-            step = shape.item_step(item)
-            node[step] = {} if step in node else everything(below, item)
-    else:
-        return {}
-    return node
+_Repeated = dict[str, list[Any]]
+"""Items by step."""
 
 
 def applied_fields(shape: Shape, value: Any) -> FieldSet:
@@ -54,7 +33,7 @@ def applied_fields(shape: Shape, value: Any) -> FieldSet:
 
 def _applied_node(shape: Shape, value: Any, member: bool) -> FieldSet | None:
     """The node of one value of an applied object; None if nothing of it is owned."""
-    if value is None or shape.sort is Sort.LEAF or value == {}:
+    if value is None or shape.leaf or value == {}:
         return {}
     holds = isinstance(value, dict) or (isinstance(value, list) and shape.sort is not Sort.ANY)
     if not holds:
@@ -69,7 +48,7 @@ class Change:
     """The difference between two states of an object.
 
     Attributes:
-        changed: fields that are new or have another value.
+        changed: fields that are new or have another value, in order.
         removed: fields that are gone.
     """
 
@@ -84,13 +63,22 @@ def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
     """What changed from one state of an object to another."""
     change = Change({}, {})
     _compare_fields(shape, old, new, change)
+    change.changed = in_order(change.changed)
     return change
 
 
 def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any], change: Change) -> None:
     for key, after in new.items():
+        before = old.get(key, ABSENT)
+        if before is after:
+            continue
         step, below = shape.field(key)
-        compare_values(below, step, old.get(key, below.zero), after, change)
+        if before is ABSENT:
+            before = below.zero
+        if before is ABSENT:
+            change.changed[step] = whole(below, after)
+        else:
+            compare_values(below, step, before, after, change)
     for key, before in old.items():
         if key not in new:
             step, below = shape.field(key)
@@ -100,12 +88,12 @@ def _compare_fields(shape: Shape, old: dict[str, Any], new: dict[str, Any], chan
 def compare_values(shape: Shape, step: str, old: Any, new: Any, change: Change) -> None:
     """Compare two values at a step; either may be `ABSENT`."""
     if old is ABSENT:
-        change.changed[step] = everything(shape, new)
+        change.changed[step] = whole(shape, new)
     elif new is ABSENT:
-        change.removed[step] = everything(shape, old)
-    elif (shape.sort is not Sort.ANY and old == new) or same(old, new):
+        change.removed[step] = whole(shape, old)
+    elif old == new and (shape.sort is not Sort.ANY or same(old, new)):
         return
-    elif shape.sort is Sort.LEAF or (_hollow(old) and _hollow(new)):
+    elif shape.leaf or (_hollow(old) and _hollow(new)):
         change.changed[step] = {}
     else:
         _compare_within(shape, step, old, new, change)
@@ -126,6 +114,7 @@ def _compare_within(shape: Shape, step: str, old: Any, new: Any, change: Change)
     else:
         kind = dict
         _compare_fields(shape, _held(dict, old), _held(dict, new), below)
+    below.changed = in_order(below.changed)
     if not all(each is None or isinstance(each, kind) for each in (old, new)):
         below.changed = {SELF: {}, **below.changed} if below.changed else {}
         change.changed[step] = below.changed
@@ -141,8 +130,20 @@ def _held(kind: type[Holder], value: Any) -> Holder:
 
 
 def _compare_items(shape: Shape, old: list[Any], new: list[Any], change: Change) -> None:
+    """Compare two lists, item by item."""
+    step_of, items = shape.item_step, shape.items
+    before, after = {step_of(item): item for item in old}, {step_of(item): item for item in new}
+    if len(before) < len(old) or len(after) < len(new):
+        _compare_repeated(shape, _by_step(shape, old), _by_step(shape, new), change)
+        return
+    for step, item in after.items():
+        compare_values(items, step, before.pop(step, ABSENT), item, change)
+    for step, item in before.items():
+        change.removed[step] = whole(items, item)
+
+
+def _compare_repeated(shape: Shape, before: _Repeated, after: _Repeated, change: Change) -> None:
     """Compare two lists, item by item; an item that stands there more than once is owned as a whole."""
-    before, after = _by_step(shape, old), _by_step(shape, new)
     for step in dict.fromkeys((*before, *after)):
         olds, news = before.get(step, ()), after.get(step, ())
         if len(olds) < 2 and len(news) < 2:
@@ -153,15 +154,15 @@ def _compare_items(shape: Shape, old: list[Any], new: list[Any], change: Change)
         elif len(olds) > 1:
             change.removed[step] = {}
             if news:
-                change.changed[step] = everything(shape.items, news[0])
+                change.changed[step] = whole(shape.items, news[0])
         else:
             change.changed[step] = {}
             if olds:
-                change.removed[step] = everything(shape.items, olds[0])
+                change.removed[step] = whole(shape.items, olds[0])
 
 
-def _by_step(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+def _by_step(shape: Shape, items: list[Any]) -> _Repeated:
+    found: _Repeated = {}
     for item in items:
         found.setdefault(shape.item_step(item), []).append(item)
     return found

@@ -9,6 +9,7 @@ A set is a tree of dicts. A key is one step of a path, as fieldsV1 writes it:
 
 A node that is empty, or has the key `.`, belongs to the set; any other is only on the way to nodes that do. The root
 belongs to no set, so `{}` there is the empty set. Sets are never changed once they are made; results share their parts.
+What is made of sets in order is in order.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
     for step, node in other.items():
         mine = out.get(step)
         out[step] = node if mine is None else _join(mine, node)
-    return out
+    return out if len(out) == len(one) else in_order(out)
 
 
 def _join(one: FieldSet, other: FieldSet) -> FieldSet:
@@ -180,10 +181,17 @@ def _encoded(value: Any) -> str:
 
 def ordered(owned: FieldSet) -> FieldSet:
     """The same set, its steps in the order in which the real server writes them."""
-    steps = sorted(owned)
-    if len(steps) > 1 and steps[-1][0] in "kv":
+    return {step: ordered(node) if node else node for step, node in in_order(owned).items()}
+
+
+def in_order(node: FieldSet) -> FieldSet:
+    """The same node, its own steps in order."""
+    if len(node) < 2:
+        return node
+    steps = sorted(node)
+    if steps[-1][0] in "kv" and len(steps) > 1 + (steps[0] == SELF):  # one alone is in order
         steps.sort(key=order_of)
-    return {step: ordered(owned[step]) if owned[step] else {} for step in steps}
+    return {step: node[step] for step in steps}
 
 
 def order_of(step: str) -> tuple[Any, ...]:

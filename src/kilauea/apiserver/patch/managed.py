@@ -197,8 +197,7 @@ def taken_over(managed: Managed, manager: Manager, api_version: str, change: Cha
     own = difference(change.changed, NEVER_OWNED)
     if own:
         previous = after.get(manager)
-        total = union(previous.fields, own) if previous else own
-        after[manager] = Owned(api_version, ordered(total), now)
+        after[manager] = Owned(api_version, union(previous.fields, own) if previous else own, now)
     return after
 
 
@@ -206,7 +205,8 @@ def disowned(managed: Managed, change: Change) -> Managed:
     """The entries without what was changed or removed; those that own nothing any more are gone."""
     after: Managed = {}
     for manager, owned in managed.items():
-        rest = difference(difference(owned.fields, change.changed), change.removed)
+        rest = difference(owned.fields, change.changed)
+        rest = difference(rest, change.removed) if change.removed else rest
         if rest:
             after[manager] = owned._replace(fields=rest)
     return after
@@ -228,7 +228,7 @@ def capped(managed: Managed) -> Managed:
         if bucket not in after:
             after[bucket] = after.pop(first[version])
         owned = after.pop(manager)
-        after[bucket] = owned._replace(fields=ordered(union(owned.fields, after[bucket].fields)))
+        after[bucket] = owned._replace(fields=union(owned.fields, after[bucket].fields))
         excess -= 1
     return after
 

@@ -39,11 +39,13 @@ class Shape:
 
     Attributes:
         sort: what the value is.
+        leaf: whether that is `LEAF`, which is asked for every field.
         keys: of `ITEMS`, the keys that tell items apart, sorted.
         zero: what stands in Go's struct where JSON leaves the field out; `ABSENT` where it can be left out.
         declared: of objects, the described fields; all other keys are those of a map.
         is_list: whether the value is a list, atomic or not.
-        made: sets of fields that `kilauea.apiserver.patch.fresh` remembers.
+        made: nodes that `kilauea.apiserver.patch.whole` remembers.
+        reduced: sets that `kilauea.apiserver.patch.fresh` remembers, by the identity of what they are made from.
         scalar: of plain values `string`, `numeric`, `boolean`, or `untyped` for any of them; else empty.
     """
 
@@ -57,7 +59,9 @@ class Shape:
         "declared",
         "is_list",
         "keys",
+        "leaf",
         "made",
+        "reduced",
         "scalar",
         "sort",
         "zero",
@@ -72,9 +76,11 @@ class Shape:
         self._items: Shape | None = None
         self._steps: dict[str, str] = {}
         self.made: dict[tuple[Any, ...], FieldSet] = {}
+        self.reduced: dict[int, tuple[FieldSet, FieldSet, FieldSet, FieldSet]] = {}
         self._additional: Shape | None = None
         self._keeps_unknown = keeps_unknown or (schema is not None and schema.preserve_unknown)
         self.sort = Sort.ANY if schema is None else self._sort_of(schema)
+        self.leaf = self.sort is Sort.LEAF
         self.is_list = schema is not None and schema.type == "array"
         self.scalar = _scalar_of(schema) if schema is not None and self.sort is Sort.LEAF else ""
 

@@ -1,0 +1,81 @@
+"""The node of a value that was not there before: it and all that is in it, for the many values that are made alike.
+
+The node depends on the keys of a value and hardly on what they hold. So each shape remembers the nodes that it has
+made, by the keys and by the nodes of what is below, and values of the same form share them. Nodes that come from here
+are in order, and must not be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kilauea.apiserver.patch.fieldset import SELF, FieldSet, in_order
+from kilauea.apiserver.patch.shape import ANY, Shape, Sort
+
+LEAF: FieldSet = {}
+MOST = 4096
+"""Nodes that a shape remembers; then it begins again."""
+
+
+def whole(shape: Shape, value: Any) -> FieldSet:
+    """The node of a value with all that is in it.
+
+    Raises:
+        ValueError: items of a list cannot be told apart.
+    """
+    if not value or shape.leaf:
+        return LEAF
+    sort = shape.sort
+    if sort is Sort.OBJECT and isinstance(value, dict):
+        parts = []
+        for key, each in value.items():
+            below = shape.field(key)[1]
+            parts.append(LEAF if below.leaf else whole(below, each))
+        return node_of_object(shape, value, parts, itself=True)
+    if sort is Sort.ANY and isinstance(value, dict):
+        return in_order({SELF: LEAF, **{f"f:{key}": whole(ANY, each) for key, each in value.items()}})
+    if isinstance(value, list) and sort is not Sort.ANY:
+        below, nodes = shape.items, {}
+        for item in value:
+            step = shape.item_step(item)
+            nodes[step] = LEAF if step in nodes else whole(below, item)  # one that is there twice is owned as a whole
+        return node_of_items(shape, nodes, itself=True)
+    return LEAF
+
+
+def node_of_object(shape: Shape, keys: Iterable[str], parts: Sequence[FieldSet | None], *, itself: bool) -> FieldSet:
+    """The node of an object from those of its fields.
+
+    Args:
+        shape: of the object.
+        keys: of the object.
+        parts: the node of each field, None for those that do not belong to the set.
+        itself: whether the object itself does.
+    """
+    signature = (itself, *keys, *map(id, parts))
+    made = shape.made.get(signature)
+    if made is not None:
+        return made
+    nodes = {shape.field(key)[0]: part for key, part in zip(keys, parts, strict=True) if part is not None}
+    return _remembered(shape, signature, nodes, itself)
+
+
+def node_of_items(shape: Shape, nodes: dict[str, FieldSet], *, itself: bool) -> FieldSet:
+    """The node of a list from those of its items, by step."""
+    signature = (itself, *nodes, *map(id, nodes.values()))
+    made = shape.made.get(signature)
+    return _remembered(shape, signature, nodes, itself) if made is None else made
+
+
+def _remembered(shape: Shape, signature: tuple[Any, ...], nodes: dict[str, FieldSet], itself: bool) -> FieldSet:
+    """A new node in order, kept for the next time.
+
+    The signature names the nodes below by identity. What is remembered holds on to them, so that no other node can
+    come to have the identity of one of them as long as it is.
+    """
+    if len(shape.made) >= MOST:
+        shape.made.clear()
+    node = in_order({SELF: LEAF, **nodes} if itself else nodes)
+    shape.made[signature] = node
+    return node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
@@ -43,26 +43,28 @@ class Tally(Collector):
         yield family
 
 
-class Snapshot(Collector):
-    """A gauge of which all series are set at once; those of before are gone.
+class Gauges(Collector):
+    """Gauges with the same labels, which are looked up when somebody reads them.
 
     Args:
-        name: of the metric.
-        words: what it is.
+        gauges: what each is, by name.
         labels: names of the labels.
+        series: values of the labels, with the value of each gauge.
     """
 
-    def __init__(self, name: str, words: str, labels: Sequence[str]) -> None:
-        self._name, self._words, self._labels = name, words, labels
-        self._series: Sequence[tuple[Sequence[str], float]] = ()
-
-    def set(self, series: Iterable[tuple[Sequence[str], float]]) -> None:
-        """These are the series now: values of the labels, and the value."""
-        self._series = tuple(series)
+    def __init__(
+        self,
+        gauges: Mapping[str, str],
+        labels: Sequence[str],
+        series: Callable[[], Iterable[tuple[Sequence[str], Sequence[float]]]],
+    ) -> None:
+        self._gauges, self._labels, self._series = gauges, labels, series
 
     def collect(self) -> Iterator[Metric]:
-        """The gauge as it was set last."""
-        family = GaugeMetricFamily(self._name, self._words, labels=self._labels)
-        for labels, value in self._series:
-            family.add_metric(labels, value)
-        yield family
+        """The gauges as they are now."""
+        series = list(self._series())
+        for number, (name, words) in enumerate(self._gauges.items()):
+            family = GaugeMetricFamily(name, words, labels=self._labels)
+            for labels, values in series:
+                family.add_metric(labels, values[number])
+            yield family

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from kilauea.api.times import SECOND
-from kilauea.telemetry.collectors import Snapshot, Tally
+from kilauea.telemetry.collectors import Gauges, Tally
 
 MILLISECOND = SECOND // 1000
 
@@ -57,9 +57,14 @@ class SchedulerMetrics:
         self._action = self._histogram(
             "action_scheduling_latency_milliseconds", "Time of an action", (1.0, 2000.0, 20), "action"
         )
-        self._task = self._histogram(
-            "task_scheduling_latency_milliseconds", "From a pod's creation to a stage", stages, "stage"
+        self._task = Tally(
+            "volcano_task_scheduling_latency_milliseconds",
+            "From a pod's creation to a stage",
+            exponential(*stages),
+            "stage",
+            ("Watched", "Assumed", "PreBound", "Bound"),
         )
+        self.registry.register(self._task)
         self._open = self._histogram("open_session_duration_milliseconds", "Time until a session is open", long)
         self._hook = self._histogram(
             "plugin_scheduling_latency_milliseconds", "Time of a plugin", (0.1, 100.0, 15), "plugin", "OnSession"
@@ -72,7 +77,6 @@ class SchedulerMetrics:
             ("Predicate", "Scoring", "Bind"),
         )
         self.registry.register(self._stage)
-        self._tasks = {name: self._task.labels(name) for name in ("Watched", "Assumed", "PreBound", "Bound")}
 
     def _describe_work(self) -> None:
         self.unscheduled_jobs = self._gauge("unschedule_job_count", "Jobs that cannot be scheduled")
@@ -82,8 +86,14 @@ class SchedulerMetrics:
         # The library adds `_total` to the names of counters, which these two have not in the original.
         self._retries = self._gauge("job_retry_counts", "Counts cycles in which a job waited", "job_id")
         self._tried = self._gauge("total_preemption_attempts", "Counts nodes on which preempt tried to make room")
-        self._shares = Snapshot("volcano_job_share", "Share of a job under drf", ("job_ns", "job_id"))
-        registry.register(self._shares)
+        self._shares: list[tuple[str, float]] = []
+        """Of jobs, `namespace/name`."""
+        shares = Gauges(
+            {"volcano_job_share": "Share of a job under drf"},
+            ("job_ns", "job_id"),
+            lambda: ((job.split("/", 1), (share,)) for job, share in self._shares),
+        )
+        registry.register(shares)
         self._transactions = Counter(
             "eviction_transactions", "Plans that evict", ["action"], namespace="volcano", registry=registry
         )
@@ -107,12 +117,14 @@ class SchedulerMetrics:
         """Tasks that wait, by name of their job."""
         self._retried: dict[str, str] = {}
         """Names of jobs that waited, by `namespace/name`."""
-        labels = ("job_name", "queue", "job_namespace")
-        self._job_duration = self._gauge("e2e_job_scheduling_duration", "Milliseconds to the last task placed", *labels)
-        self._job_start = self._gauge("e2e_job_scheduling_start_time", "When a job was made, Unix seconds", *labels)
-        self._job_last = self._gauge("e2e_job_scheduling_last_time", "When its last task was placed", *labels)
-        self._placed: dict[str, tuple[str, str, str]] = {}
-        """Labels of jobs by `namespace/name`."""
+        self._placed: dict[str, tuple[tuple[str, str, str], tuple[float, float, float]]] = {}
+        """By `namespace/name` of a job: its labels, and the three gauges."""
+        placed = {
+            "volcano_e2e_job_scheduling_duration": "Milliseconds to the last task placed",
+            "volcano_e2e_job_scheduling_start_time": "When a job was made, Unix seconds",
+            "volcano_e2e_job_scheduling_last_time": "When its last task was placed",
+        }
+        registry.register(Gauges(placed, ("job_name", "queue", "job_namespace"), self._placed.values))
 
     # --- what happens
 
@@ -123,7 +135,7 @@ class SchedulerMetrics:
     def task_latency(self, stage: str, created: int, now: int) -> None:
         """A pod has come to a stage; times in microseconds since 1970."""
         if created:
-            self._tasks[stage].observe((now - created) / MILLISECOND)
+            self._task.observe(stage, (now - created) / MILLISECOND)
 
     def bound(self, created: int, started: int, now: int) -> None:
         """A pod was bound."""
@@ -162,30 +174,20 @@ class SchedulerMetrics:
             return
         self._job_latency.observe((now - created) / MILLISECOND)
         namespace, _, name = job.partition("/")
-        labels = (name, queue, namespace)
-        if self._placed.get(job, labels) != labels:
-            self._forget_placed(job)
-        self._placed[job] = labels
-        self._job_duration.labels(*labels).set((now - created) / MILLISECOND)
-        self._job_start.labels(*labels).set(created / SECOND)
-        self._job_last.labels(*labels).set(now / SECOND)
+        times = (now - created) / MILLISECOND, created / SECOND, now / SECOND
+        self._placed[job] = ((name, queue, namespace), times)
 
     def forget_jobs(self, there: Container[str]) -> None:
         """Drop the series of jobs that are not there any more."""
         for job in [job for job in self._placed if job not in there]:
-            self._forget_placed(job)
+            del self._placed[job]
         gone = {self._retried.pop(job) for job in [job for job in self._retried if job not in there]}
         for name in gone - set(self._retried.values()) if gone else ():  # others may have the name elsewhere
             self._retries.remove(name)
 
-    def _forget_placed(self, job: str) -> None:
-        labels = self._placed.pop(job)
-        for gauge in (self._job_duration, self._job_start, self._job_last):
-            gauge.remove(*labels)
-
     def job_shares(self, shares: Iterable[tuple[str, float]]) -> None:
         """These are the jobs, `namespace/name`, with their shares under drf."""
-        self._shares.set((job.split("/", 1), share) for job, share in shares)
+        self._shares = list(shares)
 
     def evicts(self, actions: Iterable[str], victims: int) -> None:
         """A plan evicts pods, for these actions."""

@@ -72,10 +72,11 @@ def resource_of(key: str) -> str:
     Raises:
         ValueError: it does not have that form.
     """
-    parts = key.split("/", 3)
-    if len(parts) < 4 or parts[0] or not parts[1] or not parts[2]:
+    second = key.find("/", 1)
+    third = key.find("/", second + 1)
+    if second < 2 or third < second + 2 or key[0] != "/":
         raise ValueError(f"key {key!r}: want /GROUP/PLURAL/..., a prefix with a / at its end")
-    return f"/{parts[1]}/{parts[2]}/"
+    return key[: third + 1]
 
 
 def scopes_of(key: str) -> tuple[str, ...]:

@@ -24,12 +24,36 @@ from kilauea.apiserver.storage.writer import Committed, Failed, LogWriter, Write
 NOTHING: Mapping[str, Stored | None] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Pending:
-    """A write that has its revision and is not durable yet."""
+    """A write that has its revision and is not durable yet.
+
+    Attributes:
+        event: what it will be.
+        done: what its caller waits for; cancelled if the caller goes away, which does not take the write with it.
+        over: what others wait for, if any do.
+    """
 
     event: Event
     done: asyncio.Future[Stored]
+    over: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        """Wait until it is durable or has failed."""
+        if self.over is None:
+            self.over = asyncio.Event()
+        await self.over.wait()
+
+    def end(self, error: WriteFailed | None = None) -> None:
+        """Tell everybody that it is durable, or why it is not."""
+        if self.over is not None:
+            self.over.set()
+        if self.done.cancelled():
+            return
+        if error is None:
+            self.done.set_result(self.event.now)
+        else:
+            self.done.set_exception(WriteFailed(*error.args))  # each waiter adds its own traceback
 
 
 class Store:
@@ -45,6 +69,7 @@ class Store:
         self._in_flight: deque[_Pending] = deque()
         self._ahead: dict[str, _Pending] = {}
         self._unsent: list[Row] = []
+        self._handed = 0  # rows that the writer has and has not committed yet
         self._closed = False
 
     @classmethod
@@ -169,23 +194,21 @@ class Store:
             WriteFailed: the write is not durable, and nobody has seen it.
             StorageError: the store is closed.
         """
-        while (refusal := _refusal(key, self._latest(key), expected, encode is None)) is not None:
+        while (refusal := _refusal(key, before := self._latest(key), expected, encode is None)) is not None:
             ahead = self._ahead.get(key)
             if ahead is None:
                 raise refusal
-            await asyncio.wait([ahead.done])  # refused because of a write that nobody may see yet
+            await ahead.wait()  # refused because of a write that nobody may see yet
         if self._closed:
             raise StorageError("the store is closed")
-        done = self._send(key, encode)
-        # A caller that goes away does not take its write with it.
-        return await (asyncio.shield(done) if not done.done() else done)
+        return await self._send(key, before, encode)
 
     async def close(self) -> None:
         """Finish the writes on their way, end all watchers and give the folder free; may be called more than once."""
         self._closed = True
+        self._hand_over()
         writer, self._writer = self._writer, None
         if writer is not None:
-            self._send_to(writer)
             await asyncio.to_thread(writer.close)
         for watcher in list(self._watchers.all):
             watcher.close()
@@ -197,29 +220,31 @@ class Store:
             return self._objects.get(key)
         return None if ahead.event.kind == "deleted" else ahead.event.now
 
-    def _send(self, key: str, encode: Callable[[int], bytes] | None) -> asyncio.Future[Stored]:
+    def _send(self, key: str, before: Stored | None, encode: Callable[[int], bytes] | None) -> asyncio.Future[Stored]:
         """Give a write its revision and send it to the disk."""
-        before, revision = self._latest(key), self._assigned + 1
+        revision = self._assigned + 1
         value = None if encode is None else encode(revision)
         event = _event(key, revision, value, before)
         line = row(revision, key, event.now.created, 0 if before is None else before.revision, value)
-        pending = _Pending(event, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        pending = _Pending(event, loop.create_future())
         self._assigned = revision
         self._in_flight.append(pending)
         self._ahead[key] = pending
         if self._writer is None:
             self._committed(1)
             return pending.done
-        if not self._unsent:  # what is written in one turn of the loop wakes the writer once
-            asyncio.get_running_loop().call_soon(self._send_to, self._writer)
+        if not self._unsent and not self._handed:  # what is written in one turn of the loop wakes the writer once
+            loop.call_soon(self._hand_over)
         self._unsent.append(line)
         return pending.done
 
-    def _send_to(self, writer: LogWriter) -> None:
-        """Hand the writer what has gathered."""
+    def _hand_over(self) -> None:
+        """Give the writer what has gathered; while it is busy, more gathers."""
         rows, self._unsent = self._unsent, []
-        if rows:
-            writer.put(self._epoch, rows)
+        if rows and self._writer is not None:
+            self._handed += len(rows)
+            self._writer.put(self._epoch, rows)
 
     def _committed(self, count: int) -> None:
         """So many of the writes on their way are durable: show them to readers and watchers."""
@@ -232,9 +257,12 @@ class Store:
         self._history.add(events)
         if self._writer is not None:
             self._writer.floor = self._history.floor
-        for each in pending:
-            each.done.set_result(each.event.now)
+            self._handed -= count
+            if not self._handed:
+                self._hand_over()
         self._watchers.wake(events)
+        for each in pending:
+            each.end()
 
     def _failed(self, error: WriteFailed) -> None:
         """No write on its way is durable; the next one gets the revision after the last that is."""
@@ -244,8 +272,9 @@ class Store:
         self._unsent.clear()
         self._epoch += 1
         self._assigned = self.revision
+        self._handed = 0
         for each in failed:
-            each.done.set_exception(WriteFailed(*error.args))  # each waiter adds its own traceback
+            each.end(error)
 
 
 def _refusal(key: str, current: Stored | None, expected: int | None, deletes: bool) -> Conflict | Missing | None:

@@ -219,6 +219,28 @@ def test_each_kind_of_patch(api: Api, form: str, patch: Any, data: dict[str, str
     assert api.good("PATCH", f"{MAPS}/m?fieldManager=me", patch, content_type=form)["data"] == data
 
 
+@pytest.mark.parametrize(
+    ("form", "patch"),
+    [
+        (MERGE, {"spec": {"containers": 5, "foo": 1}}),
+        (STRATEGIC, {"spec": {"containers": 5, "foo": 1}}),
+        (
+            JSON_PATCH,
+            [
+                {"op": "replace", "path": "/spec/containers", "value": 5},
+                {"op": "add", "path": "/spec/foo", "value": 1},
+            ],
+        ),
+    ],
+)
+def test_a_patch_whose_values_do_not_fit_is_refused_with_all_that_it_makes(api: Api, form: str, patch: Any) -> None:
+    pod = api.create_pod("web")
+    answer = api.ask("PATCH", f"{PODS}/web", patch, content_type=form)
+    assert answer.code == 422
+    shown = json.loads(json.loads(answer.body["message"].partition("Invalid value: ")[2].partition('}}": ')[0] + '}}"'))
+    assert shown == {**pod, "spec": {**pod["spec"], "containers": 5, "foo": 1}}
+
+
 def test_an_apply_creates_owns_and_conflicts(api: Api) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}}
     made = api.ask("PATCH", f"{MAPS}/m?fieldManager=one", body, content_type=APPLY)

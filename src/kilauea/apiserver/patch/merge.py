@@ -40,9 +40,13 @@ def _merge(document: dict[str, Any], patch: dict[str, Any]) -> None:
 
 
 def without_nulls(value: Any) -> Any:
-    """A value without the keys whose value is null, at all depths; nulls that are items of a list stay."""
+    """A copy without the keys whose value is null, at all depths; nulls that are items of a list stay."""
     if isinstance(value, dict):
-        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+        return {
+            key: without_nulls(each) if isinstance(each, dict | list) else each
+            for key, each in value.items()
+            if each is not None
+        }
     if isinstance(value, list):
         return [without_nulls(each) for each in value]
     return value

@@ -48,6 +48,8 @@ class Call:
 
     def dry_run(self) -> bool:
         """Whether nothing is to be written."""
+        if not self.request.query:
+            return False
         asked = [value for key, value in self.request.query if key == "dryRun"]
         return is_dry_run(asked, self._options_kind())
 

@@ -84,12 +84,7 @@ def _check_repeated(call: Call, document: Any) -> None:
 
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     """An object with a patch on it, without fields that its kind does not have."""
-    if form == JSON_PATCH:
-        obj = json_patch(obj, document)
-    elif form == MERGE_PATCH:
-        obj = merge_patch(obj, document)
-    else:
-        obj = strategic_merge(obj, document, call.resource.schema)
+    obj = _merged(call, form, obj, document)
     if not isinstance(obj, dict):
         raise status.bad_request("the patch leaves no object")
     check_kind(obj, call.resource.api_version, call.resource.kind)
@@ -97,13 +92,31 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
     if call.resource.is_custom:
         _strip_custom(call, form, obj, document)
         return obj
-    text = _encode(obj)
     try:
         _strip_changed(call, form, obj, document)
     except status.ApiFault as fault:
         why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
-        raise status.invalid("", "", "", [invalid_value("patch", text.decode(), why)]) from fault
+        text = _encode(_merged_anew(call, form)).decode()
+        raise status.invalid("", "", "", [invalid_value("patch", text, why)]) from fault
     return obj
+
+
+def _merged_anew(call: Call, form: str) -> Object:
+    """What a patch makes of the object that is there, with all that its kind does not know."""
+    stored = call.backend.store.get(call.key)
+    before = decode(call.resource.served(stored.value)) if stored is not None else {}
+    obj: Object = _merged(call, form, before, parse_patch(call))
+    check_kind(obj, call.resource.api_version, call.resource.kind)
+    return obj
+
+
+def _merged(call: Call, form: str, obj: Object, document: Any) -> Any:
+    """An object with a patch on it."""
+    if form == JSON_PATCH:
+        return json_patch(obj, document)
+    if form == MERGE_PATCH:
+        return merge_patch(obj, document)
+    return strategic_merge(obj, document, call.resource.schema)
 
 
 def _strip_custom(call: Call, form: str, obj: Object, document: Any) -> None:
@@ -155,9 +168,9 @@ async def _apply(call: Call) -> ApiResponse:
     applied["metadata"].setdefault("name", call.info.name)
     check_body_name(call, applied)
     if call.backend.store.get(call.key) is None and call.subresource is None:
-        obj = _merged(call, None, applied)
+        obj = _applied(call, None, applied)
         return object_response(call, await create_object(call, obj, track=False), 201)
-    return object_response(call, await change_object(call, lambda obj: _merged(call, obj, applied), track=False))
+    return object_response(call, await change_object(call, lambda obj: _applied(call, obj, applied), track=False))
 
 
 def _parse_applied(body: bytes) -> Object:
@@ -174,7 +187,7 @@ def _parse_applied(body: bytes) -> Object:
     return applied
 
 
-def _merged(call: Call, live: Object | None, applied: Object) -> Object:
+def _applied(call: Call, live: Object | None, applied: Object) -> Object:
     """The live object with what is applied, owned by the caller."""
     resource = call.resource
     force = call.request.first("force") in ("true", "1")

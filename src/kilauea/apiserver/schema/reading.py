@@ -77,7 +77,7 @@ def _reader(schema: Schema) -> Read:
     if schema.format == "byte":
         return scalars.encoded_bytes
     if schema.type in ("string", "boolean"):
-        return _exactly(str if schema.type == "string" else bool)
+        return _text if schema.type == "string" else _truth
     if schema.type == "integer":
         return _integer_reader(schema.format)
     if schema.type == "number":
@@ -104,6 +104,11 @@ def _exactly(wanted: type) -> Read:
     return read
 
 
+_text, _truth = _exactly(str), _exactly(bool)
+_PLAIN: Mapping[Read, type] = {_text: str, _truth: bool}
+"""What the commonest readers let through as it is, so that they need not be asked."""
+
+
 def _integer_reader(form: str) -> Read:
     limit = 1 << _BITS.get(form, 63)
 
@@ -116,13 +121,15 @@ def _integer_reader(form: str) -> Read:
 
 
 def _struct_reader(schema: Schema) -> Read:
-    fields: dict[str, tuple[Read, bool]] = {}
+    fields: dict[str, tuple[type | None, Read, bool]] = {}
 
     def prepare() -> None:
         for key, child in schema.properties.items():
             mark = schema.layout.get(key, "")
             collection = child.type == "array" or (child.type == "object" and not child.layout)
-            fields[key] = (_reader(child), not mark.startswith(("=", "*")) or (mark.startswith("=") and collection))
+            read_field = _reader(child)
+            plain = _PLAIN.get(read_field)
+            fields[key] = (plain, read_field, not mark.startswith(("=", "*")) or (mark.startswith("=") and collection))
 
     def read(obj: Any) -> Any:
         if obj.__class__ is not dict:
@@ -137,10 +144,11 @@ def _struct_reader(schema: Schema) -> Read:
             if value is None:
                 dropped.append(key)
                 continue
-            kept = known[0](value)
+            plain, read_field, droppable = known
+            kept = value if value.__class__ is plain else read_field(value)
             if kept is not value:
                 obj[key] = kept
-            if not kept and known[1]:
+            if not kept and droppable:
                 dropped.append(key)
         for key in dropped:
             del obj[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from builders import (
     GI,
     GPU,
+    NOW,
     Data,
     Objects,
     codes,
@@ -16,13 +18,16 @@ from builders import (
     gang,
     group,
     node,
+    parsed,
     pending,
     plan_of,
     plugin,
     pod,
     queue,
+    state_of,
 )
 from engine.probes import full, plugin_called
+from kilauea.engine.cycle import cycle
 from kilauea.engine.extension import REJECT, Refusal
 from kilauea.engine.plan import Pending
 from kilauea.engine.session import Session
@@ -138,6 +143,17 @@ def test_reasons_come_in_the_order_of_jobs_and_pods_and_homeless_pods_last() -> 
     objects = [gang("b", 2, created=0), gang("a", 1, created=1), pod("z", ""), pod("c", "")]
     plan = plan_of(node("n1", cpu=0), *objects, conf=ALL)
     assert list(codes(plan)) == ["b-w-0", "b-w-1", "a-w-0", "c", "z"]
+
+
+def test_without_reasons_a_plan_gives_those_of_promised_pods_and_is_otherwise_the_same() -> None:
+    leaving = gang("old", 1, node="n1", cpu=4, deleting=True)
+    state = state_of(node("n1", cpu=4), leaving, gang("g", 1, cpu=3), gang("large", 2, cpu=9), pod("lost", ""))
+    usable, plugins, actions = parsed(ALL)
+    plan = cycle(state, usable, NOW, plugins=plugins, actions=actions)
+    short = cycle(state, usable, NOW, plugins=plugins, actions=actions, reasons=False)
+    promised = tuple(each for each in plan.pending if each.code == "Nominated")
+    assert ([each.pod for each in promised], len(plan.pending)) == ([full("g-w-0")], 4)
+    assert short == dataclasses.replace(plan, pending=promised)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def cycle(
     actions: Mapping[str, type[Action]] = ACTIONS,
     watchdog: Watchdog = UNWATCHED,
     brief: bool = False,
+    reasons: bool = True,
     observer: Observer = UNOBSERVED,
 ) -> Plan:
     """Decide what to do next.
@@ -51,6 +52,7 @@ def cycle(
         actions: actions by name.
         watchdog: bounds the time of calls into plugins and actions that are not of this package.
         brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
+        reasons: the plan says of each task that waits why; without, only of those that are promised room.
         observer: takes the time of its parts.
     """
     faults: list[Finding] = []
@@ -66,7 +68,7 @@ def cycle(
             if brief:
                 return outline(session)
             session.close_plugins()
-            return conclude(session)
+            return conclude(session, reasons=reasons)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(plugin=fault.plugin)

@@ -6,7 +6,7 @@ that before the nodes, and last that a pod could run but for the rest of its gan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -36,19 +36,20 @@ def nominations(session: Session) -> tuple[Nomination, ...]:
     )
 
 
-def conclude(session: Session) -> Plan:
-    """The plan of a session whose actions are done."""
+def conclude(session: Session, *, reasons: bool = True) -> Plan:
+    """The plan of a session whose actions are done; without reasons for the tasks that wait for no promised room."""
     faults = queue_faults(session)
     for job in jobs_without_queue(session):
         message = f"queue {job.queue} of pod group {job.key} does not exist"
         session.conditions.setdefault(job.key, Condition("QueueNotFound", "QueueNotFound", message))
+    promises = nominations(session)
     return Plan(
         tuple(session.binds),
-        nominations(session),
+        promises,
         tuple(session.evictions),
         groups(session),
         queues(session, conditions(faults)),
-        tuple(pending(session)),
+        tuple(pending(session) if reasons else _promised(session, promises)),
         (*session.findings, *findings(faults)),
     )
 
@@ -134,6 +135,13 @@ def pending(session: Session) -> list[Pending]:
     out = [_pending(session, job, task) for job in session.waiting_jobs() for task in _waiting(job)]
     out.extend(_homeless(session))
     return out
+
+
+def _promised(session: Session, promises: Iterable[Nomination]) -> Iterator[Pending]:
+    """The same of those tasks that are promised room."""
+    tasks, jobs = session.state.tasks, session.state.jobs
+    for task in (tasks[promise.pod] for promise in promises):
+        yield _pending(session, jobs[task.group], task)
 
 
 def _waiting(job: Job) -> list[Task]:

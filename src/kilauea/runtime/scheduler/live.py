@@ -103,11 +103,19 @@ def deciding(
     """The engine with the plugins of the user, if there are any, under a watchdog; its time is taken."""
     observer = Stopwatch(clock.now, metrics)
 
-    def decide(state: ClusterState, conf: SchedulerConf, now: int) -> Plan:
+    def decide(state: ClusterState, conf: SchedulerConf, now: int, reasons: bool) -> Plan:
         conf, plugins = giving_back.applied(conf, extensions.plugins)
         with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
             return cycle(
-                state, conf, now, seed, plugins=plugins, actions=extensions.actions, watchdog=dog, observer=observer
+                state,
+                conf,
+                now,
+                seed,
+                plugins=plugins,
+                actions=extensions.actions,
+                watchdog=dog,
+                reasons=reasons,
+                observer=observer,
             )
 
     return decide

@@ -47,7 +47,8 @@ BY_TIME = frozenset({"tdm"})
 QUIET_ACTIONS = ACTIONS.keys() - {"shuffle"}
 """Actions that want nothing then; those of the user may be like shuffle."""
 
-Decide = Callable[[ClusterState, SchedulerConf, int], Plan]
+Decide = Callable[[ClusterState, SchedulerConf, int, bool], Plan]
+"""What follows from a state by a configuration at a time, with reasons for what waits or without."""
 Runner = Callable[[Callable[[], Plan]], Awaitable[Plan]]
 
 
@@ -142,7 +143,7 @@ class Scheduler:
         conf = parts.conf.conf
         try:
             plan = await parts.feed.undisturbed(
-                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, started))
+                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, started, whole))
             )
             decided = self._clock.now()
             await self._carry_out(plan)

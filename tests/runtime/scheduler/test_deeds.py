@@ -83,6 +83,19 @@ def test_a_pod_that_cannot_be_bound_is_tried_ever_more_rarely_and_stops_nobody(l
     assert live.node_of("other") == "n1", "the room of the failed pod is given to others"
 
 
+@pytest.mark.parametrize("waits", [0.4, 5.0], ids=["while it is held back", "while it is in line again"])
+def test_of_a_pod_that_could_not_be_bound_nothing_is_kept_once_it_is_gone(live: Live, waits: float) -> None:
+    live.wire.before = refusing(FORBIDDEN, "/web/binding")
+    live.pod("web", cpu="3")
+    live.wait(0.4)
+    live.pod("other", cpu="3")
+    live.wait(waits)
+    live.delete(PODS, "web")
+    live.wait(120)
+    assumed = live.scheduler.feed.assumed
+    assert (assumed.binds, assumed.held, assumed.failures) == ({}, {}, {})
+
+
 def test_an_answer_that_is_lost_does_not_undo_what_was_done(live: Live) -> None:
     def lost(method: str, target: str) -> None:
         if target.endswith("/binding"):

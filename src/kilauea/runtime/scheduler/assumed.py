@@ -28,6 +28,13 @@ class Placed(NamedTuple):
     node: str
 
 
+class Failures(NamedTuple):
+    """A pod, by uid, and how often in a row something could not be done to it."""
+
+    uid: str
+    times: int
+
+
 class Phased(NamedTuple):
     """A pod group, by uid, and its phase."""
 
@@ -44,6 +51,8 @@ class Assumed:
         """Victims and their uid."""
         self.held: dict[str, str] = {}
         """Pods, with their uid, that are neither placed nor evicted for now because it failed."""
+        self.failures: dict[str, Failures] = {}
+        """Of pods whose binds or evictions fail, as long as they are there."""
         self.phases: dict[str, Phased] = {}
 
     def over_pod(self, pod: Pod) -> Pod:
@@ -82,7 +91,7 @@ class Assumed:
     def gone(self, kind: str, key: str) -> None:
         """An object is there no more."""
         if kind == "Pod":
-            for table in (self.binds, self.evictions, self.held):
+            for table in (self.binds, self.evictions, self.held, self.failures):
                 table.pop(key, None)
         elif kind == "PodGroup":
             self.phases.pop(key, None)

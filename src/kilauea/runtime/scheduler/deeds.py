@@ -21,7 +21,7 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
 from kilauea.engine.plan import Bind, Eviction
-from kilauea.runtime.scheduler.assumed import Placed
+from kilauea.runtime.scheduler.assumed import Failures, Placed
 from kilauea.runtime.scheduler.crew import Crew
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.watched import PODS, reference
@@ -97,8 +97,6 @@ class Deeds:
         self._name = name
         self._told = failed
         self._crew = Crew(CONCURRENCY)
-        self._failures: dict[tuple[str, str], int] = {}
-        """By pod and uid."""
         self._mending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -136,7 +134,7 @@ class Deeds:
     async def _carry_out(self, deed: Deed) -> None:
         try:
             await (self._bind(deed) if deed.what == "bind" else self._evict(deed))
-            self._failures.pop((deed.pod, deed.uid), None)
+            self._feed.assumed.failures.pop(deed.pod, None)
         except ApiError as error:
             self._failed(deed, error)
 
@@ -175,8 +173,9 @@ class Deeds:
     # --- when it fails
 
     def _failed(self, deed: Deed, error: ApiError) -> None:
-        name = (deed.pod, deed.uid)
-        failures = self._failures[name] = self._failures.get(name, 0) + 1
+        known = self._feed.assumed.failures.get(deed.pod)
+        failures = known.times + 1 if known is not None and known.uid == deed.uid else 1
+        self._feed.assumed.failures[deed.pod] = Failures(deed.uid, failures)
         if deed.what == "bind":
             self._metrics.failed()
         log.warning("%s of pod %s (%s): %s", deed.what, deed.pod, deed.node, error)
@@ -199,7 +198,7 @@ class Deeds:
             await self._clock.sleep(pause(attempts, self._chance, *RETRY))
         await self._feed.free()
         if not self._stands(deed):
-            self._failures.pop((deed.pod, deed.uid), None)
+            self._feed.assumed.failures.pop(deed.pod, None)
         elif again:
             self._crew.add(lambda: self._carry_out(deed))
         else:

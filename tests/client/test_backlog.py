@@ -18,7 +18,7 @@ def test_what_is_important_goes_first_and_else_what_came_first() -> None:
     for number, important in enumerate((False, True, False, True)):
         assert backlog.put("s", str(number), number, important=important)
     assert drained(backlog) == [1, 3, 0, 2]
-    with pytest.raises(StopIteration):
+    with pytest.raises(KeyError):
         backlog.take()
 
 

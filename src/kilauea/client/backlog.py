@@ -6,6 +6,7 @@ of each subject is kept, so that the backlog of a rush grows with the number of 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -23,8 +24,8 @@ class Backlog(Generic[_Subject, _Item]):
 
     def __init__(self, important: int, rest: int) -> None:
         self._most = important, rest
-        self._important: dict[tuple[_Subject, str], _Item] = {}
-        self._rest: dict[tuple[_Subject, str], _Item] = {}
+        self._important: OrderedDict[tuple[_Subject, str], _Item] = OrderedDict()
+        self._rest: OrderedDict[tuple[_Subject, str], _Item] = OrderedDict()
         self._newest: dict[_Subject, str] = {}
         """Of subjects with important items that wait: the text of the last that came."""
         self.lost = 0
@@ -59,11 +60,11 @@ class Backlog(Generic[_Subject, _Item]):
         """The next item, which waits no more.
 
         Raises:
-            StopIteration: nothing waits.
+            KeyError: nothing waits.
         """
         if not self._important:
-            return self._rest.pop(next(iter(self._rest)))
-        subject, text = name = next(iter(self._important))
+            return self._rest.popitem(last=False)[1]
+        (subject, text), item = self._important.popitem(last=False)
         if self._newest.get(subject) == text:
             del self._newest[subject]
-        return self._important.pop(name)
+        return item

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 
 from kilauea.api.ports import Key
 
@@ -12,7 +12,7 @@ class WorkQueue:
     """Keys to be worked on. A key that comes again while it is worked on is worked on once more afterwards."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Key, None] = {}
+        self._waiting: OrderedDict[Key, None] = OrderedDict()
         self._busy: set[Key] = set()
         self._again: set[Key] = set()
         self._idle: deque[asyncio.Future[None]] = deque()
@@ -34,8 +34,7 @@ class WorkQueue:
             idle = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle
-        key = next(iter(self._waiting))
-        del self._waiting[key]
+        key, _ = self._waiting.popitem(last=False)
         self._busy.add(key)
         return key
 

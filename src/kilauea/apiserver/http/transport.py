@@ -1,4 +1,7 @@
-"""The API over HTTPS with aiohttp: requests in, answers and watches out."""
+"""The API over HTTPS: requests in, answers and watches out.
+
+Plain requests are read and answered here (`kilauea.apiserver.http.connection`), all others with aiohttp.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,28 @@ import asyncio
 import logging
 import ssl
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
+from typing import Any
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
-from kilauea.apiserver.core import ApiServer, fault_response
+from kilauea.apiserver.core import Answer, ApiServer, fault_response
+from kilauea.apiserver.http.connection import Connection
+from kilauea.apiserver.http.plain import COMPRESSED_FROM
 from kilauea.apiserver.request import ApiRequest, ApiResponse, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
 LARGEST_HEAD = 1024 * 1024
 """Bytes of a request line or header; selectors can be long."""
-COMPRESSED_FROM = 128 * 1024
-"""Bytes of an answer from which it is compressed, if the client takes that."""
+ENDING_SECONDS = 2.0
+"""How long the end waits for requests that are being answered."""
 PATIENCE = 30.0
 """Seconds that a client may take nothing of an answer before it is dropped."""
 _GZIP = 16 + zlib.MAX_WBITS
@@ -48,14 +55,17 @@ class Transport:
         self._api = api
         self._authenticator = authenticator
         self._tls = tls
-        server = web.Server(
+        self._server = web.Server(
             self._answer,
             access_log=None,
             logger=log,
             max_line_size=LARGEST_HEAD,
             max_field_size=LARGEST_HEAD,
         )
-        self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
+        self._listening: asyncio.Server | None = None
+        self._ready: WeakKeyDictionary[asyncio.Transport, Answer] = WeakKeyDictionary()
+        self.connections: set[Connection] = set()
+        """Those on which only plain requests have come so far."""
 
     async def listen(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system picks if 0 was given.
@@ -63,32 +73,50 @@ class Transport:
         Raises:
             OSError: the address cannot be had.
         """
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=self._tls, backlog=512)
-        await site.start()
-        found: int = self._runner.addresses[0][1]
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(lambda: Connection(self), host, port, ssl=self._tls, backlog=512)
+        found: int = self._listening.sockets[0].getsockname()[1]
         return found
 
     async def close(self) -> None:
         """End all connections."""
-        await self._runner.cleanup()
+        if self._listening is not None:
+            self._listening.close()
+        await asyncio.sleep(0)  # requests that have come begin to be answered
+        self._server.pre_shutdown()
+        tasks = [each.task for each in self.connections if each.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=ENDING_SECONDS)
+        for each in list(self.connections):
+            each.close()
+        await self._server.shutdown(ENDING_SECONDS)
+
+    async def answer(self, request: ApiRequest, certificate: Mapping[str, Any] | None) -> Answer:
+        """The answer to a plain request."""
+        try:
+            request.user = self._authenticator.user_of(certificate, request.headers.get("authorization", ""))
+        except ApiFault as fault:
+            return fault_response(fault)
+        return await self._api.handle(request)
+
+    def successor(self, transport: asyncio.Transport, answer: Answer | None) -> asyncio.Protocol:
+        """What handles a connection that is not plain any more."""
+        if answer is not None:
+            self._ready[transport] = answer
+        return self._server()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request from its bytes to its answer."""
         try:
             user = self._user_of(request)
-            body = await _body_of(request) if request.body_exists else b""
+            body = await body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
             return _plain(fault_response(status.bad_request("the body is not whole")))
-        path, _, query = request.path_qs.partition("?")
-        pairs = list(request.rel_url.query.items()) if query else []
-        headers: dict[str, str] = {}
-        for key, value in request.headers.items():
-            key = key.lower()
-            headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
+        answer = self._ready.pop(request.transport, None) if request.transport is not None else None
+        if answer is None:
+            answer = await self._api.handle(api_request(request, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = _begin(answer)
@@ -108,7 +136,18 @@ class Transport:
         return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))
 
 
-async def _body_of(request: web.BaseRequest) -> bytes:
+def api_request(request: web.BaseRequest, body: bytes, user: User | None) -> ApiRequest:
+    """A request as the server knows it."""
+    path, _, query = request.path_qs.partition("?")
+    pairs = list(request.rel_url.query.items()) if query else []
+    headers: dict[str, str] = {}
+    for key, value in request.headers.items():
+        key = key.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return ApiRequest(request.method, unquote(path), pairs, headers, body, user)
+
+
+async def body_of(request: web.BaseRequest) -> bytes:
     """The body, up to the limit.
 
     Raises:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
+from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
-
-if TYPE_CHECKING:
-    from kilauea.apiserver.admission import AdmissionStep
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names: none that make words or look like one another."""
@@ -39,7 +37,7 @@ class Backend:
         registry: the kinds.
         now: microseconds since 1970.
         chance: for uids and generated names.
-        admission: the steps that look at every write, in order.
+        admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
         accounts: tokens of service accounts; None if there is no key to sign them with.
     """
@@ -48,7 +46,7 @@ class Backend:
     registry: Registry
     now: Callable[[], int]
     chance: Random
-    admission: Sequence[AdmissionStep] = ()
+    admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from api_core import PODS, Api
+from api_core import MAPS, PODS, Api
+from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.admission.amounts import Amount, parse
+from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.upkeep.volumes import release_volumes
 
 ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts/default"
@@ -110,3 +112,24 @@ def test_a_sum_has_the_form_of_its_first_part_that_is_not_zero() -> None:
     assert str(Amount(0).plus(parse("512Mi")).plus(parse("512Mi"))) == "1Gi"
     assert str(parse("1G").plus(parse("1Gi"))) == "2073741824"
     assert str(parse("1Gi").minus(parse("1Gi")).plus(parse("1G"))) == "1G"
+
+
+class Witness(AdmissionStep):
+    """Notes the kinds that it is asked to agree to; completes nothing."""
+
+    def __init__(self, kinds: frozenset[tuple[str, str]] | None) -> None:
+        self.kinds = kinds
+        self.seen: list[str] = []
+
+    def validate(self, attributes: Attributes) -> None:
+        self.seen.append(f"{attributes.operation} {attributes.resource.plural}")
+
+
+def test_a_step_is_asked_about_the_kinds_that_it_looks_at(api: Api) -> None:
+    of_maps, of_all = Witness(frozenset({("", "configmaps")})), Witness(None)
+    api.backend.admission = admission_steps(of_maps, of_all)
+    api.create_map("m")
+    api.create_pod("p")
+    api.good("DELETE", f"{MAPS}/m")
+    assert of_maps.seen == ["CREATE configmaps", "DELETE configmaps"]
+    assert of_all.seen == ["CREATE configmaps", "CREATE pods", "DELETE configmaps"]

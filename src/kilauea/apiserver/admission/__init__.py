@@ -12,14 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kilauea.apiserver import status
-from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.request import User
 from kilauea.apiserver.resources.types import ResourceType
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Stored
+
+if TYPE_CHECKING:
+    from kilauea.apiserver.backend import Backend
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -70,10 +73,16 @@ class Effect(Protocol):
         """The write is durable; the caller is answered when this returns."""
 
 
+Kind = tuple[str, str]
+"""Group and plural."""
+
+
 class AdmissionStep:
     """One look at a write; this one has nothing to say."""
 
     name = ""
+    kinds: frozenset[Kind] | None = None
+    """What it looks at, whichever of its methods is asked; None if that may be anything."""
 
     def mutate(self, attributes: Attributes) -> None:
         """Complete the object; raise an `ApiFault` to refuse."""
@@ -86,6 +95,49 @@ class AdmissionStep:
         return None
 
 
+class Admission:
+    """Steps in their order; of each method only those are asked that have it and look at the kind of the object."""
+
+    def __init__(self, steps: Sequence[AdmissionStep] = ()) -> None:
+        self._steps = tuple(steps)
+        self._asked = lru_cache(maxsize=4096)(self._find)
+
+    def mutate(self, attributes: Attributes) -> None:
+        """Have the object completed, or refused with an `ApiFault`."""
+        for step in self._of("mutate", attributes.resource):
+            step.mutate(attributes)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Have the final object agreed to, or refused with an `ApiFault`."""
+        for step in self._of("validate", attributes.resource):
+            step.validate(attributes)
+
+    def begin(self, attributes: Attributes) -> list[Effect]:
+        """What follows from the write that is sent next; none of it if a step refuses with an `ApiFault`."""
+        effects: list[Effect] = []
+        try:
+            for step in self._of("begin", attributes.resource):
+                effect = step.begin(attributes)
+                if effect is not None:
+                    effects.append(effect)
+        except BaseException:
+            _cancel(effects)
+            raise
+        return effects
+
+    def _of(self, method: str, resource: ResourceType) -> tuple[AdmissionStep, ...]:
+        return self._asked(method, resource.group, resource.plural)
+
+    def _find(self, method: str, group: str, plural: str) -> tuple[AdmissionStep, ...]:
+        """The steps to ask about a kind."""
+        return tuple(
+            step
+            for step in self._steps
+            if (step.kinds is None or (group, plural) in step.kinds)
+            and getattr(type(step), method) is not getattr(AdmissionStep, method)
+        )
+
+
 def forbidden(attributes: Attributes, why: str) -> ApiFault:
     """The refusal of a write by a step."""
     resource = attributes.resource
@@ -96,15 +148,7 @@ async def write_admitted(
     attributes: Attributes, key: str, expected: int, encode: Callable[[int], bytes] | None
 ) -> Stored:
     """`Store.write` with what follows from it in admission."""
-    effects: list[Effect] = []
-    try:
-        for step in attributes.backend.admission:
-            effect = step.begin(attributes)
-            if effect is not None:
-                effects.append(effect)
-    except BaseException:
-        _cancel(effects)
-        raise
+    effects = attributes.backend.admission.begin(attributes)
     if not effects:
         return await attributes.backend.store.write(key, expected, encode)
     # A caller that goes away takes neither the write with it nor what follows from it.

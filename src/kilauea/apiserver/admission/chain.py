@@ -7,7 +7,7 @@ taint `not-ready` of new nodes, which nobody here would take off again.
 
 from __future__ import annotations
 
-from kilauea.apiserver.admission import AdmissionStep
+from kilauea.apiserver.admission import Admission, AdmissionStep
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.priority import Priority
@@ -23,19 +23,21 @@ from kilauea.apiserver.admission.tolerations import DefaultTolerationSeconds
 from kilauea.apiserver.rbac.escalation import Escalation
 
 
-def admission_steps(*more: AdmissionStep) -> list[AdmissionStep]:
+def admission_steps(*more: AdmissionStep) -> Admission:
     """All steps, as they are asked; more of them stand where the real server asks webhooks."""
-    return [
-        NamespaceLifecycle(),
-        LimitRanger(),
-        ServiceAccounts(),
-        Priority(),
-        DefaultTolerationSeconds(),
-        DefaultStorageClass(),
-        StorageObjectInUseProtection(),
-        PersistentVolumeClaimResize(),
-        ServiceAddresses(),
-        Escalation(),
-        *more,
-        ResourceQuotas(),
-    ]
+    return Admission(
+        (
+            NamespaceLifecycle(),
+            LimitRanger(),
+            ServiceAccounts(),
+            Priority(),
+            DefaultTolerationSeconds(),
+            DefaultStorageClass(),
+            StorageObjectInUseProtection(),
+            PersistentVolumeClaimResize(),
+            ServiceAddresses(),
+            Escalation(),
+            *more,
+            ResourceQuotas(),
+        )
+    )

@@ -43,6 +43,7 @@ class LimitRanger(AdmissionStep):
     """Fills in the defaults of a namespace and enforces its limits."""
 
     name = "LimitRanger"
+    kinds = frozenset({("", "pods"), ("", "persistentvolumeclaims")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Give the containers of a new pod what they do not say."""

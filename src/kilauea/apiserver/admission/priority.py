@@ -28,6 +28,7 @@ class Priority(AdmissionStep):
     """Resolves the priority of pods, and keeps the default class the only one."""
 
     name = "Priority"
+    kinds = frozenset({("", "pods"), ("scheduling.k8s.io", "priorityclasses")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Fill in the priority of a pod; one that is there must be that of the class."""

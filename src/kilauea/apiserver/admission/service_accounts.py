@@ -41,6 +41,7 @@ class ServiceAccounts(AdmissionStep):
     """Gives new pods their account and its token, and namespaces the account `default`."""
 
     name = "ServiceAccount"
+    kinds = frozenset({("", "pods"), ("", "namespaces"), ("", "serviceaccounts")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Complete a new pod."""

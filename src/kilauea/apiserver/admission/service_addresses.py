@@ -24,6 +24,7 @@ class ServiceAddresses(AdmissionStep):
     """Gives services what they need to be reached."""
 
     name = "ServiceAddresses"
+    kinds = frozenset({("", "services")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Complete a service."""

@@ -31,6 +31,7 @@ class DefaultStorageClass(AdmissionStep):
     """Gives claims that name no class the default one."""
 
     name = "DefaultStorageClass"
+    kinds = frozenset({("", "persistentvolumeclaims")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Fill in the class."""
@@ -49,6 +50,7 @@ class StorageObjectInUseProtection(AdmissionStep):
     """Gives claims and volumes the finalizer that holds them while they are in use."""
 
     name = "StorageObjectInUseProtection"
+    kinds = frozenset({("", "persistentvolumeclaims"), ("", "persistentvolumes")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Add the finalizer to a new object."""
@@ -65,6 +67,7 @@ class PersistentVolumeClaimResize(AdmissionStep):
     """Lets only bound claims grow, and only where their class allows it."""
 
     name = "PersistentVolumeClaimResize"
+    kinds = frozenset({("", "persistentvolumeclaims")})
 
     def validate(self, attributes: Attributes) -> None:
         """Refuse growth that nothing could follow."""

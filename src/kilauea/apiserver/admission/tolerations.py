@@ -14,6 +14,7 @@ class DefaultTolerationSeconds(AdmissionStep):
     """Adds the tolerations that every pod has."""
 
     name = "DefaultTolerationSeconds"
+    kinds = frozenset({("", "pods")})
 
     def mutate(self, attributes: Attributes) -> None:
         """Add what a pod lacks."""

@@ -65,8 +65,7 @@ def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
     if track:
         note_manager(call, None, obj)
     attributes = call.attributes("CREATE", obj, None, obj["metadata"].get("name", ""))
-    for step in call.backend.admission:
-        step.mutate(attributes)
+    call.backend.admission.mutate(attributes)
     return attributes
 
 
@@ -82,8 +81,7 @@ async def _store(call: Call, obj: Object, attributes: Attributes) -> bytes | Non
     causes += resource.strategy.validate(obj)
     refuse(call, name, causes)
     call.warnings += resource.strategy.warnings(obj)
-    for step in backend.admission:
-        step.validate(attributes)
+    backend.admission.validate(attributes)
     key = resource.key(metadata.get("namespace", ""), name)
     if attributes.dry_run:
         return None if backend.store.get(key) else encoder(call, obj)(0)

@@ -73,8 +73,7 @@ async def delete_object(
         _check_preconditions(call, old, options)
         attributes = call.attributes("DELETE", None, old, name)
         attributes.dry_run = attributes.dry_run or options.dry_run
-        for step in call.backend.admission:
-            step.validate(attributes)
+        call.backend.admission.validate(attributes)
         done = await _delete_once(call, current, options, attributes)
         if done is not None:
             return done

@@ -148,8 +148,7 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
         note_manager(call, old, obj)
     kept_metadata(obj, old)
     attributes = call.attributes("UPDATE", obj, old)
-    for step in backend.admission:
-        step.mutate(attributes)
+    backend.admission.mutate(attributes)
     if part == "status":
         strategy.prepare_status(obj, old)
     elif part in ("", "scale"):
@@ -166,5 +165,4 @@ def _prepare(call: Call, obj: Object, old: Object, track: bool) -> None:
     refuse(call, call.info.name, causes)
     if obj.get("spec") != old.get("spec"):
         call.warnings += strategy.warnings(obj)
-    for step in backend.admission:
-        step.validate(attributes)
+    backend.admission.validate(attributes)

@@ -47,10 +47,13 @@ class Objects:
             after_key: where the page before ended.
             limit: how many at most.
         """
+        ordered = self._resources.get(resource_of(prefix))
+        if ordered is None:
+            return Page([], revision, 0, None)
         first = prefix if after_key is None else max(prefix, after_key + "\0")
         end = prefix[:-1] + chr(ord("/") + 1)
-        then = {key: stored for key, stored in then.items() if first <= key < end}
-        ordered = self._resources.get(resource_of(prefix)) or Ordered()
+        if then:
+            then = {key: stored for key, stored in then.items() if first <= key < end}
         if limit is None:
             return Page(_merged(ordered.between(first, end), then), revision, 0, None)
         # So many of today's objects that at least `limit` are left without those that differed.

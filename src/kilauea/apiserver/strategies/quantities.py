@@ -33,7 +33,7 @@ def check_amounts(path: str, amounts: dict[str, Any]) -> list[Cause]:
     for name, text in amounts.items():
         found += [invalid_value(path, name, each) for each in qualified_name_problems(name)]
         number = amount(str(text))
-        if number is not None and number < 0:
+        if number is not None and number.numerator < 0:
             found.append(invalid_value(f"{path}[{name}]", text, NEGATIVE))
     return found
 
@@ -43,7 +43,7 @@ def check_resources(path: str, resources: dict[str, Any]) -> list[Cause]:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     found = check_amounts(f"{path}.limits", limits) + check_amounts(f"{path}.requests", requests)
     for name, text in requests.items():
-        if name not in limits:
+        if limits.get(name, text) == text:
             continue
         asked, most = amount(str(text)), amount(str(limits[name]))
         if asked is not None and most is not None and asked > most:

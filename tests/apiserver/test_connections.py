@@ -12,9 +12,10 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,12 +227,12 @@ def test_a_client_that_takes_its_answers_late_gets_them_all(server: Server) -> N
 
 @asynccontextmanager
 async def connected(
-    api: Api, folder: Path
+    api: Api, folder: Path, kind: type[Authenticator] = Authenticator
 ) -> AsyncIterator[tuple[Transport, asyncio.StreamReader, asyncio.StreamWriter]]:
     """A server in this process, and a connection to it."""
     made = load_credentials(folder, "127.0.0.1", datetime.datetime.now(datetime.UTC))
     administrator = User("admin", groups=("system:masters",))
-    transport = Transport(api.server, Authenticator({"secret": administrator}), made.server_context())
+    transport = Transport(api.server, kind({"secret": administrator}), made.server_context())
     port = await transport.listen("127.0.0.1", 0)
     tls = ssl.create_default_context(cadata=made.ca.decode())
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
@@ -295,5 +296,27 @@ def test_the_end_does_not_wait_for_long(api: Api, tmp_path: Path) -> None:
             await asyncio.sleep(0)
             assert [task.cancelled() for task in tasks] == [True]
             assert await reader.read() == b""
+
+    api.run(asyncio.wait_for(test(), SECONDS))
+
+
+class Forgetful(Authenticator):
+    """Knows a caller at each second request."""
+
+    asked = 0
+
+    def user_of(self, certificate: Mapping[str, Any] | None, authorization: str) -> User | None:
+        """Who a caller is, if it is time."""
+        self.asked += 1
+        return super().user_of(certificate, authorization if self.asked % 2 else "Bearer wrong")
+
+
+def test_an_answer_that_could_not_be_sent_is_not_given_to_another_request(api: Api, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with connected(api, tmp_path, Forgetful) as (_, reader, writer):
+            writer.write(bytes_of(f"GET {MAPS} HTTP/1.1", "Authorization: Bearer secret"))  # known, then forgotten
+            assert (await reader.readuntil(b'Unauthorized","code":401}')).startswith(b"HTTP/1.1 401 ")
+            writer.write(bytes_of("GET /version HTTP/1.1", "Authorization: Bearer secret"))
+            assert b"gitVersion" in await reader.readuntil(b"}")
 
     api.run(asyncio.wait_for(test(), SECONDS))

@@ -113,7 +113,8 @@ class ApiServer:
             answer = await verb(call)
         except ApiFault as fault:
             answer = _in_form(request, fault_response(fault))
-        answer.headers += warning_headers(call.warnings)
+        if call.warnings:
+            answer.headers += warning_headers(call.warnings)
         return answer
 
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:

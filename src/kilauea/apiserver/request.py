@@ -44,7 +44,10 @@ class ApiRequest:
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""
-        return next((value for key, value in self.query if key == name), default)
+        for key, value in self.query:
+            if key == name:
+                return value
+        return default
 
 
 @dataclass(slots=True)

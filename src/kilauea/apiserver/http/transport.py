@@ -107,6 +107,7 @@ class Transport:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request from its bytes to its answer."""
+        answer = self._ready.pop(request.transport, None) if request.transport is not None else None
         try:
             user = self._user_of(request)
             body = await body_of(request) if request.body_exists else b""
@@ -114,7 +115,6 @@ class Transport:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
             return _plain(fault_response(status.bad_request("the body is not whole")))
-        answer = self._ready.pop(request.transport, None) if request.transport is not None else None
         if answer is None:
             answer = await self._api.handle(api_request(request, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:

@@ -30,7 +30,7 @@ def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) 
     Raises:
         ApiFault: the caller may not (403), or the headers name no user (400).
     """
-    if not any(key.startswith("impersonate-") for key in headers):
+    if not [key for key in headers if key.startswith("impersonate-")]:
         return user
     name = headers.get(_USER, "")
     groups = [each.strip() for each in headers.get(_GROUP, "").split(",") if each.strip()]

@@ -190,6 +190,9 @@ LISTS = from_openapi(
                 },
             },
             "some": {"type": "array", "maxItems": 2, "items": {"type": "string", "nullable": True}},
+            "word": {"type": "string", "maxLength": 3, "pattern": "^[a-z]+$"},
+            "choice": {"type": "string", "enum": ["ab", "c"], "nullable": True},
+            "count": {"type": "integer", "format": "int32", "minimum": 1},
         }
     }
 )
@@ -202,6 +205,16 @@ FEW = st.sampled_from([0, 1, 1.0, True, False, "0", "1", None, [], {}, 2**31])
     )
 )
 def test_the_fast_test_takes_only_what_nothing_is_wrong_with(obj: dict[str, Any]) -> None:
+    assert validate(LISTS, obj) == causes(LISTS, obj)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["word", "choice", "count", "kind", "metadata"]),
+        FEW | st.sampled_from(["ab", "c", "abcd", "aB", -1, 2, -(2**31) - 1]),
+    )
+)
+def test_the_fast_test_of_plain_values_takes_only_what_nothing_is_wrong_with(obj: dict[str, Any]) -> None:
     assert validate(LISTS, obj) == causes(LISTS, obj)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,9 @@ PLAIN = frozenset(
     "example x-kubernetes-map-type x-kubernetes-list-type x-kubernetes-list-map-keys x-kubernetes-int-or-string "
     "x-kubernetes-preserve-unknown-fields x-kubernetes-validations".split()
 )
-"""Keywords that the tests here know."""
+"""Keywords that the tests here know for all types."""
+OF_TYPE = {"string": PLAIN | {"enum", "maxLength", "pattern"}, "integer": PLAIN | {"minimum"}}
+"""The same for some types."""
 EITHER = [{"type": "integer"}, {"type": "string"}]
 """The alternatives that `x-kubernetes-int-or-string` stands for."""
 _PLAIN_FORMATS = ("", "int32", "int64", "float", "double", "int-or-string")
@@ -48,7 +50,7 @@ def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
         ):
             pattern = re2(raw.get("pattern", ""))
             return lambda value: value.__class__ is int or (value.__class__ is str and bool(pattern.search(value)))
-        if not PLAIN.issuperset(raw) or schema.format not in _PLAIN_FORMATS:
+        if not OF_TYPE.get(schema.type, PLAIN).issuperset(raw) or schema.format not in _PLAIN_FORMATS:
             return checked(schema)
         if schema.type == "object":
             return _with_null(schema, _object_test(schema, test_of))
@@ -66,9 +68,23 @@ def _with_null(schema: Schema, test: Test) -> Test:
 def _scalar_test(schema: Schema) -> Test:
     if schema.type == "integer":
         limit = _LIMITS.get(schema.format, 2**63)
-        return lambda value: value.__class__ is int and -limit <= value < limit
+        least = max(-limit, schema.raw.get("minimum", -limit))
+        return lambda value: value.__class__ is int and least <= value < limit
+    if schema.type == "string" and not PLAIN.issuperset(schema.raw):
+        return _string_test(schema.raw)
     wanted = {"string": (str,), "boolean": (bool,), "number": (int, float)}.get(schema.type)
     return (lambda value: value.__class__ in wanted) if wanted else (lambda value: True)
+
+
+def _string_test(raw: Mapping[str, Any]) -> Test:
+    """The test of text that must have a form."""
+    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), re2(raw.get("pattern", ""))
+    return lambda value: (
+        value.__class__ is str
+        and (allowed is None or value in allowed)
+        and len(value) <= longest
+        and pattern.search(value) is not None
+    )
 
 
 def _array_test(schema: Schema, test_of: Callable[[Schema], Test]) -> Test:

@@ -8,7 +8,7 @@ from typing import Any
 from kilauea.apiserver.schema.builtin import definition
 from kilauea.apiserver.schema.nodes import OBJECT_META, Schema
 from kilauea.apiserver.schema.reading import read_builtin
-from kilauea.apiserver.schema.unknown import prune, unknown_fields
+from kilauea.apiserver.schema.unknown import knows, prune, unknown_fields
 
 
 def from_openapi(openapi: Mapping[str, Any]) -> Schema:
@@ -25,8 +25,9 @@ def read_custom(schema: Schema, obj: dict[str, Any]) -> list[str]:
     Raises:
         DecodeError: a value in the metadata is not of the type of its field.
     """
-    unknown = unknown_fields(schema, obj)
-    if unknown:
+    unknown: list[str] = []
+    if not knows(schema, obj):
+        unknown = unknown_fields(schema, obj)
         prune(schema, obj)
     if obj.get("metadata") is not None:
         read_builtin(definition(OBJECT_META), obj["metadata"])
@@ -41,17 +42,18 @@ def _settle(schema: Schema | None, value: Any) -> None:
         for index, item in enumerate(value):
             if item.__class__ is float:
                 value[index] = _number(item)
-            else:
+            elif isinstance(item, dict | list):
                 _settle(below, item)
     elif isinstance(value, dict):
         for key, each in list(value.items()):
-            child = schema.field(key) if schema is not None else None
-            if each is None and child is not None and not child.nullable:
-                del value[key]
-            elif each.__class__ is float:
+            if each.__class__ is float:
                 value[key] = _number(each)
-            else:
-                _settle(child, each)
+            elif each is None or isinstance(each, dict | list):
+                child = schema.field(key) if schema is not None else None
+                if each is not None:
+                    _settle(child, each)
+                elif child is not None and not child.nullable:
+                    del value[key]
 
 
 def _number(value: float) -> int | float:

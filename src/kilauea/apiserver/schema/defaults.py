@@ -25,12 +25,14 @@ class _Plan(NamedTuple):
         rule: defaults that depend on other fields, for a built-in definition.
         always: fields that are written even if nothing set them, with that value.
         below: fields in which something may have to be filled in.
+        additional: the schema of the values of other keys, if something may have to be filled in there.
     """
 
     values: tuple[tuple[str, Any], ...]
     rule: Rule | None
     always: tuple[tuple[str, Any], ...]
     below: dict[str, Schema]
+    additional: Schema | None
 
 
 def apply_defaults(schema: Schema, value: Any, settled: Collection[str] = ()) -> None:
@@ -60,12 +62,12 @@ def _fill_object(schema: Schema, obj: dict[str, Any], settled: Collection[str] =
         child = below.get(key)
         if child is None or key in settled:
             continue
-        if value:
-            apply_defaults(child, value)
-        elif value == {}:
+        if value.__class__ is dict:
             _fill_object(child, value)
-    additional = schema.additional
-    if additional is not None and _matters(additional):
+        elif value:
+            apply_defaults(child, value)
+    additional = plan.additional
+    if additional is not None:
         for key, value in obj.items():
             if key not in schema.properties:
                 apply_defaults(additional, value)
@@ -81,7 +83,8 @@ def _plan(schema: Schema) -> _Plan:
         if mark.startswith("=")
     ]
     below = {key: child for key, child in schema.properties.items() if _matters(child)}
-    return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), below)
+    additional = schema.additional if schema.additional is not None and _matters(schema.additional) else None
+    return _Plan(tuple(values), CODED_RULES.get(schema.name), tuple(always), below, additional)
 
 
 def _has_default(schema: Schema, key: str, child: Schema) -> bool:

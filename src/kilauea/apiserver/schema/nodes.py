@@ -120,11 +120,10 @@ def derived(make: Callable[[Schema], Made]) -> Callable[[Schema], Made]:
     """A function of a node that is computed once for each node and kept with it."""
 
     def of(schema: Schema) -> Made:
-        kept = schema.derived
-        if make in kept:
-            made: Made = kept[make]
-        else:
-            made = kept[make] = make(schema)
+        try:
+            made: Made = schema.derived[make]
+        except KeyError:
+            made = schema.derived[make] = make(schema)
         return made
 
     return of

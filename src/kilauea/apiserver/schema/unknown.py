@@ -7,6 +7,24 @@ from typing import Any
 from kilauea.apiserver.schema.nodes import Schema
 
 
+def knows(schema: Schema, value: Any) -> bool:
+    """Whether a schema describes all fields of a value, which is the rule: it is asked before paths are made."""
+    if isinstance(value, list):
+        items = schema.items
+        return items is None or all(knows(items, item) for item in value if isinstance(item, dict | list))
+    if is_open(schema):
+        return True
+    properties, additional = schema.properties, schema.additional
+    for key, each in value.items():
+        child = properties.get(key) or additional
+        if child is None:
+            if not schema.preserve_unknown:
+                return False
+        elif isinstance(each, dict | list) and not knows(child, each):
+            return False
+    return True
+
+
 def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
     """Paths of the fields that a schema does not describe, such as `spec.containers[0].foo`, in their order."""
     found: list[str] = []

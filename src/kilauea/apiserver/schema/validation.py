@@ -41,7 +41,7 @@ def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
         return False
     for key, value in obj.items():
         if key in RESOURCE_FIELDS:
-            allowed = not any(_check(described.get(key, _ANYTHING), value, key))
+            allowed = _is_plain(described.get(key, _ANYTHING), value) or not any(_check(described[key], value, key))
         else:
             allowed = key not in described or _allows(schema.properties[key])(value)
         if not allowed:
@@ -49,7 +49,13 @@ def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
     return True
 
 
+def _is_plain(raw: Raw, value: Any) -> bool:
+    """Whether nothing but the type of a value is described, and it is of that."""
+    return raw.keys() <= _TYPE_ALONE and raw.get("type") in (None, _TYPE_NAMES.get(type(value)))
+
+
 _ANYTHING: Raw = {}
+_TYPE_ALONE = {"type", "description"}
 _ROOT = PLAIN | {"x-kubernetes-embedded-resource"}
 
 

@@ -12,6 +12,8 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import parse_duration
 from kilauea.api.wellknown import parse_bool
 
+PREFIX = "kilauea.dev/"
+"""With which all of them begin."""
 SIMULATED = "kilauea.dev/simulated"
 """On a Node, `true` or `false`: whether it is simulated, whatever it looks like."""
 NODE_STATE = "kilauea.dev/node-state"

@@ -15,10 +15,10 @@ ENDED = (SUCCEEDED, FAILED)
 
 def phase_of(inits: Sequence[Run], mains: Sequence[Run]) -> str:
     """The phase that containers make."""
-    preparing = [run for run in inits if run.role == "init"]
-    if any(run.exit_code for run in preparing):
+    prepared = [run.exit_code for run in inits if run.role == "init"]
+    if any(prepared):
         return FAILED
-    if any(run.exit_code is None for run in preparing) or any(run.fresh for run in mains):
+    if None in prepared or any(run.fresh for run in mains):
         return PENDING
     codes = [run.exit_code for run in mains]
     if None in codes:

@@ -15,16 +15,20 @@ from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import (
     EXIT_CODE,
     EXIT_REASON,
+    PREFIX,
     RUN_TIME,
     annotations_of,
     read_duration,
     read_exit_code,
     said,
 )
-from kilauea.nodes.script import Script, read_script
+from kilauea.nodes.script import read_script
 
 JOB_RUN_TIME = 5 * SECOND
 """How long a container of a batch Job runs if nothing says it, and one of which only the exit code is said."""
+
+_Notes = tuple[tuple[str, str], ...]
+"""Annotations by which users say what pods do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +50,34 @@ class Program:
 
 def program_of(pod: Obj, container: Obj, init: bool = False) -> Program:
     """The program of one of a pod's containers; `init` for one that has to end before others begin."""
-    notes = annotations_of(pod)
-    script = _script(container)
-    name = container["name"]
+    command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
+    notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))
+    return _program(command, args, container["name"], notes, init, _of_batch_job(pod))
+
+
+@lru_cache(maxsize=4096)
+def _program(
+    command: tuple[str, ...], args: tuple[str, ...], name: str, said_of_pod: _Notes, init: bool, of_batch_job: bool
+) -> Program:
+    """The program of a container; pods of one template have the same."""
+    notes, script = dict(said_of_pod), read_script(command, args)
     # What is said about all containers of a pod is not meant for those that prepare it.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
-    code = read_exit_code(said(notes, EXIT_CODE, name)) if notes else None
-    run_time = read_duration(said(notes, RUN_TIME, name)) if notes else None
+    code = read_exit_code(said(notes, EXIT_CODE, name))
+    run_time = read_duration(said(notes, RUN_TIME, name))
     if run_time is None:
-        run_time = script.run_time if script.tells_time else _usual_time(pod, init, code is not None)
+        run_time = script.run_time if script.tells_time else _usual_time(init, code is not None or of_batch_job)
     code = script.exit_code if code is None else code
     reason = said(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
     return Program(run_time, code, reason, script.output)
 
 
-def _script(container: Obj) -> Script:
-    return read_script(tuple(container.get("command") or ()), tuple(container.get("args") or ()))
-
-
-def _usual_time(pod: Obj, init: bool, ends: bool) -> int | None:
+def _usual_time(init: bool, ends: bool) -> int | None:
     """How long a container runs of which nothing says it; `ends` if it is known to end."""
     if init:
         return 0
-    return JOB_RUN_TIME if ends or _of_batch_job(pod) else None
+    return JOB_RUN_TIME if ends else None
 
 
 def _of_batch_job(pod: Obj) -> bool:

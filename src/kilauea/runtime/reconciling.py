@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
-from typing import NamedTuple
 
 from kilauea.api.ports import (
     Api,
@@ -77,12 +76,8 @@ class Station:
             return ()
 
 
-class _Moment(NamedTuple):
-    """When to ask: because it was put off, or because the controller or a failure wants it."""
-
-    station: Station
-    key: Key
-    put_off: bool
+_Moment = tuple[Station, Key, bool]
+"""When to ask about a key: because it was put off (True), or because the controller or a failure wants it."""
 
 
 class Driver:
@@ -114,7 +109,7 @@ class Driver:
         self._chance = chance
         self._record = record
         self._concurrency = concurrency
-        self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment.station.queue.add(moment.key))
+        self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._stations = [Station(controller) for controller in controllers]
         for station in self._stations:
             for interest in station.controller.interests:
@@ -144,7 +139,7 @@ class Driver:
         """An object has changed that a controller wants to see."""
         for key in station.concerned(interest, old, new):
             if interest.delay:
-                self._timers.bring_forward(_Moment(station, key, True), interest.delay)
+                self._timers.bring_forward((station, key, True), interest.delay)
             else:
                 station.queue.add(key)
 
@@ -152,7 +147,7 @@ class Driver:
         """Take one key after another."""
         while True:
             key = await station.queue.take()
-            self._timers.cancel(_Moment(station, key, True))
+            self._timers.cancel((station, key, True))
             traces: list[Trace] = []
             try:
                 await self._reconcile(station, key, traces)
@@ -168,7 +163,7 @@ class Driver:
         outcome = station.controller.reconcile(key, self._cache, now)
         await self._chain(station.controller.name, outcome.operations, traces)
         station.failures.pop(key, None)
-        moment = _Moment(station, key, False)
+        moment = (station, key, False)
         if outcome.again is None:
             self._timers.cancel(moment)
         else:
@@ -231,4 +226,4 @@ class Driver:
             log.log(level, "%s %s: %s: %s (again in %.1f s)", station.controller.name, key, what, error, seconds)
         else:
             log.error("%s %s (again in %.1f s)", station.controller.name, key, seconds, exc_info=error)
-        self._timers.set(_Moment(station, key, False), seconds)
+        self._timers.set((station, key, False), seconds)

@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in a request."""
+        if self._transport.is_closing():
+            return
         if self.task is not None:  # the client does not wait for its answer
             self._later += data
             self._transport.pause_reading()

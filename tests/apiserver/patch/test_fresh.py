@@ -15,6 +15,7 @@ from kilauea.apiserver.patch.fieldset import difference, fields, ordered, withou
 from kilauea.apiserver.patch.fresh import fresh_fields
 from kilauea.apiserver.patch.managed import NEVER_OWNED
 from kilauea.apiserver.patch.shape import shape_of
+from kilauea.apiserver.patch.whole import whole
 from kilauea.apiserver.schema import DecodeError, apply_defaults, builtin_schema, read_builtin
 
 REQUESTS = Path(__file__).parents[2] / "kubernetes" / "requests"
@@ -65,3 +66,12 @@ def test_remembered_sets_are_those_of_a_comparison(reset: Any) -> None:
             assert outcome(lambda: fresh_fields(shape, each, reset, NEVER_OWNED)) == expected  # noqa: B023
             compared += 1
     assert compared > 500
+
+
+def test_objects_of_the_same_keys_are_not_taken_for_one_another() -> None:
+    """Fields that are no leaves tell them apart, also when the first of them is empty."""
+    below = shape_of(builtin_schema("", "v1", "Pod")).field("spec")[1].field("containers")[1].items
+    empty = whole(below, {"name": "a", "resources": {}})
+    assert empty == whole(below, {"name": "b", "resources": {}}) == {".": {}, "f:name": {}, "f:resources": {}}
+    filled = whole(below, {"name": "a", "resources": {"limits": {"cpu": "1"}}})
+    assert filled["f:resources"] == {".": {}, "f:limits": {".": {}, "f:cpu": {}}}

@@ -45,6 +45,7 @@ class Shape:
         declared: of objects, the described fields; all other keys are those of a map.
         is_list: whether the value is a list, atomic or not.
         made: nodes that `kilauea.apiserver.patch.whole` remembers.
+        flat: the same for objects whose fields are all leaves, by their keys.
         reduced: sets that `kilauea.apiserver.patch.fresh` remembers, by the identity of what they are made from.
         scalar: of plain values `string`, `numeric`, `boolean`, or `untyped` for any of them; else empty.
     """
@@ -57,6 +58,7 @@ class Shape:
         "_schema",
         "_steps",
         "declared",
+        "flat",
         "is_list",
         "keys",
         "leaf",
@@ -76,6 +78,7 @@ class Shape:
         self._items: Shape | None = None
         self._steps: dict[str, str] = {}
         self.made: dict[tuple[Any, ...], FieldSet] = {}
+        self.flat: dict[tuple[str, ...], FieldSet] = {}
         self.reduced: dict[int, tuple[FieldSet, FieldSet, FieldSet, FieldSet]] = {}
         self._additional: Shape | None = None
         self._keeps_unknown = keeps_unknown or (schema is not None and schema.preserve_unknown)

@@ -28,11 +28,7 @@ def whole(shape: Shape, value: Any) -> FieldSet:
         return LEAF
     sort = shape.sort
     if sort is Sort.OBJECT and isinstance(value, dict):
-        parts = []
-        for key, each in value.items():
-            below = shape.field(key)[1]
-            parts.append(LEAF if below.leaf else whole(below, each))
-        return node_of_object(shape, value, parts, itself=True)
+        return shape.flat.get(tuple(value)) or _of_object(shape, value)
     if sort is Sort.ANY and isinstance(value, dict):
         return in_order({SELF: LEAF, **{f"f:{key}": whole(ANY, each) for key, each in value.items()}})
     if isinstance(value, list) and sort is not Sort.ANY:
@@ -42,6 +38,18 @@ def whole(shape: Shape, value: Any) -> FieldSet:
             nodes[step] = LEAF if step in nodes else whole(below, item)  # one that is there twice is owned as a whole
         return node_of_items(shape, nodes, itself=True)
     return LEAF
+
+
+def _of_object(shape: Shape, value: dict[str, Any]) -> FieldSet:
+    """The node of an object; where all its fields are leaves, its keys alone tell it from then on."""
+    shapes = [shape.field(key)[1] for key in value]
+    parts = [whole(below, each) for below, each in zip(shapes, value.values(), strict=True)]
+    node = node_of_object(shape, value, parts, itself=True)
+    if all(below.leaf for below in shapes):
+        if len(shape.flat) >= MOST:
+            shape.flat.clear()
+        shape.flat[tuple(value)] = node
+    return node
 
 
 def node_of_object(shape: Shape, keys: Iterable[str], parts: Sequence[FieldSet | None], *, itself: bool) -> FieldSet:

@@ -41,7 +41,10 @@ async def bind(call: Call) -> ApiResponse:
         return _bound(pods, pod, target["name"], annotations)
 
     await change_pod(pods, change)
-    return ApiResponse(201, status.encode(status.status("Success", 201)))
+    return ApiResponse(201, _SUCCESS)
+
+
+_SUCCESS = status.encode(status.status("Success", 201))
 
 
 def _bound(call: Call, pod: Object, node: str, annotations: dict[str, str]) -> Object:

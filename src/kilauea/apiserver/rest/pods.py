@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from kilauea.apiserver.request import RequestInfo
@@ -24,7 +23,7 @@ def pod_type(call: Call) -> ResourceType:
 def pod_call(call: Call, name: str) -> Call:
     """The call as one about the pod itself."""
     info = RequestInfo(call.info.verb, "", "v1", "pods", call.info.namespace, name)
-    return replace(call, info=info, resource=pod_type(call), subresource=None)
+    return Call(call.backend, call.request, info, pod_type(call), None, call.warnings)
 
 
 async def change_pod(call: Call, change: Change) -> bytes:

@@ -66,7 +66,7 @@ def check_pod_spec(path: str, spec: Object, *, restart: Sequence[str] = RESTART_
 
 def _check_placing(path: str, spec: Object) -> list[Cause]:
     """What says where a pod may go."""
-    found = check_affinity(f"{path}.affinity", spec.get("affinity") or {})
+    found = check_affinity(f"{path}.affinity", spec["affinity"]) if spec.get("affinity") else []
     for number, toleration in enumerate(spec.get("tolerations") or []):
         found += _check_toleration(f"{path}.tolerations[{number}]", toleration)
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or []):

@@ -91,9 +91,10 @@ class History:
         """Take in a batch of events in order, at least one, and forget what is beyond the retention."""
         size = 0
         for event in events:
-            self.ring(event.key).events.append(event)
+            key, before = event.now.key, event.before
+            self.ring(key).events.append(event)
             # What is current is in memory anyway; what history alone keeps is the value before.
-            size += OVERHEAD + len(event.key) + len(event.previous or b"")
+            size += OVERHEAD + len(key) + (0 if before is None else len(before.value))
         self._batches.append((self._clock(), size, events))
         self._size += size
         self.revision = events[-1].revision

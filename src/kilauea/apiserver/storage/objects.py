@@ -24,7 +24,8 @@ class Objects:
 
     def apply(self, event: Event) -> None:
         """Make the write of an event."""
-        key, resource = event.key, resource_of(event.key)
+        stored = event.now
+        key, resource = stored.key, resource_of(stored.key)
         ordered = self._resources.get(resource)
         if ordered is None:
             ordered = self._resources[resource] = Ordered()
@@ -32,8 +33,8 @@ class Objects:
             del self._by_key[key]
             ordered.remove(key)
         else:
-            self._by_key[key] = event.now
-            ordered.put(event.now)
+            self._by_key[key] = stored
+            ordered.put(stored)
 
     def page(
         self, prefix: str, revision: int, then: Mapping[str, Stored | None], after_key: str | None, limit: int | None

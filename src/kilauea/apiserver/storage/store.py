@@ -252,8 +252,9 @@ class Store:
         events = [each.event for each in pending]
         for each in pending:
             self._objects.apply(each.event)
-            if self._ahead[each.event.key] is each:
-                del self._ahead[each.event.key]
+            key = each.event.now.key
+            if self._ahead[key] is each:
+                del self._ahead[key]
         self._history.add(events)
         if self._writer is not None:
             self._writer.floor = self._history.floor

@@ -40,9 +40,10 @@ class Watchers:
         for event in events:
             if not self._idle:
                 return
-            for scope in scopes_of(event.key):
+            now = event.now
+            for scope in scopes_of(now.key):
                 for watcher in self._idle.pop(scope, ()):
-                    watcher.wake(event.revision)
+                    watcher.wake(now.revision)
 
 
 class Watcher:

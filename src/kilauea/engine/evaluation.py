@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ from kilauea.engine.plan import NodeReason
 
 if TYPE_CHECKING:
     from kilauea.engine.session import Session
+
+
+MOST_KNOWN = 1024
+"""Different figures of nodes that an evaluation remembers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,14 @@ class Unfit:
         return f"{where}0/{self.nodes} nodes are unavailable: {', '.join(counted)}."
 
 
+class Examined(NamedTuple):
+    """What was found at some nodes (n,): whether they fit once everything has ended, have room now, and their score."""
+
+    fit: NDArray[np.bool_]
+    room: NDArray[np.bool_]
+    score: NDArray[np.float64]
+
+
 class Evaluation:
     """One shape against all nodes of a session."""
 
@@ -65,12 +77,17 @@ class Evaluation:
         self._shape = shape
         chosen = [p for p in session.predicates() if p.applies is None or p.applies(shape)]
         self._static = [p for p in chosen if p.scope is Scope.STATIC]
-        self._local = [p for p in chosen if p.scope is Scope.NODE]
+        self._local = [p for p in chosen if p.scope in (Scope.NODE, Scope.FIGURES)]
         self._cluster = [p for p in chosen if p.scope is Scope.CLUSTER]
         scorers: list[NodeScorer] = [s for _, s in session.walk("node_score")]
         self._scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
         batch = (*session.walk("node_map"), *session.walk("batch_node_score"))
         self._batch: list[NodeScorer] = [s for _, s in batch]
+        scopes = {*(p.scope for p in self._local), *(s.scope for s in self._scorers)}
+        self._by_figures = scopes <= {Scope.FIGURES}
+        """Whether nodes with equal figures are equally good; `_possible` aside, which depends on their objects."""
+        self._known: dict[bytes, Examined] = {}
+        """Of nodes that changed, by their figures."""
         self._seen = -1
         """How much of the table's list of changes is taken in; -1 before the first look."""
         self._unfit: tuple[int, Unfit] | None = None
@@ -140,9 +157,13 @@ class Evaluation:
         if self._seen < 0:
             self._look_at_all()
         elif self._seen < len(changed):
-            rows = np.array(sorted(set(changed[self._seen :])), dtype=np.intp)
-            # One gather brings all figures of the changed nodes; everything below works on those few columns.
-            self._look_at(self._nodes.select(rows), rows)
+            rows = sorted(set(changed[self._seen :]))
+            if len(rows) == 1 and self._by_figures:
+                self._look_again_at(rows[0])
+            else:
+                # One gather brings all figures of the changed nodes; everything else works on those few columns.
+                some = np.array(rows, dtype=np.intp)
+                self._note(some, self._examine(self._nodes.select(some)))
         self._seen = len(changed)
 
     def _look_at_all(self) -> None:
@@ -157,21 +178,36 @@ class Evaluation:
         self._score = np.empty(count)
         self._later = np.zeros(count, dtype=bool)
         self._later_any = False
-        self._look_at(everything, slice(None))
+        self._note(slice(None), self._examine(everything))
 
-    def _look_at(self, nodes: NodeRows, rows: NDArray[np.intp] | slice) -> None:
+    def _look_again_at(self, row: int) -> None:
+        """One node has changed, as is usual; the next one often becomes what another has become before."""
+        figures = self._nodes.block[:, row].tobytes()
+        found = self._known.get(figures)
+        if found is None:
+            if len(self._known) == MOST_KNOWN:
+                self._known.clear()
+            found = self._known[figures] = self._examine(self._nodes.select(np.array([row], dtype=np.intp)))
+        self._note(slice(row, row + 1), found)
+
+    def _examine(self, nodes: NodeRows) -> Examined:
+        """Look at some nodes, with everything but what depends on their objects alone."""
         need = self._shape.need
         room = kernels.fits(nodes.used, need, nodes.allocatable)
         fit = room
         if self._nodes.future:
             fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, need, nodes.allocatable)
-        if self._possible is not None:
-            fit = fit & self._possible[rows]
         for predicate in self._local:
             more = self._fit(predicate, nodes)
             if more is not None:
                 fit = fit & more
-        score = self._scores(self._scorers, nodes)
+        return Examined(fit, room, self._scores(self._scorers, nodes))
+
+    def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:
+        """Take in what was found at some nodes."""
+        fit, room, score = found
+        if self._possible is not None:
+            fit = fit & self._possible[rows]
         self._score[rows] = score
         self._now[rows] = np.where(fit & room, score, kernels.NEVER)
         if self._nodes.future:

@@ -40,6 +40,7 @@ class Scope(enum.Enum):
     """What a predicate depends on beside the task; it says when an answer has to be asked for again."""
 
     STATIC = "what the node's object says"
+    FIGURES = "what is allocatable and used on the node, and no more: equal nodes have equal answers"
     NODE = "what runs on the node"
     CLUSTER = "what runs anywhere"
 
@@ -92,6 +93,7 @@ class NodeScorer:
     plugin: str
     function: NodeScore
     applies: Applies | None
+    scope: Scope = Scope.NODE
 
 
 FLAGS: dict[str, tuple[str, ...]] = {
@@ -525,16 +527,22 @@ class ExtensionPoints:
 
         The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
         rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
-        scope NODE is asked again only for nodes on which something changed. A plugin may register several predicates.
+        scope NODE or FIGURES is asked again only for nodes on which something changed. A plugin may register several
+        predicates.
         """
         named = tuple(rejections) or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
         known.append(NodePredicate(plugin, predicate, named, scope, applies))
 
-    def add_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
-        """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up."""
-        self._add_scorer("node_score", plugin, score, applies)
+    def add_node_score(
+        self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE
+    ) -> None:
+        """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up.
+
+        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes; that is quicker.
+        """
+        self._add_scorer("node_score", plugin, score, applies, scope)
 
     def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
         """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
@@ -543,9 +551,11 @@ class ExtensionPoints:
         """
         self._add_scorer("batch_node_score", plugin, score, applies)
 
-    def _add_scorer(self, point: str, plugin: str, score: NodeScore, applies: Applies | None) -> None:
+    def _add_scorer(
+        self, point: str, plugin: str, score: NodeScore, applies: Applies | None, scope: Scope = Scope.NODE
+    ) -> None:
         score, applies = self.guarded(point, plugin, score), self.guarded("applies", plugin, applies)
-        self._put(point, plugin, NodeScorer(plugin, score, applies))
+        self._put(point, plugin, NodeScorer(plugin, score, applies, scope))
 
     def add_node_map(
         self, plugin: str, score: NodeScore, reduce: Callable[[TaskShape, NDArray[np.float64]], NDArray[np.float64]]

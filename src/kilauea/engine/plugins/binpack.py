@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine import kernels
 from kilauea.engine.conf import argument
+from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.resources import CPU, MEMORY, order_of
 from kilauea.engine.model.shapes import TaskShape
@@ -87,7 +88,7 @@ class Binpack(Plugin):
         self._rows = session.axis.rows
         self._plans: dict[TaskShape, Counted] = {}
         if given.weight:
-            session.add_node_score(self.name, self._score)
+            session.add_node_score(self.name, self._score, scope=Scope.FIGURES)
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
         rows, asked, weights, whole, complete = self._plan(shape)

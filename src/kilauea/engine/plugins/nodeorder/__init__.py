@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine import kernels, matching
 from kilauea.engine.conf import argument
+from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import TaskSpec
@@ -74,7 +75,8 @@ class NodeOrder(Plugin):
         self._weights: NodeOrderArguments = self.arguments
         self._affinity = PodAffinityScore(session)
         self._spread = TopologySpreadScore(session)
-        session.add_node_score(self.name, self._by_room)
+        by_images = self._weights.images and session.nodes.holds_images
+        session.add_node_score(self.name, self._by_room, scope=Scope.NODE if by_images else Scope.FIGURES)
         session.add_batch_node_score(self.name, self._by_comparison, applies=self._compares)
 
     def _by_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:

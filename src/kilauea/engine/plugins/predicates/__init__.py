@@ -95,7 +95,7 @@ class Predicates(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         given: PredicatesArguments = self.arguments
-        session.add_predicate(self.name, self._pod_count, [POD_COUNT])
+        session.add_predicate(self.name, self._pod_count, [POD_COUNT], scope=Scope.FIGURES)
         session.add_predicate(self.name, self._cordoned, [UNSCHEDULABLE], scope=Scope.STATIC)
         if given.node_affinity:
             session.add_predicate(self.name, self._node_affinity, [AFFINITY], scope=Scope.STATIC)

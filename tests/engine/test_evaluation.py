@@ -1,0 +1,107 @@
+"""What is remembered of nodes with equal figures decides nothing: every node might as well be looked at by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from builders import Objects, conf, gang, group, node, plan_of, pod
+from engine.probes import plugin_called
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+
+ACTIONS = "enqueue, allocate, backfill, preempt"
+ORDERS: list[list[Any]] = [
+    ["nodeorder"],
+    ["binpack"],
+    ["nodeorder", "binpack"],
+    [("nodeorder", {"leastrequested.weight": 0, "mostrequested.weight": 1})],
+]
+NODES = st.lists(
+    st.fixed_dictionaries(
+        {"cpu": st.sampled_from([4, 4, 4, 8])},
+        optional={
+            "unschedulable": st.just(True),
+            "labels": st.just({"disk": "ssd"}),
+            "taints": st.just(["a=b:NoSchedule"]),
+            "images": st.just({"web:1": 500 << 20}),
+            "pods": st.just(2),
+        },
+    ),
+    min_size=1,
+    max_size=8,
+)
+RUNNING = st.lists(
+    st.fixed_dictionaries(
+        {"on": st.integers(0, 7), "cpu": st.sampled_from([1, 2])}, optional={"deleting": st.just(True)}
+    ),
+    max_size=6,
+)
+GANGS = st.lists(
+    st.fixed_dictionaries(
+        {"size": st.integers(1, 6), "cpu": st.sampled_from(["1", "1", "2", "500m"])},
+        optional={
+            "nodeSelector": st.just({"disk": "ssd"}),
+            "ports": st.just([{"hostPort": 80}]),
+            "image": st.just("web:1"),
+            "priority": st.just(9),
+        },
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+IMAGES = ("nodeorder", {"leastrequested.weight": 3, "balancedresource.weight": 0, "imagelocality.weight": 1})
+
+
+def look_at_every_node(session: Session) -> None:
+    """A filter that lets all pass, and for all that is known of it goes by what runs on each node."""
+    session.add_predicate("looks", lambda shape, nodes: None)
+
+
+def plan(objects: list[Objects], order: list[Any], *, every: bool) -> Plan:
+    tiers = [["gang", "priority"], ["predicates", "proportion", *order], ["looks"]]
+    plugin = plugin_called("looks", look_at_every_node if every else lambda session: None)
+    return plan_of(*objects, conf=conf(ACTIONS, *tiers), plugins=[plugin])
+
+
+@given(nodes=NODES, running=RUNNING, gangs=GANGS, order=st.sampled_from(ORDERS))
+@settings(deadline=None, max_examples=300)
+def test_plans_are_the_same_if_every_node_is_looked_at(
+    nodes: list[dict[str, Any]], running: list[dict[str, Any]], gangs: list[dict[str, Any]], order: list[Any]
+) -> None:
+    objects: list[Objects] = [node(f"n{number}", **fields) for number, fields in enumerate(nodes)]
+    objects.append(group("r", phase="Running"))
+    for number, fields in enumerate(running):
+        on = f"n{fields['on'] % len(nodes)}"
+        objects.append(pod(f"r-{number}", "r", node=on, **{k: v for k, v in fields.items() if k != "on"}))
+    objects += [gang(f"g{number}", **fields) for number, fields in enumerate(gangs)]
+    assert plan(objects, order, every=False) == plan(objects, order, every=True)
+
+
+@given(held=st.lists(st.booleans(), min_size=2, max_size=6), cpu=st.integers(4, 12), size=st.integers(2, 12))
+@settings(deadline=None, max_examples=200)
+def test_nodes_with_equal_figures_differ_by_their_images(held: list[bool], cpu: int, size: int) -> None:
+    images = {"web:1": 900 << 20}
+    objects: list[Objects] = [node(f"n{i}", cpu=cpu, images=images if has else {}) for i, has in enumerate(held)]
+    objects.append(gang("g", size, 1, image="web:1"))
+    assert plan(objects, [IMAGES], every=False) == plan(objects, [IMAGES], every=True)
+
+
+def test_a_filter_of_a_user_may_tell_nodes_with_equal_figures_apart() -> None:
+    def by_name(session: Session) -> None:
+        def many_on_second(shape: object, nodes: NodeRows) -> NDArray[np.bool_]:
+            return (nodes.task_count == 0) | np.array([name == "n2" for name in nodes.names])
+
+        session.add_predicate("picky", many_on_second)
+
+    tiers = [["gang"], ["predicates", "nodeorder"], ["picky"]]
+    objects = [node("n1"), node("n2"), gang("g", 4, 1)]
+    found = plan_of(*objects, conf=conf("allocate", *tiers), plugins=[plugin_called("picky", by_name)])
+    assert sorted(bind.node for bind in found.binds) == ["n1", "n2", "n2", "n2"]

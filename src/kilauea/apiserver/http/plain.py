@@ -59,7 +59,7 @@ def _fields(block: bytes) -> Mapping[str, str] | None:
         if field is None or name in found or name in _LEFT_OUT:
             return None
         found[name] = field[2].decode()
-    return MappingProxyType(found) if len(found) <= MOST_FIELDS else None
+    return MappingProxyType(found) if "host" in found and len(found) <= MOST_FIELDS else None
 
 
 def plain_answer(answer: ApiResponse | WatchStream) -> bytes | None:

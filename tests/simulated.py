@@ -42,6 +42,7 @@ class World:
         self.phases: dict[str, list[str]] = {}
         self._objects: dict[Resource, dict[Key, Obj]] = {}
         self._version = 0
+        self._foreseen: list[tuple[Controller, Key, float | None]] = []
 
     # --- the view
 
@@ -131,16 +132,26 @@ class World:
                 return due
             for operation in wanted:
                 self._carry_out(operation)
+            self._check_foresight()
         raise AssertionError(f"the controllers never come to rest: {wanted}")
+
+    def _check_foresight(self) -> None:
+        """What a controller has foreseen has come about: to ask again would bring nothing new."""
+        for controller, key, again in self._foreseen:
+            outcome = controller.reconcile(key, self, self.now)
+            assert (list(outcome.operations), outcome.again) == ([], again), f"{key} was not foreseen"
 
     def _ask(self) -> tuple[list[Operation], int | None]:
         wanted: list[Operation] = []
         due: list[int] = []
+        self._foreseen = []
         for controller in self.controllers:
             for key in self._keys(controller):
                 outcome = controller.reconcile(key, self, self.now)
                 assert outcome == controller.reconcile(key, self, self.now), "equal views give equal outcomes"
                 wanted += outcome.operations
+                if outcome.foreseen and outcome.operations and outcome.again != 0:
+                    self._foreseen.append((controller, key, outcome.again))
                 if outcome.again is not None:
                     due.append(self.now + int(outcome.again * SECOND))
         return wanted, min(due, default=None)

@@ -32,6 +32,7 @@ from kilauea.api.ports import (
 )
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
+from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.reconciling import Driver
 from virtual_api import World, virtual_api
 
@@ -248,6 +249,68 @@ def test_a_later_outcome_replaces_the_time_that_an_earlier_one_wanted() -> None:
             await world.calm.patch(MAPS, Key("default", "a"), {"data": {"x": "y"}})
             await asyncio.sleep(100)
             assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def counting(key: Key, view: View, now: int) -> Outcome:
+    """Writes once, and has foreseen what comes of it."""
+    found = view.get(MAPS, key)
+    if found is None or "seen" in found.get("data", {}):
+        return Outcome()
+    patch = {"data": {"seen": "1"}}
+    version = found["metadata"]["resourceVersion"]
+    return Outcome([Patch(MAPS, key, patch, version=version)], foreseen=True)
+
+
+def test_a_controller_is_not_asked_about_what_it_has_foreseen_but_about_what_others_do() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(counting)
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(5)
+            assert (await decoded(world, MAPS))["a"]["data"] == {"seen": "1"}
+            assert len(controller.calls) == 1
+            await world.calm.patch(MAPS, Key("default", "a"), {"data": {"x": "y"}})
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def test_what_others_do_before_a_foreseen_write_is_seen_is_a_reason_to_ask() -> None:
+    with virtual_api(1) as world:
+
+        class Meddled(Client):
+            async def patch(self, resource: Resource, key: Key, *args: Any, **more: Any) -> bytes:
+                answer = await super().patch(resource, key, *args, **more)
+                await world.calm.patch(resource, key, {"data": {"x": "y"}})
+                return answer
+
+        async def test() -> None:
+            controller = Calls(counting)
+            drive(world, controller, client=Meddled(DirectTransport(world.server, "meddled")))
+            await make(world, "a")
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def test_a_foreseen_write_that_fails_is_tried_again() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            stale = Patch(MAPS, Key("default", "a"), {"data": {"seen": "1"}}, version="1")
+            controller = Calls(
+                lambda *asked: Outcome([stale], foreseen=True) if len(controller.calls) < 3 else Outcome()
+            )
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 3
 
         world.run(test())
 

@@ -243,10 +243,13 @@ class Outcome:
     Attributes:
         operations: to be carried out in order; the first that fails ends them, and the key is asked about again.
         again: seconds after which to ask about the key even if nothing happens.
+        foreseen: whether this takes into account what the operation makes of the key's object, so that to see that is
+            no reason to ask; what others do is. Only where there is one, and it is a `Patch` with a version.
     """
 
     operations: Sequence[Operation] = ()
     again: float | None = None
+    foreseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

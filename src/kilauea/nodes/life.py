@@ -29,10 +29,12 @@ class Step:
     Attributes:
         status: the fields of its status that change; empty if none does.
         due: when something happens after that, in microseconds since 1970; None if nothing does by itself.
+        rests: whether the pod, once it has this status, has no step before it is due.
     """
 
     status: Mapping[str, Any]
     due: int | None
+    rests: bool = False
 
 
 NOTHING = Step({}, None)
@@ -71,7 +73,9 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int) -> Step:
         silent = started(pod) or delay < SECOND  # a moment is not worth a write
         return Step({} if silent else life.status(now, node), _earliest(begin, deadline))
     life.run_until(now)
-    return Step(life.status(now, node), _earliest(deadline, *life.dues()))
+    # What is counted from the time at which it starts, which is to be written yet, is known only then.
+    rests = life.phase == RUNNING and deadline is None and not delay
+    return Step(life.status(now, node), _earliest(deadline, *life.dues()), rests)
 
 
 def _bound(pod: Obj) -> int | None:

@@ -73,7 +73,7 @@ class Pods:
 
     def _go_on(self, pod: Obj, node: Obj, now: int) -> Outcome:
         step = advance(pod, node, now, self._start_delay)
-        return Outcome(_told(pod, step), None if step.due is None else max(step.due - now, 0) / SECOND)
+        return Outcome(_told(pod, step), None if step.due is None else max(step.due - now, 0) / SECOND, step.rests)
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:

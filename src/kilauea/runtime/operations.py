@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kilauea.api.ports import Api, ApiError, Create, Delete, Key, Patch, Resource, key_of
+from kilauea.api.ports import Api, ApiError, Create, Delete, Key, Obj, Patch, Resource, key_of
 from kilauea.client.rest import version_of
 
 
@@ -54,7 +54,7 @@ async def _create(api: Api, operation: Create) -> Written | None:
         if error.reason != "AlreadyExists":
             raise
         return None
-    return _written(operation.resource, made["metadata"].get("resourceVersion"))
+    return written(operation.resource, made)
 
 
 async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
@@ -74,7 +74,8 @@ async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
         if error.code != 404:
             raise
         return None
-    return _written(operation.resource, version_of(changed))
+    version = version_of(changed)
+    return Written(operation.resource, int(version)) if version else None
 
 
 def _at_version(operation: Patch) -> Any:
@@ -100,7 +101,9 @@ async def _delete(api: Api, operation: Delete) -> None:
             raise
 
 
-def _written(resource: Resource, version: str | None) -> Written | None:
+def written(resource: Resource, obj: Obj) -> Written | None:
+    """What is left to be seen by the write that made an object as it is; None if it has no version."""
+    version = obj["metadata"].get("resourceVersion")
     return Written(resource, int(version)) if version else None
 
 

@@ -37,7 +37,7 @@ from kilauea.api.ports import (
 from kilauea.client.backoff import pause
 from kilauea.client.view import Cache
 from kilauea.runtime.echoes import Echoes
-from kilauea.runtime.operations import Trace, carry_out, told
+from kilauea.runtime.operations import Trace, carry_out, told, written
 from kilauea.runtime.timers import Timers
 from kilauea.runtime.work_queue import WorkQueue
 
@@ -141,7 +141,7 @@ class Driver:
             if interest.delay:
                 self._timers.bring_forward((station, key, True), interest.delay)
             else:
-                station.queue.add(key)
+                station.queue.add(key, written(interest.resource, new) if new is not None else None)
 
     async def _work(self, station: Station) -> None:
         """Take one key after another."""
@@ -149,16 +149,21 @@ class Driver:
             key = await station.queue.take()
             self._timers.cancel((station, key, True))
             traces: list[Trace] = []
+            own: Trace | None = None
             try:
-                await self._reconcile(station, key, traces)
+                if await self._reconcile(station, key, traces) and len(traces) == 1:
+                    own = traces[0]
             except Exception as error:
                 self._failed(station, key, error)
-            self._echoes.after(traces, partial(station.queue.done, key))
+            self._echoes.after(traces, partial(station.queue.done, key, own))
             if not traces:  # one key after another could go on for long without others having their turn
                 await asyncio.sleep(0)
 
-    async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> None:
-        """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it."""
+    async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> bool:
+        """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it.
+
+        Returns whether the controller has foreseen what comes of it.
+        """
         now = self._clock.now()
         outcome = station.controller.reconcile(key, self._cache, now)
         await self._chain(station.controller.name, outcome.operations, traces)
@@ -168,6 +173,7 @@ class Driver:
             self._timers.cancel(moment)
         else:
             self._timers.set(moment, outcome.again, now)
+        return outcome.foreseen
 
     async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:
         """Carry out operations in order; the first that fails ends them."""

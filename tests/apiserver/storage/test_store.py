@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+import apsw
 import pytest
 
-from kilauea.apiserver.storage import Conflict, Expired, Missing, Retention, StorageError, Store, TooNew
+from kilauea.apiserver.storage import Conflict, Expired, Missing, Retention, StorageError, Store, TooNew, WriteFailed
+from kilauea.apiserver.storage.log import RevisionLog, Row
+from kilauea.apiserver.storage.writer import Commits, Committed, Failed
 
 POD = "/core/pods/default/a"
 Scenario = Callable[[Store], Awaitable[None]]
@@ -158,6 +162,74 @@ def test_a_writer_that_goes_away_does_not_take_its_write_with_it(tmp_path: Path)
         assert (await patient).revision == 2
 
     run(scenario, tmp_path)
+
+
+class HeldWriter(Commits):
+    """Commits what it was given when it is told to."""
+
+    def __init__(self, log: RevisionLog, committed: Committed, failed: Failed) -> None:
+        super().__init__(log, committed, failed)
+        self.given: list[tuple[int, Sequence[Row]]] = []
+
+    def put(self, epoch: int, rows: Sequence[Row]) -> None:
+        self.given.append((epoch, rows))
+
+    def release(self) -> None:
+        """Commit, and be told of what comes next."""
+        given, self.given = self.given, []
+        self.commit(given)
+
+    def close(self) -> None:
+        self.release()
+        self.log.close()
+
+
+class FullLog(RevisionLog):
+    """A log that may have no room."""
+
+    full = False
+
+    def append(self, rows: Sequence[Row]) -> None:
+        if self.full:
+            raise apsw.FullError("no room")
+        super().append(rows)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_is_written_while_the_writer_is_busy_ends_with_it_or_after_it(tmp_path: Path, full: bool) -> None:
+    async def scenario() -> None:
+        log = FullLog(tmp_path, "normal")
+        writers: list[HeldWriter] = []
+
+        def write(committed: Committed, failed: Failed) -> HeldWriter:
+            writers.append(HeldWriter(log, committed, failed))
+            return writers[0]
+
+        store = Store.of_log(log, write, Retention(), time.monotonic)
+        first = asyncio.create_task(put(store, POD))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(put(store, f"/core/pods/default/{name}")) for name in "bc"]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        log.full = full
+        writers[0].release()
+        log.full = False
+        await asyncio.wait([first])
+        await asyncio.sleep(0)
+        assert [each.done() for each in others] == [full, full]
+        writers[0].release()
+        ends = await asyncio.gather(first, *others, return_exceptions=True)
+        assert [type(each) for each in ends] == [WriteFailed if full else type(None)] * 3
+        last = asyncio.create_task(put(store, POD))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        writers[0].release()
+        await last
+        assert store.revision == (1 if full else 4)
+        await store.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_value_that_cannot_be_made_costs_no_revision(folder: Path | None) -> None:

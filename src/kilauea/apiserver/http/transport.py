@@ -1,7 +1,4 @@
-"""The API over HTTPS: requests in, answers and watches out.
-
-Plain requests are read and answered here (`kilauea.apiserver.http.connection`), all others with aiohttp.
-"""
+"""The API over HTTPS with aiohttp: requests in, answers and watches out."""
 
 from __future__ import annotations
 
@@ -9,28 +6,24 @@ import asyncio
 import logging
 import ssl
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import aclosing
-from typing import Any
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
-from kilauea.apiserver.core import Answer, ApiServer, fault_response
-from kilauea.apiserver.http.connection import Connection
-from kilauea.apiserver.http.plain import COMPRESSED_FROM
+from kilauea.apiserver.core import ApiServer, fault_response
 from kilauea.apiserver.request import ApiRequest, ApiResponse, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
 LARGEST_HEAD = 1024 * 1024
 """Bytes of a request line or header; selectors can be long."""
-ENDING_SECONDS = 2.0
-"""How long the end waits for requests that are being answered."""
+COMPRESSED_FROM = 128 * 1024
+"""Bytes of an answer from which it is compressed, if the client takes that."""
 PATIENCE = 30.0
 """Seconds that a client may take nothing of an answer before it is dropped."""
 _GZIP = 16 + zlib.MAX_WBITS
@@ -55,17 +48,14 @@ class Transport:
         self._api = api
         self._authenticator = authenticator
         self._tls = tls
-        self._server = web.Server(
+        server = web.Server(
             self._answer,
             access_log=None,
             logger=log,
             max_line_size=LARGEST_HEAD,
             max_field_size=LARGEST_HEAD,
         )
-        self._listening: asyncio.Server | None = None
-        self._ready: WeakKeyDictionary[asyncio.Transport, Answer] = WeakKeyDictionary()
-        self.connections: set[Connection] = set()
-        """Those on which only plain requests have come so far."""
+        self._runner = web.ServerRunner(server, shutdown_timeout=2.0)
 
     async def listen(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system picks if 0 was given.
@@ -73,50 +63,32 @@ class Transport:
         Raises:
             OSError: the address cannot be had.
         """
-        loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(lambda: Connection(self), host, port, ssl=self._tls, backlog=512)
-        found: int = self._listening.sockets[0].getsockname()[1]
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, ssl_context=self._tls, backlog=512)
+        await site.start()
+        found: int = self._runner.addresses[0][1]
         return found
 
     async def close(self) -> None:
         """End all connections."""
-        if self._listening is not None:
-            self._listening.close()
-        await asyncio.sleep(0)  # requests that have come begin to be answered
-        self._server.pre_shutdown()
-        tasks = [each.task for each in self.connections if each.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=ENDING_SECONDS)
-        for each in list(self.connections):
-            each.close()
-        await self._server.shutdown(ENDING_SECONDS)
-
-    async def answer(self, request: ApiRequest, certificate: Mapping[str, Any] | None) -> Answer:
-        """The answer to a plain request."""
-        try:
-            request.user = self._authenticator.user_of(certificate, request.headers.get("authorization", ""))
-        except ApiFault as fault:
-            return fault_response(fault)
-        return await self._api.handle(request)
-
-    def successor(self, transport: asyncio.Transport, answer: Answer | None) -> asyncio.Protocol:
-        """What handles a connection that is not plain any more."""
-        if answer is not None:
-            self._ready[transport] = answer
-        return self._server()
+        await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request from its bytes to its answer."""
-        answer = self._ready.pop(request.transport, None) if request.transport is not None else None
         try:
             user = self._user_of(request)
-            body = await body_of(request) if request.body_exists else b""
+            body = await _body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
             return _plain(fault_response(status.bad_request("the body is not whole")))
-        if answer is None:
-            answer = await self._api.handle(api_request(request, body, user))
+        path, _, query = request.path_qs.partition("?")
+        pairs = list(request.rel_url.query.items()) if query else []
+        headers: dict[str, str] = {}
+        for key, value in request.headers.items():
+            key = key.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        answer = await self._api.handle(ApiRequest(request.method, unquote(path), pairs, headers, body, user))
         if isinstance(answer, ApiResponse) and isinstance(answer.body, bytes) and len(answer.body) < COMPRESSED_FROM:
             return _plain(answer)
         response = _begin(answer)
@@ -136,18 +108,7 @@ class Transport:
         return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))
 
 
-def api_request(request: web.BaseRequest, body: bytes, user: User | None) -> ApiRequest:
-    """A request as the server knows it."""
-    path, _, query = request.path_qs.partition("?")
-    pairs = list(request.rel_url.query.items()) if query else []
-    headers: dict[str, str] = {}
-    for key, value in request.headers.items():
-        key = key.lower()
-        headers[key] = f"{headers[key]}, {value}" if key in headers else value
-    return ApiRequest(request.method, unquote(path), pairs, headers, body, user)
-
-
-async def body_of(request: web.BaseRequest) -> bytes:
+async def _body_of(request: web.BaseRequest) -> bytes:
     """The body, up to the limit.
 
     Raises:

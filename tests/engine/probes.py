@@ -208,7 +208,7 @@ def _row(of_table: Mapping[str, Any], row: int, state: ClusterState) -> dict[str
     """One row of every array among some attributes; resources by name."""
     out: dict[str, Any] = {}
     for name, value in sorted(of_table.items()):
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and not name.startswith("_"):
             part = value[..., row]
             by_resource = part.ndim and len(part) == len(state.axis)
             out[name] = amounts(state.axis.amounts(part)) if by_resource else part.tolist()

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.model import status
-from kilauea.engine.model.jobs import INQUEUE, PHASES, Job
-from kilauea.engine.model.resources import ResourceAxis, add
+from kilauea.engine.model.jobs import INQUEUE, NOTHING, PHASES, Job
+from kilauea.engine.model.resources import Amounts, ResourceAxis
 
 
 class JobTable:
@@ -34,16 +34,12 @@ class JobTable:
 
     def _allocate(self, size: int) -> None:
         resources = len(self.axis)
-        self.allocated = np.zeros((resources, size), dtype=np.int64)
-        """(R, J) held by tasks in a HOLDING state."""
-        self.pending = np.zeros((resources, size), dtype=np.int64)
-        """(R, J) asked by tasks that wait."""
-        self.elastic = np.zeros((resources, size), dtype=np.int64)
-        """(R, J) held beyond the minimum."""
-        self.reserved = np.zeros((resources, size), dtype=np.int64)
-        """(R, J) of the minimum, not held yet, of jobs that are admitted."""
-        self.admitted = np.zeros((resources, size), dtype=np.int64)
-        """(R, J) as `reserved`, but with the whole minimum of jobs that are Inqueue."""
+        self._amounts = np.zeros((5 * resources, size), dtype=np.int64)
+        """(5 R, J) the five that follow, so that a row is written at once; (R, J) each."""
+        self.allocated, self.pending, self.elastic, self.reserved, self.admitted = np.split(self._amounts, 5)
+        """Held by tasks in a HOLDING state; asked by tasks that wait; held beyond the minimum; of the minimum, not held
+        yet, of jobs that are admitted; the same, but with the whole minimum of jobs that are Inqueue.
+        """
         self.counts = np.zeros((len(status.NAMES), size), dtype=np.int32)
         """(status, J) number of tasks."""
         self.min_available = np.zeros(size, dtype=np.int64)
@@ -90,28 +86,14 @@ class JobTable:
                 self.queue[row] = queue_rows.get(job.queue, -1) if job.group else -1
 
     def _clear(self, row: int) -> None:
-        for column in (self.allocated, self.pending, self.elastic, self.reserved, self.admitted, self.counts):
-            column[:, row] = 0
+        self._amounts[:, row] = 0
+        self.counts[:, row] = 0
         self.phase[row] = -1
         self.queue[row] = -1
         self.waiting[row] = False
 
     def _write(self, row: int, job: Job) -> None:
-        axis = self.axis
-        pending: dict[str, float] = {}
-        if job.counts[status.PENDING]:
-            for task in job.pending():
-                add(pending, task.spec.requests)
-        self.allocated[:, row] = axis.vector(job.allocated)
-        self.pending[:, row] = axis.vector(pending)
-        self.elastic[:, row] = axis.vector(job.elastic()) if job.allocated else 0
-        self.reserved[:, row], self.admitted[:, row] = 0, 0
-        if job.min_resources is not None:
-            if job.phase == INQUEUE:
-                self.reserved[:, row] = axis.vector(job.ungate(job.reserve()))
-                self.admitted[:, row] = axis.vector(job.ungate(job.min_resources))
-            elif job.charged:
-                self.reserved[:, row] = self.admitted[:, row] = axis.vector(job.ungate(job.reserve()))
+        self._amounts[:, row] = [number for amounts in _figures(job) for number in self.axis.listed(amounts)]
         self.counts[:, row] = job.counts
         self.min_available[row] = job.min_available
         self.phase[row] = PHASES.index(job.phase) if job.group and job.phase in PHASES else -1 if not job.group else 0
@@ -121,3 +103,16 @@ class JobTable:
             if (job.counts[status.RELEASING])
             else 0
         )
+
+
+def _figures(job: Job) -> tuple[Amounts, ...]:
+    """Allocated, pending, elastic, reserved and admitted."""
+    reserved: Amounts = NOTHING
+    admitted: Amounts = NOTHING
+    if job.min_resources is not None:
+        if job.phase == INQUEUE:
+            reserved, admitted = job.ungate(job.reserve()), job.ungate(job.min_resources)
+        elif job.charged:
+            reserved = admitted = job.ungate(job.reserve())
+    elastic = job.elastic() if job.allocated else NOTHING
+    return job.allocated, job.waiting_request(), elastic, reserved, admitted

@@ -275,6 +275,14 @@ class Job(TaskCounts):
                 add(total, task.spec.requests)
         return total
 
+    def waiting_request(self) -> dict[str, float]:
+        """What the tasks ask for that wait; most of them ask for the same."""
+        total: dict[str, float] = {}
+        if self.counts[status.PENDING]:
+            for spec, count in Counter(task.spec for task in self.pending()).items():
+                add(total, spec.requests, count)
+        return total
+
     def elastic(self) -> dict[str, float]:
         """What the job holds beyond its minimum."""
         return exceeded(self.allocated, self.min_resources or {})

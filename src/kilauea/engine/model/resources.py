@@ -54,11 +54,15 @@ class ResourceAxis:
 
     def vector(self, amounts: Amounts) -> NDArray[np.int64]:
         """The amounts as an array of shape (R,); names without a row are left out."""
-        out = np.zeros(len(self.names), dtype=np.int64)
+        return np.array(self.listed(amounts), dtype=np.int64)
+
+    def listed(self, amounts: Amounts) -> list[int]:
+        """The same as a list of R numbers."""
+        out = [0] * len(self.names)
         for name, amount in amounts.items():
             row = self.rows.get(name)
             if row is not None:
-                out[row] = int(min(max(amount, -MOST), MOST))
+                out[row] = int(amount) if -MOST <= amount <= MOST else int(min(max(amount, -MOST), MOST))
         return out
 
     def amounts(self, vector: NDArray[np.int64]) -> dict[str, int]:

@@ -49,7 +49,7 @@ from kilauea.nodes.pods import Pods  # noqa: E402
 from kilauea.nodes.registration import Registration  # noqa: E402
 from kilauea.runtime.admission import VolcanoAdmission  # noqa: E402
 from kilauea.runtime.apiserver import UPKEEP, kept_up  # noqa: E402
-from kilauea.runtime.direct import DirectTransport  # noqa: E402
+from kilauea.runtime.direct import DirectClient  # noqa: E402
 from kilauea.runtime.reconciling import Driver  # noqa: E402
 from kilauea.runtime.scheduler.conf_reload import ConfReload  # noqa: E402
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once  # noqa: E402
@@ -122,7 +122,7 @@ class Soak:
         ]  # fmt: skip
 
     def _client(self, name: str) -> Client:
-        return Client(DirectTransport(self._api, name), name, Random(name), page=0)
+        return DirectClient(self._api, name, Random(name))
 
     async def start(self) -> None:
         """Begin with everything, and let it become ready."""

@@ -34,7 +34,7 @@ from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.apiserver import Options, StartError, serve
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.direct import DirectClient
 from kilauea.runtime.files import SourceError
 from kilauea.runtime.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.reconciling import Driver
@@ -102,7 +102,7 @@ async def _components(
     clock, chance, cache = SystemClock(), Random(up.server.seed), Cache()
 
     def client(component: str) -> Client:
-        return Client(DirectTransport(api, component), component, Random(chance.random()), page=0)
+        return DirectClient(api, component, Random(chance.random()))
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))

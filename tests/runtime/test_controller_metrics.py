@@ -26,7 +26,7 @@ def test_figures_are_those_of_the_objects_and_go_with_them() -> None:
     queues = [{"metadata": {"name": "q"}, "status": {"running": 2}}, {"metadata": {"name": "new"}}]
     jobs = [job("a", "Running", "Failed", "Restarting", "Completed"), job("b", "Running"), {"metadata": {"name": "c"}}]
     flows = [flow("d", "Succeed"), flow("e", "Succeed"), flow("e", "Succeed"), flow("e", "Running")]
-    metrics = ControllerMetrics(lambda: queues, lambda: jobs, lambda: flows)
+    metrics = ControllerMetrics(lambda: queues, lambda: jobs, lambda: flows, list)
 
     def lines() -> set[str]:
         return {line for line in generate_latest(metrics.registry).decode().splitlines() if not line.startswith("#")}
@@ -42,4 +42,19 @@ def test_figures_are_those_of_the_objects_and_go_with_them() -> None:
     queues.clear()
     jobs.clear()
     flows.clear()
-    assert lines() == set()
+    assert {line.rpartition(" ")[2] for line in lines()} <= {"0.0"}
+
+
+def test_the_time_from_a_job_to_each_of_its_pods_falls_into_buckets() -> None:
+    def made(uid: str, second: int, *owners: str) -> dict[str, Any]:
+        references = [{"uid": owner} for owner in owners]
+        created = f"2026-01-01T00:00:{second:02}Z"
+        return {"metadata": {"uid": uid, "creationTimestamp": created, "ownerReferences": references}}
+
+    pods = [made("p", 10, "j"), made("q", 11, "x", "j"), made("r", 15, "j"), made("alone", 12), made("other", 13, "y")]
+    metrics = ControllerMetrics(list, lambda: [made("j", 10)], list, lambda: pods)
+    value = metrics.registry.get_sample_value
+    name = "volcano_controller_job_to_pod_creation_latency_milliseconds"
+    assert value(f"{name}_count") == 3
+    assert value(f"{name}_sum") == 6000
+    assert [value(f"{name}_bucket", {"le": end}) for end in ("50", "60000", "+Inf")] == [1, 3, 3]

@@ -39,13 +39,13 @@ _VALUE_WORDS = (
 )
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def subdomain_problems(text: str) -> tuple[str, ...]:
     """Why a text is no DNS subdomain, which most names must be."""
     return _name_problems(text, "subdomain", 253, _SUBDOMAIN_WORDS)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def label_problems(text: str) -> tuple[str, ...]:
     """Why a text is no DNS label, which names of namespaces, containers, volumes and ports must be."""
     return _name_problems(text, "label", 63, _LABEL_WORDS)
@@ -73,7 +73,7 @@ def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, .
     return tuple(found)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def qualified_name_problems(text: str) -> tuple[str, ...]:
     """Why a text is no qualified name (a key of labels and annotations): a name, maybe after a domain and a slash."""
     prefix, slash, name = text.rpartition("/")
@@ -94,7 +94,7 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def label_value_problems(text: str) -> tuple[str, ...]:
     """Why a text is no value of a label."""
     found = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []

@@ -98,7 +98,7 @@ def _parse(q: Scalar, exponent: int) -> int:
     raise QuantityError(f"{_quoted(q)}{counted} is {bound} amount that can be counted exactly")
 
 
-@lru_cache(maxsize=16384, typed=True)
+@lru_cache(maxsize=4096, typed=True)
 def parse_milli(q: Scalar) -> int:
     """Amount of a quantity in thousandths: "1" is 1000, "500m" is 500, "1u" is 1 (rounded away from zero).
 
@@ -110,7 +110,7 @@ def parse_milli(q: Scalar) -> int:
     return _parse(q, 3)
 
 
-@lru_cache(maxsize=16384, typed=True)
+@lru_cache(maxsize=4096, typed=True)
 def parse_units(q: Scalar) -> int:
     """Amount of a quantity in whole units (bytes, pieces): "1Ki" is 1024, "1500m" is 2 (rounded away from zero).
 
@@ -122,7 +122,7 @@ def parse_units(q: Scalar) -> int:
     return _parse(q, 0)
 
 
-@lru_cache(maxsize=16384, typed=True)
+@lru_cache(maxsize=4096, typed=True)
 def parse_size(q: Scalar) -> int:
     """Size of a volume in bytes, of any magnitude: volumes are compared, never added up, and some claim to be endless.
 
@@ -195,7 +195,7 @@ def amount(name: str, q: Scalar) -> int:
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _amounts(items: tuple[tuple[str, Scalar], ...]) -> Mapping[str, int]:
     """Read-only amounts of the countable resources of a list, in its order."""
     amounts: dict[str, int] = {}

@@ -70,19 +70,19 @@ class TaintKey(NamedTuple):
 # --- what Kubernetes can parse
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def is_label_key(text: str) -> bool:
     """Whether a text is a label key: a name of up to 63 characters, maybe after a DNS domain and a slash."""
     return _LABEL_KEY.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def is_label_value(text: str) -> bool:
     """Whether a text is a label value: at most 63 letters, digits, `-`, `_` and `.`, alphanumeric at both ends."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def int64(text: str) -> int | None:
     """The number that a decimal text of a signed 64-bit integer stands for; None for any other text."""
     number = int(text) if _INTEGER.fullmatch(text) else None

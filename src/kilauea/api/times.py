@@ -45,7 +45,7 @@ def _bad_time(text: str) -> ValueError:
     return ValueError(f"{_shown(text)} is not a time: use RFC 3339 such as 2025-01-31T12:00:00Z")
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def parse_time(text: str) -> int:
     """Microseconds since 1970-01-01T00:00:00Z of an RFC 3339 time with `Z` or an offset.
 

@@ -36,7 +36,7 @@ _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 # --- small checks, each adding to `out`
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=4096)
 def _amount_problems(items: tuple[tuple[str, Scalar], ...]) -> tuple[Problem, ...]:
     """What is wrong in a resource list; kept by content, because clusters repeat the same few lists."""
     found = []

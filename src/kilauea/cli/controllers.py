@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.cli.daemon import (
+    address_of,
+    health,
+    master,
+    original_flags,
+    pace,
+    scheduler_names,
+    start_log,
+    verbosity,
+)
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.options import access, leader_election, lease_of, pace, switch
-from kilauea.cli.scheduler import Level, address_of, original_flags
+from kilauea.cli.leader_election import leader_election, lease_of
+from kilauea.cli.options import access, switch
 
 if TYPE_CHECKING:
     from kilauea.runtime.controllers import Options
@@ -51,24 +61,15 @@ log = logging.getLogger(__name__)
     metavar="LIST",
     help="Kubernetes' own, for clusters where nobody else runs them. [default: none]",
 )
-@click.option(
-    "--scheduler-name",
-    "schedulers",
-    multiple=True,
-    default=("volcano",),
-    show_default=True,
-    metavar="NAME",
-    help="Give PodGroups to plain pods with this schedulerName. Repeatable.",
-)
+@scheduler_names("Give PodGroups to plain pods with this schedulerName.")
 @switch("--inherit-owner-annotations", True, "PodGroups take over annotations of the pods' owners.")
-@pace
-@switch("--enable-healthz", False, "Serve /healthz at --healthz-address.")
-@click.option("--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled.")
+@pace(qps=2000, burst=2000)
+@health
 @switch("--enable-metrics", False, "Serve /metrics at --listen-address.")
 @click.option("--listen-address", default=":8081", show_default=True, help="Where /metrics is, if enabled.")
 @leader_election("vc-controller-manager", "Work only while the lease is held.")
-@click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
-@click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+@master
+@verbosity
 @original_flags(NO_EFFECT)
 def controllers(verbosity: int, **given: Any) -> None:
     """Run Volcano's controllers until SIGTERM or Ctrl-C.
@@ -85,8 +86,7 @@ def controllers(verbosity: int, **given: Any) -> None:
     from kilauea.client.lease import LeaseLost
     from kilauea.runtime.controllers import StartError
 
-    level = logging.DEBUG if verbosity > 3 else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    start_log(verbosity)
     try:
         asyncio.run(_run(_options(**given)))
     except AccessError as error:

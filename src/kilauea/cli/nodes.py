@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
-from kilauea.cli.options import access
+from kilauea.cli.options import Command, access
 
 if TYPE_CHECKING:
     from kilauea.runtime.nodes import Options
@@ -48,6 +49,22 @@ class Quantity(click.ParamType[Any]):
         return str(value)
 
 
+def node_size(cpu: str, memory: str) -> Callable[[Command], Command]:
+    """The options that say how large simulated nodes are, with their defaults."""
+
+    def options(command: Command) -> Command:
+        command = click.option(
+            "--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each."
+        )(command)
+        for name, default in (("memory", memory), ("cpu", cpu)):
+            command = click.option(
+                f"--node-{name}", type=Quantity(name), default=default, show_default=True, help=f"{name} of each node."
+            )(command)
+        return command
+
+    return options
+
+
 @click.command(short_help="Simulate nodes and what runs on them.", epilog=EXAMPLES)
 @access
 @click.option(
@@ -57,9 +74,7 @@ class Quantity(click.ParamType[Any]):
     show_default=True,
     help="Register node-0, node-1 and so on, where they are missing; at 0 only nodes that are there are simulated.",
 )
-@click.option("--node-cpu", type=Quantity("cpu"), default="16", show_default=True, help="cpu of each node.")
-@click.option("--node-memory", type=Quantity("memory"), default="64Gi", show_default=True, help="memory of each node.")
-@click.option("--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each.")
+@node_size(cpu="16", memory="64Gi")
 @click.option("--node-pods", type=click.IntRange(1), default=110, show_default=True, help="Pods that a node takes.")
 @click.option(
     "--start-delay", type=Duration(), default="0s", show_default=True, help="How long containers are being created."

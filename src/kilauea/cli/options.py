@@ -1,19 +1,12 @@
-"""Options that several commands share, spelled as Go's flags spell them: switches, durations, leader election."""
+"""Options that commands share: switches that take a word, and which cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-
-from kilauea.cli.durations import Duration
-from kilauea.cli.inputs import Usage
-
-if TYPE_CHECKING:
-    from kilauea.api.ports import Key
-    from kilauea.client.lease import Terms
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,52 +41,3 @@ def access(command: Command) -> Command:
         metavar="FILE",
         help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
     )(command)
-
-
-def pace(command: Command) -> Command:
-    """The options that bound the requests to the API server."""
-    for option in (
-        click.option(
-            "--kube-api-burst", "burst", type=click.IntRange(min=1), default=2000, show_default=True, help="At once."
-        ),
-        click.option(
-            "--kube-api-qps", "qps", type=click.FloatRange(min=1), default=2000, show_default=True, help="Requests/s."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def leader_election(name: str, words: str) -> Callable[[Command], Command]:
-    """The options of leader election, with the usual name of the lease; `lease_of` reads them."""
-    prefix = "--leader-elect"
-    times = (("retry-period", "2s"), ("renew-deadline", "10s"), ("lease-duration", "15s"))
-
-    def options(command: Command) -> Command:
-        command = click.option("--lock-object-namespace", default="", hidden=True)(command)
-        for field, value in (("namespace", "volcano-system"), ("name", name)):
-            command = click.option(f"{prefix}-resource-{field}", default=value, show_default=True)(command)
-        for field, value in times:
-            command = click.option(f"{prefix}-{field}", type=Duration(), default=value, show_default=True)(command)
-        return switch(prefix, True, words)(command)
-
-    return options
-
-
-def lease_of(given: Mapping[str, Any]) -> tuple[Key | None, Terms]:
-    """The lease to hold, None if none is to be held, and its times.
-
-    Raises:
-        Usage: the times do not fit together.
-    """
-    from kilauea.api.ports import Key
-    from kilauea.api.times import SECOND
-    from kilauea.client.lease import Terms
-
-    times = (given[f"leader_elect_{name}"] / SECOND for name in ("lease_duration", "renew_deadline", "retry_period"))
-    try:
-        terms = Terms(*times)
-    except ValueError as error:
-        raise Usage(f"--leader-elect: {error}") from error
-    namespace = given["lock_object_namespace"] or given["leader_elect_resource_namespace"]
-    return (Key(namespace, given["leader_elect_resource_name"]) if given["leader_elect"] else None), terms

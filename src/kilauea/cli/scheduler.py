@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
+from kilauea.cli.daemon import (
+    address_of,
+    health,
+    master,
+    original_flags,
+    pace,
+    scheduler_names,
+    start_log,
+    verbosity,
+)
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.options import Command, access, leader_election, lease_of, pace, switch
+from kilauea.cli.leader_election import leader_election, lease_of
+from kilauea.cli.options import access, switch
 
 EXAMPLES = """\b
 Examples:
   kilauea scheduler --kubeconfig ~/.kube/config --leader-elect=false
   kilauea scheduler --scheduler-conf /etc/volcano/volcano-scheduler.conf --enable-healthz --enable-metrics
 """
-
-
-class Level(click.ParamType[Any]):
-    """How much is logged, as Go's flags spell it: `-v=4` and `-v 4`."""
-
-    name = "level"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
-        text = str(value).removeprefix("=")
-        if not text.isdecimal():
-            self.fail(f'"{value}" is no number: use 0 to 10', param, ctx)
-        return int(text)
 
 
 NO_EFFECT = """
@@ -41,53 +37,9 @@ scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lo
 """Flags of the original that are taken, so that its manifests can be used, and have nothing to act on here."""
 
 
-def _without_effect(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        click.echo(f"warning: {parameter.opts[0]} has no effect here", err=True)
-
-
-def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
-    """Take flags that have no effect."""
-
-    def take(command: Command) -> Command:
-        for name in names:
-            option = click.option(
-                f"--{name}",
-                is_flag=False,
-                flag_value="true",
-                hidden=True,
-                expose_value=False,
-                callback=_without_effect,
-            )
-            command = option(command)
-        return command
-
-    return take
-
-
-def address_of(text: str, option: str) -> tuple[str, int]:
-    """Host and port of `:8080` or `127.0.0.1:0`; without a host, all addresses.
-
-    Raises:
-        Usage: it has another form.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise Usage(f'{option}: "{text}" is no address: use HOST:PORT such as 127.0.0.1:8080')
-    return host.strip("[]"), int(port)
-
-
 @click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES)
 @access
-@click.option(
-    "--scheduler-name",
-    "names",
-    multiple=True,
-    default=("volcano",),
-    show_default=True,
-    metavar="NAME",
-    help="Schedule pods with this schedulerName; pods of default-scheduler need no PodGroup. Repeatable.",
-)
+@scheduler_names("Schedule pods with this schedulerName; pods of default-scheduler need no PodGroup.")
 @click.option("--scheduler-conf", metavar="FILE", help="Configuration; read again when it changes.")
 @click.option("--plugins-dir", "folders", multiple=True, metavar="DIR", help="Folder with plugins of your own.")
 @click.option(
@@ -95,17 +47,16 @@ def address_of(text: str, option: str) -> tuple[str, int]:
 )
 @click.option("--default-queue", default="default", show_default=True, help="Queue of PodGroups that name none.")
 @click.option("--listen-address", default=":8080", show_default=True, help="Where /metrics and the others are.")
-@click.option("--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled.")
-@switch("--enable-healthz", False, "Serve /healthz at its own address too.")
+@health
 @switch("--enable-metrics", True, "Serve the pages at --listen-address.")
-@pace
+@pace(qps=2000, burst=2000)
 @switch("--priority-class", True, "Read PriorityClasses.")
 @switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
 @switch("--disable-default-scheduler-config", False, "Without a good --scheduler-conf, do not start.")
 @leader_election("volcano", "Schedule only while the lease is held.")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
-@click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
-@click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+@master
+@verbosity
 @original_flags(NO_EFFECT)
 def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
@@ -121,8 +72,7 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: i
     from kilauea.runtime.files import SourceError
     from kilauea.runtime.scheduler.process import StartError
 
-    level = logging.DEBUG if verbosity > 3 else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    start_log(verbosity)
     options = _options(scheduler_conf, **given)
     try:
         extensions = load_extensions(folders, installed=scheduler_conf is not None)
@@ -159,7 +109,7 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
     if given["schedule_period"] <= 0:
         raise Usage("--schedule-period: must be longer than nothing, such as 1s")
     live = LiveOptions(
-        names=given["names"],
+        names=given["schedulers"],
         alone=frozenset({DEFAULT_SCHEDULER}),
         default_queue=given["default_queue"],
         period=given["schedule_period"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kilauea.cli.apiserver import durability_option, listen_option, parse_listen
-from kilauea.cli.nodes import Quantity
+from kilauea.cli.nodes import node_size
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
@@ -37,18 +37,7 @@ def default_folder() -> Path:
 
 @click.command(short_help="Run a batch cluster on this machine.", epilog=EXAMPLES)
 @click.option("--nodes", type=click.IntRange(0, 5000), default=10, show_default=True, help="Simulated nodes.")
-@click.option(
-    "--node-cpu", type=Quantity("cpu"), default="32", show_default=True, metavar="QUANTITY", help="cpu of each node."
-)
-@click.option(
-    "--node-memory",
-    type=Quantity("memory"),
-    default="128Gi",
-    show_default=True,
-    metavar="QUANTITY",
-    help="memory of each node.",
-)
-@click.option("--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each.")
+@node_size(cpu="32", memory="128Gi")
 @click.option(
     "-f",
     "--filename",

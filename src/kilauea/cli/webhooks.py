@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.cli.daemon import (
+    address_of,
+    health,
+    master,
+    original_flags,
+    pace,
+    scheduler_names,
+    start_log,
+    verbosity,
+)
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.options import switch
-from kilauea.cli.scheduler import Level, address_of, original_flags
+from kilauea.cli.options import access, switch
 
 if TYPE_CHECKING:
     from kilauea.admission.review import Settings
@@ -30,15 +38,9 @@ GATE = "SchedulingGatesQueueAdmission"
 
 
 @click.command(short_help="Check and complete objects for a cluster.", epilog=EXAMPLES)
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Access to the cluster. [default: KUBECONFIG, the pod's own, ~/.kube/config]",
-)
-@click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
-@click.option("--kube-api-qps", "qps", type=click.FloatRange(min=1), default=50, show_default=True, help="Requests/s.")
-@click.option("--kube-api-burst", "burst", type=click.IntRange(min=1), default=100, show_default=True, help="At once.")
+@access
+@master
+@pace(qps=50, burst=100)
 @click.option("--listen-address", "host", default="", metavar="HOST", help="Where to listen. [default: all addresses]")
 @click.option("--port", type=int, default=8443, show_default=True)
 @click.option("--tls-cert-file", "certificate", type=click.Path(path_type=Path), metavar="FILE", help="Certificate.")
@@ -54,15 +56,7 @@ GATE = "SchedulingGatesQueueAdmission"
 @click.option("--webhook-service-name", "service", default="", help="Its name.")
 @click.option("--webhook-url", "url", default="", metavar="URL", help="Their address, where there is no service.")
 @click.option("--enabled-admission", "enabled", metavar="PATHS", help="With commas. [default: all there are]")
-@click.option(
-    "--scheduler-name",
-    "schedulers",
-    multiple=True,
-    default=("volcano",),
-    show_default=True,
-    metavar="NAME",
-    help="Look at pods with this schedulerName; the first is that of jobs without one. Repeatable.",
-)
+@scheduler_names("Look at pods with this schedulerName; the first is that of jobs without one.")
 @click.option(
     "--admission-conf",
     "conf",
@@ -70,14 +64,13 @@ GATE = "SchedulingGatesQueueAdmission"
     metavar="FILE",
     help="Resource groups; read again when it changes.",
 )
-@switch("--enable-healthz", False, "Serve /healthz at an address of its own too.")
-@click.option("--healthz-address", default=":11251", show_default=True, help="Which.")
+@health
 @click.option("--graceful-shutdown-time", "grace", type=Duration(), default="30s", show_default=True)
 @switch("--enable-queue-allocated-pods-check", False, "Refuse to delete queues with allocated pods.")
 @click.option("--max-queue-depth", type=click.IntRange(min=1), default=5, show_default=True, help="Levels of queues.")
 @switch("--enable-root-queue-protection", True, "Nobody changes the resources of root.")
 @click.option("--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"{GATE} is the one there is.")
-@click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
+@verbosity
 @original_flags(NO_EFFECT)
 def webhooks(verbosity: int, **given: Any) -> None:
     """Check and complete jobs, queues, pod groups, pods and hyper nodes that are written to the cluster.
@@ -89,8 +82,7 @@ def webhooks(verbosity: int, **given: Any) -> None:
     from kilauea.client.access import AccessError
     from kilauea.runtime.webhooks.process import StartError
 
-    level = logging.DEBUG if verbosity > 3 else logging.INFO
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+    start_log(verbosity)
     try:
         asyncio.run(_run(_options(**given)))
     except AccessError as error:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from kilauea.api.kinds import JOB_FLOWS, QUEUES, VC_JOBS
+from kilauea.api.kinds import JOB_FLOWS, PODS, QUEUES, VC_JOBS
 from kilauea.api.ports import Controller, Key, Obj, Resource
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
@@ -124,7 +124,7 @@ async def _serve_pages(options: Options, cache: Cache, stack: AsyncExitStack) ->
         missing = ", ".join(each.plural for each in cache.missing())
         return f"not listed yet: {missing}" if missing else ""
 
-    metrics = ControllerMetrics(*(partial(objects, each) for each in (QUEUES, VC_JOBS, JOB_FLOWS)))
+    metrics = ControllerMetrics(*(partial(objects, each) for each in (QUEUES, VC_JOBS, JOB_FLOWS, PODS)))
     for host, port in options.pages:
         try:
             bound = await stack.enter_async_context(serve_pages(host, port, not_ready, metrics.registry))

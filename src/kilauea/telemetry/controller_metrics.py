@@ -5,16 +5,22 @@ A series goes with its object, so there are never more of them than objects; and
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from kilauea.api.times import SECOND, parse_time
 
 PHASES = ("inqueue", "pending", "running", "unknown", "completed")
 ENDS = {"completed": "Completed", "failed": "Failed"}
 FLOW_ENDS = {"succeed": "Succeed", "failed": "Failed"}
+LATENCIES = tuple(50 * (60_000 / 50) ** (step / 29) for step in range(30))
+"""Upper ends of the buckets of the time to a pod, in milliseconds: 30 from 50 to 60000, each in the same ratio."""
 
 Objects = Callable[[], Iterable[Mapping[str, Any]]]
 
@@ -27,20 +33,22 @@ class ControllerMetrics(Collector):
     """All of them, in a registry of their own.
 
     Args:
-        queues, jobs, flows: the Queues, Volcano's Jobs and the JobFlows as they are now.
+        queues, jobs, flows, pods: the Queues, Volcano's Jobs, the JobFlows and the Pods as they are now.
     """
 
-    def __init__(self, queues: Objects, jobs: Objects, flows: Objects) -> None:
+    def __init__(self, queues: Objects, jobs: Objects, flows: Objects, pods: Objects) -> None:
         self._queues = queues
         self._jobs = jobs
         self._flows = flows
+        self._pods = pods
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         """The series."""
         yield from self._queue_counts()
         yield from self._job_ends()
+        yield self._time_to_pods()
         yield from self._flow_ends()
 
     def _queue_counts(self) -> Iterator[GaugeMetricFamily]:
@@ -78,3 +86,20 @@ class ControllerMetrics(Collector):
             for namespace, count in sorted(counts.items()):
                 family.add_metric([namespace], count)
             yield family
+
+    def _time_to_pods(self) -> HistogramMetricFamily:
+        """How long after its job each pod was created, in whole seconds, as objects tell times."""
+        begun = {job["metadata"].get("uid"): job["metadata"].get("creationTimestamp") for job in self._jobs()}
+        counts, total = [0] * (len(LATENCIES) + 1), 0.0
+        for pod in self._pods():
+            owners = pod["metadata"].get("ownerReferences") or ()
+            job = next((begun[each.get("uid")] for each in owners if each.get("uid") in begun), None)
+            if job and (created := pod["metadata"].get("creationTimestamp")):
+                waited = 1000 * (parse_time(created) - parse_time(job)) / SECOND
+                counts[bisect_left(LATENCIES, waited)] += 1
+                total += waited
+        ends = [*(f"{end:.6g}" for end in LATENCIES), "+Inf"]
+        name = "volcano_controller_job_to_pod_creation_latency_milliseconds"
+        family = HistogramMetricFamily(name, "Time from the creation of a job to that of its pods")
+        family.add_metric([], list(zip(ends, accumulate(counts), strict=True)), total)
+        return family

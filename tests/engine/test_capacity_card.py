@@ -31,7 +31,7 @@ from engine.card_objects import A, B, C, card_group, card_node, card_pod, card_q
 from engine.probes import scores_of
 from kilauea.cli.explain_output import sentence
 from kilauea.engine.cycle import cycle
-from kilauea.engine.explain import Change
+from kilauea.engine.explain.group import Change
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins.capacity_card.holdings import beyond
 from kilauea.runtime.planning import Result, build_state, explain_group

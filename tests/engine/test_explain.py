@@ -13,7 +13,7 @@ from builders import GPU, NOW, Data, build, conf, flat, gang, group, manifest, n
 from kilauea.api.meta import Object
 from kilauea.api.quantity import amount, format_amount
 from kilauea.engine.cycle import cycle
-from kilauea.engine.explain import Change, Explanation, explain
+from kilauea.engine.explain.group import Change, Explanation, explain
 from kilauea.runtime.planning import Result, build_state, explain_group
 
 CONF = conf(

@@ -26,9 +26,9 @@ from builders import (
     queue,
 )
 from kilauea.api.scheduling import PodDisruptionBudget
-from kilauea.engine.aftermath import aftermath
 from kilauea.engine.cycle import cycle
-from kilauea.engine.explain import Explanation, explain
+from kilauea.engine.explain.group import Explanation, explain
+from kilauea.engine.explain.replay import aftermath
 from kilauea.engine.extension import PERMIT
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin

@@ -32,9 +32,9 @@ from engine.probes import inside, plugin_called
 from engine.test_claims import as_json, claims, cluster, gangs, laws, running, sizes, victims
 from engine.test_topology import hypernode
 from kilauea.api.meta import Object
-from kilauea.engine.bundles import GangClaim
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed
+from kilauea.engine.eviction.bundles import GangClaim
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
 from kilauea.simulator.instant import events_after

@@ -6,7 +6,7 @@ from collections import Counter
 
 from builders import NOW, conf, group, node, parsed, pod, priority_class, state_of
 from kilauea.engine.cycle import cycle
-from kilauea.engine.observed import Part
+from kilauea.engine.extension.observer import Part
 
 CONF, _, _ = parsed(conf("allocate, preempt", ["priority", "gang"], ["predicates", "nodeorder"]))
 CLUSTER = (

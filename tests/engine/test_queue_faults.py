@@ -12,7 +12,7 @@ from builders import GPU, Data, Objects, binds, codes, gang, group, node, plan_i
 from engine.card_objects import A, C, card_node, card_pod, card_queue
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Condition, Plan
-from kilauea.engine.queue_faults.fault import MOST_FINDINGS
+from kilauea.engine.queues.faults.fault import MOST_FINDINGS
 
 NODE = node("n1", cpu=100, memory="100Gi")
 TREE, FLAT, CARDS, WEIGHTS = "tree", "flat", "cards", "weights"
@@ -347,7 +347,7 @@ def test_findings_of_one_reason_do_not_flood_and_conditions_stay_whole() -> None
 
 def test_the_page_about_queues_names_every_reason() -> None:
     root = Path(__file__).resolve().parents[2]
-    code = "".join(file.read_text() for file in sorted((root / "src/kilauea/engine/queue_faults").glob("*.py")))
+    code = "".join(file.read_text() for file in sorted((root / "src/kilauea/engine/queues/faults").glob("*.py")))
     reasons = set(re.findall(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)"', code))
     tree = (root / "src/kilauea/engine/model/queue_tree.py").read_text()
     reasons |= set(re.findall(r'TreeFault\("(\w+)"', tree))

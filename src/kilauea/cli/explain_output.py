@@ -17,8 +17,8 @@ from kilauea.cli.explain_queues import (
     queue_lines,
 )
 from kilauea.cli.table import printable, table
-from kilauea.engine.explain import Blocker, Change, Explanation
-from kilauea.engine.words import human, numbers
+from kilauea.engine.explain.formatting import human, numbers
+from kilauea.engine.explain.group import Blocker, Change, Explanation
 
 VERDICTS = {
     "starts": "starts in this cycle.",

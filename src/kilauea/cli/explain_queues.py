@@ -7,11 +7,11 @@ from typing import Any
 from kilauea.api.quantity import format_amount
 from kilauea.cli.plan_output import plural
 from kilauea.cli.table import table
-from kilauea.engine.explain import Explanation
-from kilauea.engine.queue_levels import Borrower, Level
-from kilauea.engine.spared import Attempt
-from kilauea.engine.standing import Ahead, Holder
-from kilauea.engine.words import human
+from kilauea.engine.explain.formatting import human
+from kilauea.engine.explain.group import Explanation
+from kilauea.engine.explain.levels import Borrower, Level
+from kilauea.engine.explain.queue_position import Ahead, Holder
+from kilauea.engine.explain.victim_diagnosis import Attempt
 
 BORROWERS_SHOWN = 8
 """Rows of borrowers in the text."""

@@ -12,12 +12,12 @@ from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.table import table
-from kilauea.engine.explain import rank
+from kilauea.engine.explain.formatting import human, in_words
+from kilauea.engine.explain.group import rank
+from kilauea.engine.explain.plan_builder import counts_of
 from kilauea.engine.model.resources import PODS, order_of
-from kilauea.engine.outcome import counts_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.state import ClusterState
-from kilauea.engine.words import human, in_words
 from kilauea.runtime.planning import Result
 
 REASONS_SHOWN = 20

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import DEFAULT_CONF, Finding, PluginConf, SchedulerConf, parse_conf, read_arguments
+from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
-from kilauea.engine.guard import UNWATCHED, ActionFault, Guard, Watchdog
-from kilauea.engine.observed import UNOBSERVED, Observer
-from kilauea.engine.outcome import conclude, outline
+from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Guard, Watchdog
+from kilauea.engine.extension.observer import UNOBSERVED, Observer
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import kernels
 from kilauea.engine.conf import Finding, SchedulerConf
-from kilauea.engine.evaluation import Evaluation, Unfit
+from kilauea.engine.evaluation import Evaluation, Unfit, kernels
 from kilauea.engine.extension import ExtensionPoints, PluginFault, Refusal
+from kilauea.engine.extension.observer import UNOBSERVED, ObservedEvaluation, Observer
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE, Job
 from kilauea.engine.model.neighbours import Namespaces, Neighbours
@@ -24,7 +24,6 @@ from kilauea.engine.model.queues import QueueFigures
 from kilauea.engine.model.shapes import ShapeTable, TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Domains
-from kilauea.engine.observed import UNOBSERVED, ObservedEvaluation, Observer
 from kilauea.engine.plan import Bind, Condition, Eviction
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.state import ClusterState

@@ -25,7 +25,7 @@ from typing import Any
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import ALIASES
-from kilauea.engine.guard import describe
+from kilauea.engine.extension.guard import describe
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 

@@ -20,16 +20,16 @@ from kilauea.api.ports import Obj
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
-from kilauea.engine.aftermath import aftermath
 from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
-from kilauea.engine.explain import Explanation, explain
-from kilauea.engine.explain_queues import with_queues
+from kilauea.engine.explain.group import Explanation, explain
+from kilauea.engine.explain.queue_position import ahead
+from kilauea.engine.explain.queues import with_queues
+from kilauea.engine.explain.replay import aftermath
 from kilauea.engine.extension import PluginFault
-from kilauea.engine.guard import UNWATCHED
+from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.plan import Plan
-from kilauea.engine.standing import ahead
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.conf_file import ConfFile, read_conf_file
 from kilauea.runtime.extensions import BUILT_IN, Extensions

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from kilauea.engine.guard import Hang, Kind, Watchdog
+from kilauea.engine.extension.guard import Hang, Kind, Watchdog
 
 PLUGIN_SECONDS = 5.0
 """How long one call into a plugin may take."""

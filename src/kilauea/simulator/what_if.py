@@ -24,7 +24,7 @@ from kilauea.api.quantity import format_amount, resource_amounts
 from kilauea.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
 from kilauea.api.wellknown import CARD_QUOTA
 from kilauea.engine.events import Changed, Event, Gone
-from kilauea.engine.explain import Change, Explanation
+from kilauea.engine.explain.group import Change, Explanation
 from kilauea.engine.model.cards import CARD, EITHER
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task

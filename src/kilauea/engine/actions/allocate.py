@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from kilauea.engine.action import Action
 from kilauea.engine.conf import argument
-from kilauea.engine.gang_placement import Worksheet, place_gang, sub_gang_sheets
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.placement import Part, place_tasks
-from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.placement.gangs import Worksheet, place_gang, sub_gang_sheets
+from kilauea.engine.placement.tasks import Part, place_tasks
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 from kilauea.engine.statement import Statement
 

@@ -13,7 +13,7 @@ from kilauea.engine.conf import argument
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
 

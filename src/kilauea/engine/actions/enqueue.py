@@ -7,7 +7,7 @@ is what makes them. Spec of the scheduler, 5.2.
 from __future__ import annotations
 
 from kilauea.engine.action import Action
-from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
 

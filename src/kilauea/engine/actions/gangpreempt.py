@@ -1,7 +1,7 @@
 """Make room for starving gangs in one network domain at the cost of less important jobs of the same queue.
 
 Only jobs of strictly lower priority give way, with the tasks that they can spare before whole gangs. How the room is
-searched is in `kilauea.engine.gang_search`. Spec of the scheduler, 5.8.
+searched is in `kilauea.engine.eviction.gang_search`. Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
-from kilauea.engine.bundles import Bundle, GangArguments, GangRule
-from kilauea.engine.gang_search import claim_for_gangs
+from kilauea.engine.eviction.bundles import Bundle, GangArguments, GangRule
+from kilauea.engine.eviction.gang_search import claim_for_gangs
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.session import Session
-from kilauea.engine.victims import VictimPool
 
 
 class LesserJobs(GangRule):

@@ -1,7 +1,8 @@
 """Take back for starving gangs, in one network domain, what other queues hold beyond what they deserve.
 
 Jobs of other queues give way with the tasks that they can spare before whole gangs, and no queue is taken below what
-it deserves or is guaranteed. How the room is searched is in `kilauea.engine.gang_search`. Spec of the scheduler, 5.8.
+it deserves or is guaranteed. How the room is searched is in `kilauea.engine.eviction.gang_search`. Spec of the
+scheduler, 5.8.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions.reclaim import BetweenQueues, may_not_reclaim, may_take
-from kilauea.engine.bundles import Bundle, GangArguments, GangRule
+from kilauea.engine.eviction.bundles import Bundle, GangArguments, GangRule
+from kilauea.engine.eviction.gang_search import claim_for_gangs
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
-from kilauea.engine.gang_search import claim_for_gangs
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-from kilauea.engine.victims import VictimPool
 
 
 class OtherQueues(GangRule):

@@ -1,7 +1,7 @@
 """Make room for starving jobs at the cost of less important ones of the same queue, and of a job's own lesser tasks.
 
 A job is starving when the plugins say so; its victims are whom the plugins let go. What it takes is planned whole
-(`kilauea.engine.claims`). Spec of the scheduler, 5.5.
+(`kilauea.engine.eviction.claims`). Spec of the scheduler, 5.5.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
-from kilauea.engine.claims import Claim, Rule
 from kilauea.engine.conf import argument
+from kilauea.engine.eviction.claims import Claim, Rule
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
-from kilauea.engine.victims import VictimPool
 
 
 @dataclass(frozen=True)

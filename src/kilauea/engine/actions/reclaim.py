@@ -1,7 +1,7 @@
 """Take back for starving jobs what other queues hold beyond what they deserve.
 
 Whom the plugins let go decides; on top of that no queue is taken below what it deserves or is guaranteed. What it
-takes is planned whole (`kilauea.engine.claims`). Spec of the scheduler, 5.6.
+takes is planned whole (`kilauea.engine.eviction.claims`). Spec of the scheduler, 5.6.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions.preempt import tasks_of
-from kilauea.engine.claims import Claim, Rule
 from kilauea.engine.conf import argument
+from kilauea.engine.eviction.claims import Claim, Rule
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, PODS, add
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
-from kilauea.engine.victims import VictimPool
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class NodeTable:
         self.changed: list[int] = []
         """Rows that a session changed, in order, repeats included; whoever keeps figures by node mends them by it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
-        """Arrays over nodes that depend on the nodes' objects alone (`kilauea.engine.matching`)."""
+        """Arrays over nodes that depend on the nodes' objects alone (`kilauea.engine.evaluation.matching`)."""
         self.future = False
         """Whether any node has anything releasing or pipelined."""
 

@@ -36,8 +36,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import kernels
 from kilauea.engine.conf import argument
+from kilauea.engine.evaluation import kernels
 from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.resources import CPU, MEMORY, order_of

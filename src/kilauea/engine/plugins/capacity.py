@@ -37,7 +37,6 @@ from typing import Any
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import argument
 from kilauea.engine.extension import PERMIT, REJECT
-from kilauea.engine.lending import Lending
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
 from kilauea.engine.model.queues import Queue
@@ -58,7 +57,8 @@ from kilauea.engine.model.resources import (
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.quota import beyond, closed, no_room_for_minimum
+from kilauea.engine.queues.lending import Lending
+from kilauea.engine.queues.quota import beyond, closed, no_room_for_minimum
 from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}

@@ -41,11 +41,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.engine.extension import PERMIT
-from kilauea.engine.hierarchy import Hierarchy
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import add, dominant_share
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.queues.hierarchy import Hierarchy
 from kilauea.engine.session import Session
 
 TIE = 0.000001

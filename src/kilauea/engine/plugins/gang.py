@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.engine.explain.plan_builder import fit_error
 from kilauea.engine.extension import PERMIT, REJECT, Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.outcome import fit_error
 from kilauea.engine.plan import Condition
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session

@@ -41,8 +41,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import kernels
 from kilauea.engine.conf import argument
+from kilauea.engine.evaluation import kernels
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.resources import CPU, MEMORY, Amounts, add, largest, less_equal
@@ -50,7 +50,7 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.status import PENDING
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Closeness
-from kilauea.engine.placement import Part
+from kilauea.engine.placement.tasks import Part
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
 

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 
 from kilauea.engine.conf import argument
 from kilauea.engine.extension import PERMIT, REJECT, Refusal
-from kilauea.engine.lending import Lending
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import add, insufficient
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.queues.lending import Lending
 from kilauea.engine.session import Session
 
 

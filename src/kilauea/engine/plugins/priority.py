@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.engine.bundles import GangClaim
+from kilauea.engine.eviction.bundles import GangClaim
 from kilauea.engine.extension import PERMIT
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job

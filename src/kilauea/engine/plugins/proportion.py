@@ -42,7 +42,7 @@ from kilauea.engine.model.resources import (
 )
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.quota import beyond, closed, no_room_for_minimum
+from kilauea.engine.queues.quota import beyond, closed, no_room_for_minimum
 from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}

@@ -50,6 +50,7 @@ from numpy.typing import NDArray
 from kilauea.api.times import SECOND, parse_duration
 from kilauea.api.wellknown import REVOCABLE_ZONE
 from kilauea.engine.conf import Finding, argument
+from kilauea.engine.eviction.victims import may_be_evicted
 from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -58,7 +59,6 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
-from kilauea.engine.victims import may_be_evicted
 
 MINUTE = 60 * SECOND
 DAY = 24 * 60 * MINUTE

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from kilauea.engine.explain import binding_reasons, with_hint
+from kilauea.engine.explain.formatting import in_words
+from kilauea.engine.explain.group import binding_reasons, with_hint
 from kilauea.engine.plan import Condition, GroupOutcome, Pending, Plan
 from kilauea.engine.state import ClusterState
-from kilauea.engine.words import in_words
 
 UNSCHEDULABLE = "Unschedulable"
 

@@ -24,7 +24,7 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
-from kilauea.engine.guard import UNWATCHED
+from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.extensions import BUILT_IN, Extensions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kilauea.engine.observed import Part
+from kilauea.engine.extension.observer import Part
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 HOOKS = {"opening": "OnSessionOpen", "closing": "OnSessionClose"}

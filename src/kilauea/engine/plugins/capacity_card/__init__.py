@@ -84,7 +84,7 @@ from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.capacity_card.book import CardFault
 from kilauea.engine.plugins.capacity_card.check import refusal, shortage
 from kilauea.engine.plugins.capacity_card.holdings import FIGURES, Ledger
-from kilauea.engine.quota import closed
+from kilauea.engine.queues.quota import closed
 from kilauea.engine.session import Session
 
 INFERENCE, TRAINING, UNKNOWN = "inference", "training", "unknown"

@@ -37,8 +37,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import kernels, matching
 from kilauea.engine.conf import argument
+from kilauea.engine.evaluation import kernels, matching
 from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import matching
+from kilauea.engine.evaluation import matching
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.shapes import TaskShape
 

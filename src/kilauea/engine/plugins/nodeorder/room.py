@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import kernels
+from kilauea.engine.evaluation import kernels
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.resources import CPU, MEMORY
 from kilauea.engine.model.shapes import TaskShape

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kilauea.api.selectors import Selector, matches
 from kilauea.api.wellknown import HOSTNAME, ZONE
-from kilauea.engine import matching
+from kilauea.engine.evaluation import matching
 from kilauea.engine.model.neighbours import Wanted
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape

@@ -49,8 +49,8 @@ from numpy.typing import NDArray
 
 from kilauea.api.selectors import TaintKey, tolerates
 from kilauea.api.wellknown import UNSCHEDULABLE_TAINT
-from kilauea.engine import matching
 from kilauea.engine.conf import argument
+from kilauea.engine.evaluation import matching
 from kilauea.engine.extension import Refusal, Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape

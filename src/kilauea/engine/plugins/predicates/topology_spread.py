@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import matching
+from kilauea.engine.evaluation import matching
 from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model.neighbours import Wanted
 from kilauea.engine.model.nodes import NodeRows, NodeTable

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.selectors import NodeTerm, Requirement, node_term_matches
-from kilauea.engine import matching
+from kilauea.engine.evaluation import matching
 from kilauea.engine.model.nodes import NodeTable
 
 Rows = NDArray[np.intp]

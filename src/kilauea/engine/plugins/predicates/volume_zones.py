@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import matching
+from kilauea.engine.evaluation import matching
 from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape

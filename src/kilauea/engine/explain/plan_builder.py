@@ -16,7 +16,7 @@ from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
-from kilauea.engine.queue_faults import conditions, findings, jobs_without_queue, queue_faults
+from kilauea.engine.queues.faults import conditions, findings, jobs_without_queue, queue_faults
 from kilauea.engine.session import Session
 
 

@@ -1,6 +1,6 @@
 """What queues, those of others and their pods have to do with a group that waits.
 
-Asked of a session as it stands after the plan (`kilauea.engine.aftermath`), so no cycle pays for the answers.
+Asked of a session as it stands after the plan (`kilauea.engine.explain.replay`), so no cycle pays for the answers.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from kilauea.engine.explain import Blocker, Explanation
+from kilauea.engine.explain.group import Blocker, Explanation
+from kilauea.engine.explain.levels import Borrower, borrowers, levels
+from kilauea.engine.explain.queue_position import holders
+from kilauea.engine.explain.victim_diagnosis import attempts
 from kilauea.engine.model.cards import EITHER
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import ALWAYS, PODS, add, order_of
 from kilauea.engine.plan import Plan
-from kilauea.engine.queue_levels import Borrower, borrowers, levels
 from kilauea.engine.session import Session
-from kilauea.engine.spared import attempts
-from kilauea.engine.standing import holders
 
 QUOTAS = frozenset(
     {
@@ -41,7 +41,7 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
     Args:
         explanation: what the plan says.
         plan: the plan.
-        session: the session as it stands after the plan (`kilauea.engine.aftermath`); it is used up.
+        session: the session as it stands after the plan (`kilauea.engine.explain.replay`); it is used up.
 
     Raises:
         PluginFault: a plugin fails.

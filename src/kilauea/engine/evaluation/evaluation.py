@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine import kernels
+from kilauea.engine.evaluation import kernels
 from kilauea.engine.extension import NodePredicate, NodeScorer, PluginFault, Scope
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.resources import order_of

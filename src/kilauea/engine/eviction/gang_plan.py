@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kilauea.engine.bundles import EVICTION, Bundle, GangRule
+from kilauea.engine.eviction.bundles import EVICTION, Bundle, GangRule
+from kilauea.engine.eviction.spare_tasks import spare_and_rest
+from kilauea.engine.eviction.victims import Unit, VictimPool
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.placement import Part
+from kilauea.engine.placement.tasks import Part
 from kilauea.engine.session import Session
-from kilauea.engine.spare_tasks import spare_and_rest
 from kilauea.engine.statement import PIPELINE
-from kilauea.engine.victims import Unit, VictimPool
 
 
 class GangPlan:

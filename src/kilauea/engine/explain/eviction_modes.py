@@ -1,7 +1,7 @@
 """The ways in which a configuration evicts pods for a group: who is thought of, who is asked, and what is never done.
 
 What the actions reclaim, preempt, gangreclaim and gangpreempt have each for themselves, in one form, for questions
-after the fact (`kilauea.engine.spared`). The rules are those of the actions.
+after the fact (`kilauea.engine.explain.victim_diagnosis`). The rules are those of the actions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kilauea.engine.actions.gangpreempt import LesserJobs
 from kilauea.engine.actions.gangreclaim import OtherQueues
 from kilauea.engine.actions.preempt import BetweenJobs, WithinJob
 from kilauea.engine.actions.reclaim import BetweenQueues
-from kilauea.engine.bundles import GangClaim, GangRule
-from kilauea.engine.claims import Rule
+from kilauea.engine.eviction.bundles import GangClaim, GangRule
+from kilauea.engine.eviction.claims import Rule
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-from kilauea.engine.victims import VictimPool
 
 
 @dataclass(frozen=True)

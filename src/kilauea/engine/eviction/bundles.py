@@ -1,7 +1,7 @@
 """What other jobs may give up for a gang that lacks room, in bundles.
 
 A job that runs gives up to two bundles: `Safe`, the tasks that it can spare, and `Whole`, the gang with all its tasks.
-Which of them go, and in whose favour, is in `kilauea.engine.gang_search`. Spec of the scheduler, 5.8.
+Which of them go, and in whose favour, is in `kilauea.engine.eviction.gang_search`. Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import argument
+from kilauea.engine.eviction.spare_tasks import spare_and_rest
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -22,8 +24,6 @@ from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, add
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-from kilauea.engine.spare_tasks import spare_and_rest
-from kilauea.engine.victims import VictimPool
 
 EVICTION = "Evict"
 """The purpose for which domains are asked."""

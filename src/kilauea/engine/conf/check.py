@@ -31,7 +31,7 @@ from kilauea.engine.cycle import open_plugins
 from kilauea.engine.events import Changed
 from kilauea.engine.extension import FLAGS as POINTS
 from kilauea.engine.extension import PluginFault
-from kilauea.engine.guard import UNWATCHED, Watchdog
+from kilauea.engine.extension.guard import UNWATCHED, Watchdog
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState

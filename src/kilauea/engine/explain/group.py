@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from kilauea.engine.conf import nearest
+from kilauea.engine.explain.levels import Borrower, Level
+from kilauea.engine.explain.queue_position import Ahead, Holder
+from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import TaskSpec
 from kilauea.engine.plan import NodeReason, Pending, Plan
-from kilauea.engine.queue_levels import Borrower, Level
-from kilauea.engine.spared import Attempt
-from kilauea.engine.standing import Ahead, Holder
 from kilauea.engine.state import ClusterState
 
 RULES = {

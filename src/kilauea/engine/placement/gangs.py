@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.placement import Part, place_tasks
+from kilauea.engine.placement.tasks import Part, place_tasks
 from kilauea.engine.session import Session
 from kilauea.engine.statement import ALLOCATE, Statement
 

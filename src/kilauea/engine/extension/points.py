@@ -27,7 +27,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal as Refusal  # noqa: PLC0414 - plugins look for it here
 
 if TYPE_CHECKING:
-    from kilauea.engine.guard import Guard
+    from kilauea.engine.extension.guard import Guard
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 """Votes."""
@@ -581,7 +581,7 @@ class ExtensionPoints:
         self.add("hyper_node_gradient_for_job", plugin, gradient)
 
     def add_hyper_node_gradient_for_sub_job(self, plugin: str, gradient: Callable[..., Any]) -> None:
-        """As for a job, of a part of a gang (`kilauea.engine.placement.Part`)."""
+        """As for a job, of a part of a gang (`kilauea.engine.placement.tasks.Part`)."""
         self.add("hyper_node_gradient_for_sub_job", plugin, gradient)
 
     def add_target_job(self, plugin: str, choose: Callable[[Sequence[Job]], Job | None]) -> None:

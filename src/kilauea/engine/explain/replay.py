@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import open_plugins
-from kilauea.engine.guard import UNWATCHED, Watchdog
+from kilauea.engine.extension.guard import UNWATCHED, Watchdog
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.plan import Plan

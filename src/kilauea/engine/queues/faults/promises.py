@@ -15,7 +15,7 @@ from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.queue_tree import QueueTree
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, Amounts, add, order_of
-from kilauea.engine.queue_faults.fault import OUT_OF_REACH, OVER_PROMISED, UNREADABLE, Fault, Rules
+from kilauea.engine.queues.faults.fault import OUT_OF_REACH, OVER_PROMISED, UNREADABLE, Fault, Rules
 
 NOTHING: dict[str, float] = {}
 

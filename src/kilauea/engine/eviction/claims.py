@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.engine.eviction.victims import Unit, VictimPool, enough_with, in_victim_order, unit_of
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
@@ -25,7 +26,6 @@ from kilauea.engine.model.status import PIPELINED
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 from kilauea.engine.statement import EVICT, Statement
-from kilauea.engine.victims import Unit, VictimPool, enough_with, in_victim_order, unit_of
 
 NODES_TRIED = 8
 """Nodes on which a plan is worked out for one task, the most promising first."""

@@ -1,6 +1,6 @@
 """Whom the actions that evict thought of for a group that waits, and why each was spared.
 
-Asked after the fact, of a session as it stands at the end of its cycle (`kilauea.engine.aftermath`): every pod that an
+Asked after the fact, of a session as it stands at the end of its cycle (`replay.py`): every pod that an
 action may think of goes through the same questions as in the action, and the first that spares it is its reason. A pod
 is asked about alone, so the reason holds whoever else goes; pods that are alike are asked about once.
 """
@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import QUEUE_PLUGINS
+from kilauea.engine.eviction.victims import VictimPool, in_victim_order, unit_of
+from kilauea.engine.explain.eviction_modes import Taking, may_not_reclaim, takings
+from kilauea.engine.explain.victim_reasons import Reason, below_floor, nothing_to_take, of_plugin
 from kilauea.engine.extension import ABSTAIN, victims_and_vote
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -21,9 +24,6 @@ from kilauea.engine.model.resources import order_of
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
-from kilauea.engine.spared_reasons import Reason, below_floor, nothing_to_take, of_plugin
-from kilauea.engine.taking import Taking, may_not_reclaim, takings
-from kilauea.engine.victims import VictimPool, in_victim_order, unit_of
 
 EXAMPLES = 2
 """Pods that are named for each reason."""

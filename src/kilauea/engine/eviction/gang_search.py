@@ -1,7 +1,7 @@
 """Making room for a gang in one network domain: whole domains are searched, and other gangs give way in bundles.
 
-Bundles (`kilauea.engine.bundles`) are added one by one until all that the gang lacks can be placed in the domain
-(`kilauea.engine.gang_plan`). Spec of the scheduler, 5.8, with the guarantees of the product's own.
+Bundles (`bundles.py`) are added one by one until all that the gang lacks can be placed in the domain
+(`gang_plan.py`). Spec of the scheduler, 5.8, with the guarantees of the product's own.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.bundles import EVICTION, Bundle, Bundles, GangArguments, GangRule, least_of
-from kilauea.engine.gang_placement import sub_gang_sheets
-from kilauea.engine.gang_plan import GangPlan
+from kilauea.engine.eviction.bundles import EVICTION, Bundle, Bundles, GangArguments, GangRule, least_of
+from kilauea.engine.eviction.gang_plan import GangPlan
+from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.placement import Part
-from kilauea.engine.queue_turns import QueueTurns
+from kilauea.engine.placement.gangs import sub_gang_sheets
+from kilauea.engine.placement.tasks import Part
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
-from kilauea.engine.victims import VictimPool
 
 
 def claim_for_gangs(session: Session, rule: GangRule, arguments: GangArguments) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.queue_faults.fault import DETACHED, Fault, Rules, conditions, findings, rules_of
-from kilauea.engine.queue_faults.promises import broken_promises, card_faults
-from kilauea.engine.queue_faults.work import faults_of_work, jobs_without_queue
+from kilauea.engine.queues.faults.fault import DETACHED, Fault, Rules, conditions, findings, rules_of
+from kilauea.engine.queues.faults.promises import broken_promises, card_faults
+from kilauea.engine.queues.faults.work import faults_of_work, jobs_without_queue
 from kilauea.engine.session import Session
 
 __all__ = ["Fault", "conditions", "findings", "jobs_without_queue", "queue_faults"]

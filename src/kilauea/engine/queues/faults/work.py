@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, PHASES, Job
 from kilauea.engine.model.queue_tree import QueueTree
-from kilauea.engine.queue_faults.fault import DETACHED, HOLDS_JOBS, NOT_OPEN, Fault, Rules, plural
+from kilauea.engine.queues.faults.fault import DETACHED, HOLDS_JOBS, NOT_OPEN, Fault, Rules, plural
 from kilauea.engine.session import Session
 
 

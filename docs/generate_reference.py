@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kilauea.engine import extension
 from kilauea.engine.action import Action
 from kilauea.engine.conf import FLAGS, PluginConf, SchedulerConf, flag_of
 from kilauea.engine.cycle import open_plugins
 from kilauea.engine.extension import FLAGS as POINTS
 from kilauea.engine.extension import ExtensionPoints, Rejection, Scope
+from kilauea.engine.extension import points as extension
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.queues import Queue

@@ -16,6 +16,7 @@ from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Guard, Watchdog
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
+from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
@@ -63,8 +64,10 @@ def cycle(
         try:
             open_plugins(session, conf, plugins, watchdog)
             observer.took("session", "open", observer.now() - started)
+            hold_promises(session)
             for name in conf.actions:
                 _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
+            drop_vain_promises(session)
             if brief:
                 return outline(session)
             session.close_plugins()

@@ -23,6 +23,14 @@ class Refusal(NamedTuple):
     left: float = 0
 
 
+class SpareReason(NamedTuple):
+    """Why evictions spare a pod: a code for programs, words for people, and the plugin whose reason it is, if any."""
+
+    code: str
+    words: str
+    plugin: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Bind:
     """A pod starts on a node."""

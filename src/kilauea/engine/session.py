@@ -87,6 +87,10 @@ class Session(ExtensionPoints):
         """By job, by task: why no node takes it."""
         self.had_room: set[str] = set()
         """Tasks that found room, which they lost again because their gang did not."""
+        self.promised: dict[str, list[tuple[Task, int]]] = {}
+        """By job: tasks that an earlier cycle nominated, with the rows of their nodes, as far as that holds."""
+        self.kept_promises: set[str] = set()
+        """Tasks that started on room that they had been promised."""
         self.picks_nodes = False
         self._journal: dict[str, tuple[Task, int, str]] = {}
         self._phases: dict[str, str] = {}

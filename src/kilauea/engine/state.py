@@ -81,6 +81,8 @@ class ClusterState:
         """Their specs, with the number of tasks."""
         self.unplaced: dict[str, Task] = {}
         """Tasks without a node."""
+        self.nominated: dict[str, Task] = {}
+        """Tasks without a node that an earlier cycle nominated to one."""
         self.with_ports: dict[str, Task] = {}
         """Tasks that take ports of their node."""
         self.with_claims: dict[str, Task] = {}
@@ -263,6 +265,8 @@ class ClusterState:
         self.placements.put(task.row, row, task.status == status.RELEASING)
         if not task.node:
             self.unplaced[task.key] = task
+            if task.nominated and task.group:
+                self.nominated[task.key] = task
         if held:
             self._on_node.setdefault(task.node, {})[task.key] = task
             if row >= 0:
@@ -271,6 +275,7 @@ class ClusterState:
     def _take_off_node(self, task: Task) -> None:
         """Count a task no longer where it is."""
         self.unplaced.pop(task.key, None)
+        self.nominated.pop(task.key, None)
         on_node = self._on_node.get(task.node, {})
         if on_node.pop(task.key, None) is not None:
             row = int(self.placements.node[task.row])

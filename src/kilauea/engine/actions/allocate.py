@@ -15,6 +15,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.placement.gangs import Worksheet, place_gang, sub_gang_sheets
+from kilauea.engine.placement.promises import serve_elsewhere, serve_promises
 from kilauea.engine.placement.tasks import Part, place_tasks
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
@@ -39,6 +40,7 @@ class Allocate(Action):
     Arguments = AllocateArguments
 
     def execute(self, session: Session) -> None:
+        serve_promises(session)
         sheets = self._worksheets(session)
         turns = QueueTurns(session, (sheet.job for sheet in sheets.values()))
         while (queue := turns.next_queue()) is not None:
@@ -57,6 +59,7 @@ class Allocate(Action):
                 if sheet:
                     turns.put_back_job(job)
             turns.put_back(queue)
+        serve_elsewhere(session)
 
     def _place(self, session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
         """A statement that makes the job ready, or would once promised room is free."""

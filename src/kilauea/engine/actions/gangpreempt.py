@@ -1,38 +1,31 @@
 """Make room for starving gangs in one network domain at the cost of less important jobs of the same queue.
 
 Only jobs of strictly lower priority give way, with the tasks that they can spare before whole gangs. How the room is
-searched is in `kilauea.engine.eviction.gang_search`. Spec of the scheduler, 5.8.
+searched is in `kilauea.engine.eviction.by_domain`. Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from kilauea.engine.action import Action
-from kilauea.engine.eviction.bundles import Bundle, GangArguments, GangRule
-from kilauea.engine.eviction.gang_search import claim_for_gangs
+from kilauea.engine.conf import argument
+from kilauea.engine.eviction.by_domain import domain_search
+from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
+from kilauea.engine.eviction.serving import serve_starving
 from kilauea.engine.eviction.victims import VictimPool
-from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
 
-class LesserJobs(GangRule):
-    """Victims are of other jobs of the queue, of lower priority; the least important go first."""
+@dataclass(frozen=True)
+class GangArguments:
+    """Arguments of gangpreempt and of gangreclaim."""
 
-    action = "gangpreempt"
-
-    def candidates(self, pool: VictimPool, job: Job) -> NDArray[np.bool_]:
-        chosen: NDArray[np.bool_] = (
-            (pool.queue == pool.queue_of(job)) & (pool.job != job.row) & (pool.priority < job.priority)
-        )
-        return chosen
-
-    def in_order(self, session: Session, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
-        return sorted(bundles, key=lambda bundle: session.job_key(bundle.job), reverse=True)
+    domains: int = argument("maxDomains", 8, "Network domains that are tried for a job.", minimum=1)
+    whole: bool = argument("allowWholeBundle", True, "Whether gangs may be evicted whole; else only spare tasks are.")
 
 
 class GangPreempt(Action):
@@ -42,4 +35,31 @@ class GangPreempt(Action):
     Arguments = GangArguments
 
     def execute(self, session: Session) -> None:
-        claim_for_gangs(session, LesserJobs(), self.arguments)
+        make_room(session, LesserGangs(session), self.arguments, serve_starving)
+
+
+def make_room(
+    session: Session, policy: LesserGangs | GangsOfOtherQueues, arguments: GangArguments, serve: Callable[..., None]
+) -> None:
+    """Make room for jobs that wait, queue by queue, in each the job that is first."""
+    waiting = [job for job in session.waiting_jobs() if not job.is_pending and session.job_valid(job) is None]
+    if serve is serve_starving:
+        waiting = [job for job in waiting if session.job_starving(job)]
+    if not waiting:
+        return
+    pool = VictimPool(session)
+    turns = QueueTurns(session, waiting)
+    while (queue := turns.next_queue()) is not None:
+        if policy.queue_refusal(queue) is not None:
+            continue
+        for job in turns.drain(queue):
+            tasks = [t for t in job.pending() if _may_claim(t)]
+            if tasks:
+                search = domain_search(
+                    session, pool, policy, queue, job, domains=arguments.domains, whole=arguments.whole
+                )
+                serve(session, job, tasks, search)
+
+
+def _may_claim(task: Task) -> bool:
+    return not (task.gated or task.foreign_gate or task.no_preemption or task.spec.best_effort)

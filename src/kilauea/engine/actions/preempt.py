@@ -1,24 +1,20 @@
 """Make room for starving jobs at the cost of less important ones of the same queue, and of a job's own lesser tasks.
 
 A job is starving when the plugins say so; its victims are whom the plugins let go. What it takes is planned whole
-(`kilauea.engine.eviction.claims`). Spec of the scheduler, 5.5.
+(`kilauea.engine.eviction.by_node`). Spec of the scheduler, 5.5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kilauea.engine.action import Action
 from kilauea.engine.conf import argument
-from kilauea.engine.eviction.claims import Claim, Rule
+from kilauea.engine.eviction.by_node import node_search
+from kilauea.engine.eviction.policy import BetweenJobs, WithinJob
+from kilauea.engine.eviction.serving import serve_starving
 from kilauea.engine.eviction.victims import VictimPool
-from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
@@ -36,31 +32,6 @@ class PreemptArguments:
     most: int = argument("maxCandidateNodesAbsolute", 100, "Accepted, as above.")
 
 
-class BetweenJobs(Rule):
-    """Victims are of the same queue and another job."""
-
-    action = "preempt"
-
-    def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
-        own = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
-        chosen: NDArray[np.bool_] = own & ~(task.spec.best_effort & ~pool.best_effort)
-        return chosen
-
-    def votes(self, session: Session, task: Task, candidates: Sequence[Task]) -> list[Task]:
-        return session.preemptable(task, candidates)
-
-    def over_limit(self, session: Session, queue: Queue, task: Task) -> Refusal | None:
-        return session.allocatable(queue, task)
-
-
-class WithinJob(BetweenJobs):
-    """Victims are of the same job."""
-
-    def candidates(self, pool: VictimPool, task: Task, job: Job) -> NDArray[np.bool_]:
-        chosen: NDArray[np.bool_] = (pool.job == job.row) & ~(task.spec.best_effort & ~pool.best_effort)
-        return chosen
-
-
 class Preempt(Action):
     """Starving jobs get room from jobs of their queue."""
 
@@ -72,17 +43,20 @@ class Preempt(Action):
         if not starving:
             return
         pool = VictimPool(session, fresh=True)
+        between, within = BetweenJobs(session), WithinJob(session)
         gangs = bool(session.tiers_of("job_ready"))
         turns = QueueTurns(session, starving)
         while (queue := turns.next_queue()) is not None:
             jobs = turns.drain(queue)
             for job in jobs:
-                Claim(session, pool, BetweenJobs(), queue, job, gangs=gangs).make(tasks_of(session, job))
+                search = node_search(session, pool, between, queue, job, gangs=gangs)
+                serve_starving(session, job, tasks_of(session, job), search)
             for job in jobs:
                 for task in tasks_of(session, job):
                     if not session.job_starving(job):
                         break
-                    if not Claim(session, pool, WithinJob(), queue, job, gangs=False).make([task]):
+                    search = node_search(session, pool, within, queue, job, gangs=False)
+                    if not search([task], lambda: False):
                         break
 
     def _concerns(self, session: Session, job: Job) -> bool:

@@ -1,40 +1,26 @@
 """What other jobs may give up for a gang that lacks room, in bundles.
 
 A job that runs gives up to two bundles: `Safe`, the tasks that it can spare, and `Whole`, the gang with all its tasks.
-Which of them go, and in whose favour, is in `kilauea.engine.eviction.gang_search`. Spec of the scheduler, 5.8.
+Which of them go, and for whom, is in `by_domain.py`. Spec of the scheduler, 5.8.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.conf import argument
-from kilauea.engine.eviction.spare_tasks import spare_and_rest
+from kilauea.engine.eviction.units import spare_and_rest
 from kilauea.engine.eviction.victims import VictimPool
-from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, add
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-
-EVICTION = "Evict"
-"""The purpose for which domains are asked."""
-
-
-@dataclass(frozen=True)
-class GangArguments:
-    """Arguments of gangpreempt and of gangreclaim."""
-
-    domains: int = argument("maxDomains", 8, "Network domains that are tried for a job.", minimum=1)
-    whole: bool = argument("allowWholeBundle", True, "Whether gangs may be evicted whole; else only spare tasks are.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +55,10 @@ class Bundle:
     gain: float
 
 
-class GangRule(ABC):
-    """What tells gangpreempt and gangreclaim apart."""
-
-    action: str
-
-    @abstractmethod
-    def candidates(self, pool: VictimPool, job: Job) -> NDArray[np.bool_]:
-        """(T,) tasks of the pool that may be thought of."""
-
-    @abstractmethod
-    def in_order(self, session: Session, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
-        """Bundles of one kind in the order in which they go."""
-
-    def skips(self, session: Session, queue: Queue) -> bool:
-        """Whether a queue gets no turn."""
-        return False
-
-    def refusal(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
-        """Why no room may be made for the tasks of a queue; None if it may."""
-        return None
-
-    def floor_holds(self, session: Session, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Whether these tasks may go together for a queue, after what went already."""
-        return True
+InOrder = Callable[[Iterable[Bundle], Queue], list[Bundle]]
+"""Bundles of one kind in the order in which they go for a queue."""
+LetGo = Callable[[GangClaim, Sequence[Task]], list[Task]]
+"""Tasks that the plugins let go for a gang."""
 
 
 class Bundles:
@@ -102,7 +68,8 @@ class Bundles:
         session: the cycle.
         pool: who might be evicted.
         eligible: (T,) tasks of the pool that may be thought of.
-        rule: orders them.
+        action: name of the action that evicts.
+        let_go, in_order: what its policy says.
         queue: the queue of the job.
         job: the job that wants room.
         tasks: what of it waits.
@@ -114,7 +81,9 @@ class Bundles:
         session: Session,
         pool: VictimPool,
         eligible: NDArray[np.bool_],
-        rule: GangRule,
+        action: str,
+        let_go: LetGo,
+        in_order: InOrder,
         queue: Queue,
         job: Job,
         tasks: Sequence[Task],
@@ -124,7 +93,9 @@ class Bundles:
         self._session = session
         self._pool = pool
         self._eligible = eligible
-        self._rule = rule
+        self._action = action
+        self._let_go = let_go
+        self._in_order = in_order
         self._queue = queue
         self._job = job
         self._whole = whole
@@ -154,8 +125,8 @@ class Bundles:
             by_job.setdefault(task.group, []).append(task)
         found = [b for key, tasks in by_job.items() for b in self._of_job(session.state.jobs[key], tasks)]
         asked = {task.key: task for bundle in found for task in bundle.tasks}
-        claim = GangClaim(self._rule.action, self._job, domain)
-        let_go = {t.key for t in session.unified_evictable(claim, list(asked.values()))} if asked else set()
+        claim = GangClaim(self._action, self._job, domain)
+        let_go = {task.key for task in self._let_go(claim, list(asked.values()))}
         kept = []
         for bundle in found:
             left = tuple(task for task in bundle.tasks if task.key in let_go)
@@ -164,7 +135,7 @@ class Bundles:
             elif left and not bundle.whole:
                 kept.append(Bundle(bundle.job, left, whole=False, gain=math.inf))
         safe, whole = ([b for b in kept if b.whole == kind] for kind in (False, True))
-        return [b for kind in (safe, whole) for b in self._rule.in_order(session, kind, self._queue)]
+        return [b for kind in (safe, whole) for b in self._in_order(kind, self._queue)]
 
     def _of_job(self, job: Job, here: Sequence[Task]) -> Iterator[Bundle]:
         """The bundles of a job with these tasks in the domain."""

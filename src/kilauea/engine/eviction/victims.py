@@ -1,27 +1,24 @@
 """Tasks that might be evicted, as columns: who they are, where they run, what would be free without them.
 
-Victims go in units: a pod beyond the minimum of its gang goes alone; of a gang at its minimum all pods go, or none, so
-that no gang is left running below its minimum. Spec of the scheduler, 3.4.7, 5.5 and 5.6; the units are ours.
+Columns, because a search asks about all victims of all nodes at once: how much could be freed on each node is one
+sum by node, not a loop over pods. Spec of the scheduler, 3.4.7, 5.5 and 5.6.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.engine.eviction.units import Unit, may_be_evicted, surplus
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-
-Unit = tuple[Task, ...]
-"""Tasks that are evicted together."""
-
 
 MANY = 1 << 40
 """More pods than there are."""
@@ -30,7 +27,8 @@ MANY = 1 << 40
 class VictimPool:
     """All tasks that run or are bound, that may be evicted at all, and whose job is in the session.
 
-    With `fresh` also those that were given room in this cycle: to take that back costs nobody anything.
+    With `fresh` also those that were given room in this cycle: they have not started, so taking it back evicts no pod.
+    Tasks that got the room they had been promised are not fresh: other pods were evicted for it.
 
     Attributes:
         states: what the tasks are.
@@ -43,6 +41,7 @@ class VictimPool:
         running: (T,) it runs, or it is fresh; a task that is only bound does not.
         fresh: (T,) it got its room in this cycle.
         there: (T,) it was not evicted in this session.
+        job_open: (T,) neither the task nor its group is marked as not preemptable; gang evictions respect both marks.
     """
 
     def __init__(self, session: Session, *, fresh: bool = False) -> None:
@@ -58,7 +57,10 @@ class VictimPool:
             (row_of[task.node], task.key, task, job)
             for job in held
             for task in job.tasks.values()
-            if task.status in states and task.node in row_of and may_be_evicted(task, job)
+            if task.status in states
+            and task.node in row_of
+            and may_be_evicted(task, job)
+            and task.key not in session.kept_promises
         ]
         found.sort(key=lambda entry: entry[:2])
         jobs = [job for *_, job in found]
@@ -74,6 +76,9 @@ class VictimPool:
         self.fresh = np.array([task.status == status.BINDING for task in self.tasks], dtype=bool)
         self.running = self.fresh | np.array([task.status == status.RUNNING for task in self.tasks], dtype=bool)
         self.best_effort = np.array([task.spec.best_effort for task in self.tasks], dtype=bool)
+        self.job_open = np.array(
+            [t.preemptable is not False and j.preemptable is not False for *_, t, j in found], bool
+        )
         self.there = np.ones(len(found), dtype=bool)
         nodes = len(session.nodes)
         self._starts = np.searchsorted(self.node, np.arange(nodes + 1))
@@ -88,6 +93,7 @@ class VictimPool:
         self._size = np.zeros(len(known), dtype=np.int64)
         self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
         self._turns: dict[str, NDArray[np.int64]] = {}
+        self._distances: dict[str, NDArray[np.int64]] = {}
         self._stale = set(range(len(known)))
         """Jobs of which pods came or went since the two arrays above were brought up to date."""
         self._used = np.flatnonzero(np.diff(self._starts))
@@ -139,6 +145,19 @@ class VictimPool:
             known = self._turns[claimer.name] = by_job[self._job_index]
         return known
 
+    def distance(self, session: Session, claimer: Queue) -> NDArray[np.int64]:
+        """(T,) how late each task's queue loses tasks to another, as plugins order queues; 0 for the first."""
+        known = self._distances.get(claimer.name)
+        if known is None:
+            queues = [session.queues[name] for name in sorted(session.queues)]
+            keys = [session.victim_queue_key(queue, claimer) for queue in queues]
+            by_queue = np.zeros(len(keys), dtype=np.int64)
+            ordered = sorted(range(len(keys)), key=keys.__getitem__)
+            for before, row in itertools.pairwise(ordered):
+                by_queue[row] = by_queue[before] + (keys[row] != keys[before])
+            known = self._distances[claimer.name] = by_queue[self.queue]
+        return known
+
     def earliest(self, wanted: NDArray[np.bool_], turns: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
         """(N,) the earliest turn of a wanted task on each node; of no meaning where there is none."""
         out = np.full(nodes, MANY)
@@ -157,6 +176,19 @@ class VictimPool:
         """How many pods are evicted when a unit goes; those that have not started yet do not count."""
         return sum(1 for task in unit if not self.fresh[self.index[task.key]])
 
+    def unit(self, session: Session, task: Task, *, gangs: bool) -> Unit | None:
+        """What goes with a task: itself alone, or its whole gang; None if the gang cannot go.
+
+        With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone.
+        """
+        job = session.state.jobs[task.group]
+        if not gangs or surplus(job, task) > 0:
+            return (task,)
+        mates = [t for t in job.tasks.values() if t.status in self.states]
+        if any(mate.key not in self.index for mate in mates):
+            return None
+        return tuple(sorted(mates, key=lambda t: t.order))
+
     def has(self, task: Task) -> bool:
         """Whether a task is in the pool and was not evicted."""
         index = self.index.get(task.key)
@@ -169,48 +201,6 @@ class VictimPool:
             if index is not None:
                 self.there[index] = not gone
                 self._stale.add(int(self._job_index[index]))
-
-
-def may_be_evicted(task: Task, job: Job) -> bool:
-    """What the pod says itself; else what its group says; else yes."""
-    if task.preemptable is not None:
-        return task.preemptable
-    return job.preemptable is not False
-
-
-def unit_of(session: Session, task: Task, pool: VictimPool, *, gangs: bool) -> Unit | None:
-    """What goes with a task: itself alone, or its whole gang; None if the gang cannot go.
-
-    With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone.
-    """
-    job = session.state.jobs[task.group]
-    if not gangs or surplus(job, task) > 0:
-        return (task,)
-    mates = [t for t in job.tasks.values() if t.status in pool.states]
-    if any(mate.key not in pool.index for mate in mates):
-        return None
-    return tuple(sorted(mates, key=lambda t: t.order))
-
-
-def surplus(job: Job, task: Task) -> int:
-    """How many tasks beyond its minimum the job has, in total and in the role of the task."""
-    spare = job.ready_count - job.min_available
-    minimum = job.role_minimum.get(task.role, 0)
-    if minimum and job.min_available >= job.role_minimum_total:
-        spare = min(spare, job.role_count(task.role, status.READY, True) - minimum)
-    return spare
-
-
-def enough_with(job: Job, unit: Unit) -> bool:
-    """Whether a gang would have its minimum again with a unit that goes put back."""
-    if job.ready_count + len(unit) < job.min_available:
-        return False
-    if job.min_available < job.role_minimum_total:
-        return True
-    back = Counter(task.role for task in unit)
-    return all(
-        job.role_count(role, status.READY, True) + back[role] >= minimum for role, minimum in job.role_minimum.items()
-    )
 
 
 def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) -> list[Job]:

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import QUEUE_PLUGINS
-from kilauea.engine.eviction.victims import VictimPool, in_victim_order, unit_of
-from kilauea.engine.explain.eviction_modes import Taking, may_not_reclaim, takings
-from kilauea.engine.explain.victim_reasons import Reason, below_floor, nothing_to_take, of_plugin
-from kilauea.engine.extension import ABSTAIN, victims_and_vote
+from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.eviction.policy import POLICIES, BetweenJobs, Policy, WithinJob
+from kilauea.engine.eviction.victims import VictimPool, in_victim_order
+from kilauea.engine.extension import ABSTAIN, Refusal, victims_and_vote
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import order_of
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
+from kilauea.engine.plan import SpareReason as Reason
 from kilauea.engine.session import Session
 
 EXAMPLES = 2
@@ -32,10 +33,6 @@ NODES_LOOKED_AT = 64
 """Nodes for which it is found out how many of their pods may go together."""
 
 MARKED = Reason("NotPreemptable", "marked as not preemptable (volcano.sh/preemptable)")
-STARTING = Reason("NotRunning", "does not run yet")
-CLOSED = Reason("QueueNotReclaimable", "its queue is not reclaimable")
-BEST_EFFORT = Reason("HoldsSomething", "a pod that asks for nothing takes from no pod that does")
-LESSER = Reason("PriorityNotLower", "its priority is not lower")
 GANG = Reason("GangGoesWhole", "its gang would have to go whole, and a pod of it may not go")
 RULED_OUT = Reason("NodeRuledOut", "the pod cannot go to its node, whoever leaves")
 OTHERS = Reason("NotTogether", "with the pods that would have to go too, its queue would lose too much")
@@ -102,14 +99,50 @@ def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
         return ()
     late = [p for p in plan.pending if p.group == job.key and p.code == "QueueMayNotReclaim"]
     out = []
-    for taking in takings(session, pool, job, task):
-        refusal, pod = taking.refusal or "", task.key
-        if not refusal and late and taking.elsewhere:
+    for policy in (POLICIES[name](session) for name in dict.fromkeys(session.conf.actions) if name in POLICIES):
+        refusal, pod = _refusal(session, policy, job, task), task.key
+        if not refusal and late and policy.elsewhere:
             refusal, pod = may_not_reclaim(job.queue), late[0].pod
-        inquiry = Inquiry(session, pool, taking, job, task)
+        inquiry = Inquiry(session, pool, policy, job, task)
         considered, spared = (0, ()) if refusal else inquiry.spared()
-        out.append(Attempt(taking.action, pod, refusal, considered, spared))
+        out.append(Attempt(policy.action, pod, refusal, considered, spared))
     return tuple(out)
+
+
+def _refusal(session: Session, policy: Policy, job: Job, task: Task) -> str:
+    """Why an action evicts nothing for a task at all; empty if it may."""
+    queue = session.queues[job.queue]
+    unready = _unready(session, policy, job, task)
+    if unready:
+        return unready
+    if isinstance(policy, BetweenJobs) and session.domains.wishes(job):
+        return "groups with a wish for the network are left to gangpreempt"
+    asked = [task] if policy.by_task else [t for t in job.pending() if not (t.gated or t.spec.best_effort)]
+    why: Refusal | None = policy.queue_refusal(queue) or policy.refusal(queue, asked)
+    if why is None and policy.by_task:
+        why = session.pre_predicate(task)
+    if why is None:
+        return ""
+    return may_not_reclaim(why.queue) if why.code == "QueueMayNotReclaim" else why.message
+
+
+def _unready(session: Session, policy: Policy, job: Job, task: Task) -> str:
+    """Why the group gets no turn, whatever the action."""
+    if job.is_pending:
+        return "the group is not admitted yet"
+    invalid = session.job_valid(job)
+    if invalid is not None:
+        return invalid.message
+    if not policy.serves_pending(session) and not session.job_starving(job):
+        return "no plugin says that the group lacks what it needs"
+    if task.gated:
+        return "a scheduling gate holds the pod back"
+    return "the pod may not preempt others (preemptionPolicy: Never)" if task.no_preemption else ""
+
+
+def may_not_reclaim(queue: str) -> str:
+    """Why a queue takes nothing back."""
+    return f"with it queue {queue} would hold more than it deserves, or than it may use"
 
 
 def _first_without_room(session: Session, job: Job) -> Task | None:
@@ -132,12 +165,17 @@ def _first_without_room(session: Session, job: Job) -> Task | None:
 class Inquiry:
     """One action's victims, looked at one by one."""
 
-    def __init__(self, session: Session, pool: VictimPool, taking: Taking, job: Job, task: Task) -> None:
+    def __init__(self, session: Session, pool: VictimPool, policy: Policy, job: Job, task: Task) -> None:
         self._session = session
         self._pool = pool
-        self._taking = taking
+        self._policy = policy
         self._job = job
         self._task = task
+        self._initiator = task if policy.by_task else GangClaim(policy.action, job, 0)
+        self._gangs = not policy.by_task or bool(session.tiers_of("job_ready"))
+        self._wanted = policy.candidates(pool, job, task)
+        if isinstance(policy, BetweenJobs):
+            self._wanted = self._wanted | WithinJob(session).candidates(pool, job, task)
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def spared(self) -> tuple[int, tuple[Spared, ...]]:
@@ -160,40 +198,31 @@ class Inquiry:
 
     def _thought_of(self) -> Iterator[tuple[Task, Reason | None]]:
         """Pods on nodes, of other queues or of the group's own, and what spares some before anybody is asked."""
-        session, taking, table = self._session, self._taking, self._session.table
+        session, policy, table = self._session, self._policy, self._session.table
         there = table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0
         for job in session.jobs_where(there):
-            if (job.queue != self._job.queue) != taking.elsewhere:
+            if (job.queue != self._job.queue) != policy.elsewhere:
                 continue
             for task in sorted(job.tasks.values(), key=lambda t: t.order):
                 if task.status in (status.BOUND, status.RUNNING) and task.node in session.nodes.row_of:
-                    yield task, self._ruled_out(task, job)
+                    yield task, self._ruled_out(task)
 
-    def _ruled_out(self, task: Task, job: Job) -> Reason | None:
+    def _ruled_out(self, task: Task) -> Reason | None:
         index = self._pool.index.get(task.key)
         if index is None:
             return MARKED
-        if self._taking.wanted[index]:
-            return None
-        if self._taking.elsewhere:
-            return CLOSED if not self._session.queues[job.queue].reclaimable else STARTING
-        return BEST_EFFORT if self._task.spec.best_effort else LESSER
+        return None if self._wanted[index] else self._policy.not_thought_of(self._job, self._task, task)
 
     # --- who spares it
 
     def _votes(self, tasks: Sequence[Task]) -> list[Task]:
         """Those that the plugins let go together."""
-        asked = {
-            "reclaimable": self._session.reclaimable,
-            "preemptable": self._session.preemptable,
-            "unified_evictable": self._session.unified_evictable,
-        }[self._taking.point]
-        return asked(self._taking.initiator, tasks) if tasks else []  # type: ignore[arg-type]
+        return self._session.victims(self._policy.point, self._initiator, tasks) if tasks else []
 
     def _answers(self, tasks: Sequence[Task]) -> list[set[str]]:
         """Whom each of the plugins names when it is asked about all; they tell apart who is not alike."""
-        point, walk = self._taking.point, self._session.walk(self._taking.point)
-        asked = [self._session.ask(point, plugin, f, self._taking.initiator, tasks) for plugin, f in walk if tasks]
+        point, walk = self._policy.point, self._session.walk(self._policy.point)
+        asked = [self._session.ask(point, plugin, f, self._initiator, tasks) for plugin, f in walk if tasks]
         return [{task.key for task in answer[0]} for answer in asked]
 
     def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
@@ -204,21 +233,27 @@ class Inquiry:
         return self._known[kind]
 
     def _why(self, task: Task) -> Reason | None:
-        session, taking = self._session, self._taking
-        owner, claimer = session.queues[session.state.jobs[task.group].queue], session.queues[self._job.queue]
-        if taking.elsewhere and (reason := nothing_to_take(claimer, owner, task)) is not None:
+        session, pool, policy = self._session, self._pool, self._policy
+        claimer = session.queues[self._job.queue]
+        reason = policy.spares(claimer, task)
+        if reason is not None:
             return reason
         sparing = self._sparing([task])
         if sparing:
-            return of_plugin(session, sparing[-1], self._task, task)
-        unit = unit_of(session, task, self._pool, gangs=taking.gangs)
+            return session.why_spared(policy.point, sparing[-1], self._initiator, task)
+        unit = pool.unit(session, task, gangs=self._gangs)
         if unit is None or any(mate.group == self._job.key and mate is not task for mate in unit):
             return GANG
-        if not all(taking.wanted[self._pool.index[mate.key]] for mate in unit):
+        if not all(self._wanted[pool.index[mate.key]] for mate in unit):
             return GANG
         if len(unit) > 1 and len(self._votes(unit)) < len(unit):
             return self._of_gang(unit)
-        return None if taking.floor(unit) else below_floor(claimer, owner, unit)
+        return self._keeps(unit)
+
+    def _keeps(self, unit: Sequence[Task]) -> Reason | None:
+        """Why queues keep a unit, even as the last resort."""
+        claimer, asked = self._session.queues[self._job.queue], self._task.spec.requests
+        return self._policy.keeps(claimer, asked, unit, crossing=True)
 
     def _of_gang(self, unit: Sequence[Task]) -> Reason:
         """Why a gang may not go whole, though one pod of it might."""
@@ -228,13 +263,13 @@ class Inquiry:
 
     def _sparing(self, tasks: Sequence[Task]) -> list[str]:
         """Of each tier the first plugin that does not let all of some pods go; none if that is what is decided."""
-        session, point = self._session, self._taking.point
+        session, point = self._session, self._policy.point
         found: list[str] = []
         if len(self._votes(tasks)) == len(tasks):
             return found
         for tier in session.tiers_of(point):
             for plugin, function in tier:
-                answer = session.ask(point, plugin, function, self._taking.initiator, tasks)
+                answer = session.ask(point, plugin, function, self._initiator, tasks)
                 named, vote = victims_and_vote(point, plugin, answer)
                 if vote != ABSTAIN and len(named) < len(tasks):
                     found.append(plugin)
@@ -279,12 +314,12 @@ class Inquiry:
 
     def _together(self, row: int, chosen: NDArray[np.bool_]) -> Reason:
         """Whether as many pods of a node may go together as have to."""
-        session, pool, taking = self._session, self._pool, self._taking
+        session, pool = self._session, self._pool
         here = self._votes(pool.on_node(row, chosen)) or pool.on_node(row, chosen)
         going: list[Task] = []
         for victim in in_victim_order(session, here, session.queues[self._job.queue]):
-            unit = unit_of(session, victim, pool, gangs=taking.gangs) or (victim,)
-            if victim not in going and taking.floor([*going, *unit]):
+            unit = pool.unit(session, victim, gangs=self._gangs) or (victim,)
+            if victim not in going and self._keeps([*going, *unit]) is None:
                 going += unit
         mask = np.zeros(len(pool.tasks), dtype=bool)
         mask[[pool.index[t.key] for t in going]] = True

@@ -12,6 +12,7 @@ from kilauea.engine.extension.points import (
     Refusal,
     Rejection,
     Scope,
+    SpareReason,
     victims_and_vote,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "Refusal",
     "Rejection",
     "Scope",
+    "SpareReason",
     "victims_and_vote",
 ]

@@ -25,6 +25,7 @@ from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal as Refusal  # noqa: PLC0414 - plugins look for it here
+from kilauea.engine.plan import SpareReason as SpareReason  # noqa: PLC0414 - as above
 
 if TYPE_CHECKING:
     from kilauea.engine.extension.guard import Guard
@@ -62,6 +63,7 @@ Predicate = Callable[[TaskShape, NodeRows], Codes | None]
 NodeScore = Callable[[TaskShape, NodeRows], NDArray[np.float64] | None]
 Applies = Callable[[TaskShape], bool]
 VictimVote = Callable[[Task, Sequence[Task]], tuple[Sequence[Task], int]]
+WhySpared = SpareReason | Callable[[Any, Task], SpareReason]
 EventHandler = Callable[[Task, int], None]
 
 
@@ -152,6 +154,9 @@ class ExtensionPoints:
         self._on_allocate: list[tuple[str, EventHandler]] = []
         self._on_deallocate: list[tuple[str, EventHandler]] = []
         self._guards: dict[str, Guard] = {}
+        self._vetoes: set[tuple[str, str]] = set()
+        """(point, plugin) of the votes about victims whose veto is final."""
+        self._why_spared: dict[tuple[str, str], WhySpared] = {}
         self._opening = ""
         """The plugin that is registering."""
 
@@ -452,17 +457,54 @@ class ExtensionPoints:
 
     # --- victims
 
-    def add_preemptable(self, plugin: str, vote: VictimVote) -> None:
-        """Which of the candidates may be evicted for a task of the same queue."""
-        self.add("preemptable", plugin, vote)
+    def add_preemptable(
+        self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
+    ) -> None:
+        """Which of the candidates may be evicted for a task of the same queue.
 
-    def add_reclaimable(self, plugin: str, vote: VictimVote) -> None:
-        """Which of the candidates, tasks of other queues, may be evicted for a task."""
-        self.add("reclaimable", plugin, vote)
+        With `veto` a candidate that the plugin spares stays spared, whatever other plugins name. `why` is the reason,
+        or gives it, that explanations show for a task that the plugin spares.
+        """
+        self._add_victim_vote("preemptable", plugin, vote, veto, why)
 
-    def add_unified_evictable(self, plugin: str, vote: Callable[..., tuple[Sequence[Task], int]]) -> None:
-        """Which of the candidates may be evicted for a whole gang. Not subject to any flag."""
-        self.add("unified_evictable", plugin, vote)
+    def add_reclaimable(
+        self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
+    ) -> None:
+        """Which of the candidates, tasks of other queues, may be evicted for a task; more as for `add_preemptable`."""
+        self._add_victim_vote("reclaimable", plugin, vote, veto, why)
+
+    def add_unified_evictable(
+        self,
+        plugin: str,
+        vote: Callable[..., tuple[Sequence[Task], int]],
+        *,
+        veto: bool = False,
+        why: WhySpared | None = None,
+    ) -> None:
+        """Which of the candidates may be evicted for a whole gang. Not subject to any flag; more as above."""
+        self._add_victim_vote("unified_evictable", plugin, vote, veto, why)
+
+    def _add_victim_vote(
+        self,
+        point: str,
+        plugin: str,
+        vote: Callable[..., tuple[Sequence[Task], int]],
+        veto: bool,
+        why: WhySpared | None,
+    ) -> None:
+        self.add(point, plugin, vote)
+        if veto:
+            self._vetoes.add((point, plugin))
+        if why is not None:
+            self._why_spared[point, plugin] = why
+
+    def why_spared(self, point: str, plugin: str, initiator: object, task: Task) -> SpareReason:
+        """Why a plugin that votes about victims at a point spares a task."""
+        why = self._why_spared.get((point, plugin), SpareReason("SparedByPlugin", f"plugin {plugin} spares it"))
+        if not isinstance(why, SpareReason):
+            why = self.ask(point, plugin, why, initiator, task)
+        reason: SpareReason = why
+        return reason._replace(plugin=plugin)
 
     def add_victim_tasks(self, plugin: str, victims: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
         """Tasks to evict without a claimer."""
@@ -470,15 +512,15 @@ class ExtensionPoints:
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that may be evicted for a task of the same queue."""
-        return self._victims("preemptable", preemptor, candidates)
+        return self.victims("preemptable", preemptor, candidates)
 
     def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates of other queues that may be evicted for a task."""
-        return self._victims("reclaimable", reclaimer, candidates)
+        return self.victims("reclaimable", reclaimer, candidates)
 
     def unified_evictable(self, initiator: object, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that may be evicted for a whole gang."""
-        return self._victims("unified_evictable", initiator, candidates)
+        return self.victims("unified_evictable", initiator, candidates)
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Tasks to evict without a claimer: the union of what a tier says, of the first tier that says anything."""
@@ -488,18 +530,23 @@ class ExtensionPoints:
                 return list(union.values())
         return []
 
-    def _victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
-        """Tier by tier: the intersection of the answers in the order of the first.
+    def victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
+        """Tier by tier: the intersection of the answers, in the order of the first; vetoed candidates are never in it.
 
-        Who abstains is passed over. An empty answer ends its tier; an intersection that becomes empty is seeded again
-        by the next plugin. The first tier that ends with victims decides (spec 3.4.5).
+        Abstentions are skipped. An empty answer ends its tier; an intersection that becomes empty is replaced by the
+        answer of the next plugin. The first tier that ends with victims decides (spec 3.4.5). A veto holds for all
+        later plugins and tiers: otherwise an answer of a later one brings back what a gang or a priority protects.
         """
+        vetoed: set[str] = set()
         for tier in self.tiers_of(point):
             chosen: list[Task] | None = None
             for plugin, function in tier:
                 answer, vote = victims_and_vote(point, plugin, self.ask(point, plugin, function, initiator, candidates))
                 if vote == ABSTAIN:
                     continue
+                if (point, plugin) in self._vetoes:
+                    named = {task.uid for task in answer}
+                    vetoed.update(task.uid for task in candidates if task.uid not in named)
                 if not answer:
                     chosen = None
                     break
@@ -508,6 +555,7 @@ class ExtensionPoints:
                 else:
                     uids = {task.uid for task in answer}
                     chosen = [task for task in chosen if task.uid in uids]
+            chosen = [task for task in chosen or () if task.uid not in vetoed]
             if chosen:
                 return chosen
         return []

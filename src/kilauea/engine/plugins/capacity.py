@@ -36,7 +36,7 @@ from typing import Any
 
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import argument
-from kilauea.engine.extension import PERMIT, REJECT
+from kilauea.engine.extension import PERMIT, REJECT, SpareReason
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
 from kilauea.engine.model.queues import Queue
@@ -63,6 +63,8 @@ from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}
 FULL = "queue {queue} may use no more {resource}"
+NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod asks for")
+NO_CLAIM = SpareReason("NoClaim", "the queue that waits has no claim to what it holds")
 
 
 @dataclass(frozen=True)
@@ -139,8 +141,8 @@ class Capacity(Plugin):
         session.add_queue_order(self.name, self._order, moves=lambda: self._moves)
         session.add_allocatable(self.name, self._allocatable)
         session.add_preemptive(self.name, self._preemptive)
-        session.add_reclaimable(self.name, self._reclaimable)
-        session.add_unified_evictable(self.name, self._evictable)
+        session.add_reclaimable(self.name, self._reclaimable, why=self._why)
+        session.add_unified_evictable(self.name, self._evictable, why=self._why_of_gang)
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)
 
@@ -375,34 +377,53 @@ class Capacity(Plugin):
         for task in candidates:
             job = jobs.get(task.group)
             queue = queues.get(job.queue) if job else None
-            if queue is None or not (useful(task.spec.requests) & useful(reclaimer.spec.requests)):
+            if queue is None:
                 continue
             chain = [queue, *self._near_ancestors(queue)]
             for at in chain:
                 left.setdefault(at.name, dict(at.allocated))
-            if self._may_lose(queue, task, left, claimer, reclaimer):
+            if self._keeps(queue, task, left, claimer, reclaimer) is None:
                 for at in chain:
                     add(left[at.name], task.spec.requests, -1)
                 victims.append(task)
         return victims, PERMIT
 
-    def _may_lose(
+    def _keeps(
         self, queue: Queue, task: Task, left: dict[str, dict[str, float]], claimer: Queue, reclaimer: Task
-    ) -> bool:
+    ) -> SpareReason | None:
+        """Why a task stays, with what the queues hold that is `left`; None if it may go (spec 2.8)."""
         requests = task.spec.requests
-        if not can_spare(queue, left[queue.name], requests):
-            return False
+        if not useful(requests) & useful(reclaimer.spec.requests):
+            return NOTHING_IN_COMMON
+        reason = keeps(queue, left[queue.name], requests)
+        if reason is not None:
+            return reason
         if (
             not set(names(requests)) & set(names(queue.figures.deserved or NOTHING))
             and self._shares_ancestor(queue, claimer)
             and not (useful(reclaimer.spec.requests) & set(names(claimer.figures.deserved or NOTHING)))
         ):
-            return False
-        return all(
-            not set(names(requests)) & set(names(at.figures.deserved or NOTHING))
-            or over_in_any(left[at.name], at.figures.deserved or NOTHING, requests)
-            for at in self._ancestors_in_contention(queue, claimer)
-        )
+            return NO_CLAIM
+        for at in self._ancestors_in_contention(queue, claimer):
+            deserved = at.figures.deserved or NOTHING
+            counted = [name for name in names(requests) if name in names(deserved)]
+            if counted and not over_in_any(left[at.name], deserved, requests):
+                what = " or ".join(name for name in counted if name != PODS)
+                words = f"{at.name} above its queue holds no more {what} than it deserves"
+                return SpareReason("AncestorWithinDeserved", words)
+        return None
+
+    def _why(self, reclaimer: Task, task: Task) -> SpareReason:
+        jobs, queues = self._session.state.jobs, self._session.queues
+        claimer, queue = queues[jobs[reclaimer.group].queue], queues[jobs[task.group].queue]
+        if self._out_of_place(claimer):
+            return NO_CLAIM
+        left = {at.name: dict(at.allocated) for at in (queue, *self._near_ancestors(queue))}
+        return self._keeps(queue, task, left, claimer, reclaimer) or NO_CLAIM
+
+    def _why_of_gang(self, _: Any, task: Task) -> SpareReason:
+        queue = self._session.queues[self._session.state.jobs[task.group].queue]
+        return keeps(queue, queue.allocated, task.spec.requests) or NO_CLAIM
 
     def _evictable(self, claim: Any, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         """For gangreclaim those whose queues can spare them, one after the other; for gangpreempt all (spec 2.8)."""
@@ -415,7 +436,7 @@ class Capacity(Plugin):
         for task in candidates:
             queue = self._session.queues[self._session.state.jobs[task.group].queue]
             held = left.setdefault(queue.name, dict(queue.allocated))
-            if can_spare(queue, held, task.spec.requests):
+            if keeps(queue, held, task.spec.requests) is None:
                 add(held, task.spec.requests, -1)
                 victims.append(task)
         return victims, PERMIT
@@ -444,14 +465,18 @@ def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
     return out
 
 
-def can_spare(queue: Queue, held: Amounts, requests: Amounts) -> bool:
-    """Whether a queue that holds this keeps its guarantee without a task, and has too much of something it holds."""
+def keeps(queue: Queue, held: Amounts, requests: Amounts) -> SpareReason | None:
+    """Why a queue that holds this keeps a task: its guarantee, or that it has no more than it deserves of any part."""
     after = dict(held)
     add(after, requests, -1)
     if not less_equal(queue.guarantee, after):
-        return False
+        return SpareReason("Guarantee", "its queue would fall below its guarantee")
     deserved = queue.figures.deserved or NOTHING
-    return not set(names(requests)) & set(names(deserved)) or over_in_any(held, deserved, requests)
+    counted = [name for name in names(requests) if name in names(deserved)]
+    if counted and not over_in_any(held, deserved, requests):
+        what = " or ".join(name for name in counted if name != PODS)
+        return SpareReason("QueueWithinDeserved", f"its queue holds no more {what} than it deserves")
+    return None
 
 
 def useful(requests: Amounts) -> set[str]:

@@ -30,10 +30,12 @@ from collections.abc import Sequence
 
 from kilauea.api.times import parse_duration
 from kilauea.engine.conf import Finding
-from kilauea.engine.extension import PERMIT
+from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
+
+COOLING_DOWN = SpareReason("CoolingDown", "placed less than its cooldown time ago")
 
 
 class Cdp(Plugin):
@@ -44,8 +46,8 @@ class Cdp(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._noted: set[str] = set()
-        session.add_preemptable(self.name, self._vote)
-        session.add_reclaimable(self.name, self._vote)
+        session.add_preemptable(self.name, self._vote, why=COOLING_DOWN)
+        session.add_reclaimable(self.name, self._vote, why=COOLING_DOWN)
 
     def _vote(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         return [task for task in candidates if not self._protected(task)], PERMIT

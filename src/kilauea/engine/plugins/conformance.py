@@ -24,10 +24,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.api.wellknown import SYSTEM_CLASSES, SYSTEM_NAMESPACE
-from kilauea.engine.extension import PERMIT
+from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
+
+SYSTEM = SpareReason("SystemCritical", "part of the system, which is never evicted")
 
 
 class Conformance(Plugin):
@@ -36,9 +38,9 @@ class Conformance(Plugin):
     name = "conformance"
 
     def on_session_open(self, session: Session) -> None:
-        session.add_preemptable(self.name, spare_system)
-        session.add_reclaimable(self.name, spare_system)
-        session.add_unified_evictable(self.name, spare_system)
+        session.add_preemptable(self.name, spare_system, veto=True, why=SYSTEM)
+        session.add_reclaimable(self.name, spare_system, veto=True, why=SYSTEM)
+        session.add_unified_evictable(self.name, spare_system, veto=True, why=SYSTEM)
 
 
 def spare_system(_: object, candidates: Sequence[Task]) -> tuple[list[Task], int]:

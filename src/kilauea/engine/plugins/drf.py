@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.engine.extension import PERMIT
+from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import add, dominant_share
 from kilauea.engine.model.tasks import Task
@@ -52,6 +52,9 @@ TIE = 0.000001
 """Shares closer than this are equal for an eviction."""
 
 
+FAIR_SHARE = SpareReason("FairShare", "its job has the smaller share of the cluster")
+
+
 class Drf(Plugin):
     """See the module."""
 
@@ -61,12 +64,14 @@ class Drf(Plugin):
         self._jobs = session.state.jobs
         self._total = session.total
         session.add_job_order(self.name, self._share)
-        session.add_preemptable(self.name, self._larger_shares)
+        session.add_preemptable(self.name, self._larger_shares, why=FAIR_SHARE)
         if self.conf.is_enabled("hierarchy"):
             tree = Hierarchy(session)
             session.add_event_handler(self.name, tree.came, tree.left)
             session.add_queue_order(self.name, tree.key, moves=tree.moves)
-            session.add_reclaimable(self.name, lambda task, candidates: (tree.victims(task, candidates), PERMIT))
+            session.add_reclaimable(
+                self.name, lambda task, candidates: (tree.victims(task, candidates), PERMIT), why=FAIR_SHARE
+            )
 
     def _share(self, job: Job) -> float:
         return dominant_share(job.allocated, self._total)

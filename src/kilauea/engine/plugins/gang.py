@@ -26,13 +26,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.engine.explain.plan_builder import fit_error
-from kilauea.engine.extension import PERMIT, REJECT, Refusal
+from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Condition
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
+
+AT_MINIMUM = SpareReason("GangAtMinimum", "its gang has no pod beyond its minimum")
 
 
 class Gang(Plugin):
@@ -50,9 +52,9 @@ class Gang(Plugin):
         session.add_job_ready(self.name, ready)
         session.add_job_pipelined(self.name, lambda job: PERMIT if pipelined(job) else REJECT)
         session.add_job_starving(self.name, lambda job: job.is_starving)
-        session.add_preemptable(self.name, self._surplus)
-        session.add_reclaimable(self.name, self._surplus)
-        session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT))
+        session.add_preemptable(self.name, self._surplus, veto=True, why=AT_MINIMUM)
+        session.add_reclaimable(self.name, self._surplus, veto=True, why=AT_MINIMUM)
+        session.add_unified_evictable(self.name, lambda _, candidates: (candidates, PERMIT), veto=True)
 
     def _surplus(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         """Candidates beyond the minimum of their gangs, in the order given."""
@@ -63,7 +65,8 @@ class Gang(Plugin):
             if job is None:
                 continue
             running = left.setdefault(job.key, job.ready_count)
-            if running > job.min_available:
+            # What was to start in this cycle does not work yet: taking it back, whole, breaks no gang.
+            if running > job.min_available or task.status == status.BINDING:
                 left[job.key] = running - 1
                 victims.append(task)
         return victims, PERMIT

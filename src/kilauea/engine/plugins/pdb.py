@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from kilauea.api.selectors import matches
 from kilauea.engine.conf import argument
-from kilauea.engine.extension import PERMIT
+from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.limits import Budget
 from kilauea.engine.model.tasks import Task
@@ -63,8 +63,8 @@ class Pdb(Plugin):
         """Tasks that were evicted in this session, by key."""
         if self._budgets:
             session.add_event_handler(self.name, self._back, self._gone)
-        session.add_preemptable(self.name, self._vote)
-        session.add_reclaimable(self.name, self._vote)
+        session.add_preemptable(self.name, self._vote, why=self._why)
+        session.add_reclaimable(self.name, self._vote, why=self._why)
         if self.conf.flags.get("victim", "shuffle" not in session.conf.actions):
             session.add_victim_tasks(self.name, self._allowed)
 
@@ -77,6 +77,11 @@ class Pdb(Plugin):
 
     def _vote(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         return self._allowed(candidates), PERMIT
+
+    def _why(self, _: object, task: Task) -> SpareReason:
+        if not self._session.state.classes.get(task.label_class).labels:
+            return SpareReason("NoLabels", "it has no labels, so no PodDisruptionBudget can speak for it")
+        return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more to go")
 
     def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
         """The candidates that may go, one after the other, in the order given."""

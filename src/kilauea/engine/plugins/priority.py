@@ -25,12 +25,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.engine.eviction.bundles import GangClaim
-from kilauea.engine.extension import PERMIT
+from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
+
+NOT_LOWER = SpareReason("PriorityNotLower", "its priority is not lower")
 
 
 class Priority(Plugin):
@@ -46,8 +48,8 @@ class Priority(Plugin):
             self.name, lambda sub_job: -max((t.priority for t in sub_job.tasks.values()), default=0)
         )
         session.add_job_starving(self.name, starving)
-        session.add_preemptable(self.name, self._less_important)
-        session.add_unified_evictable(self.name, self._lesser_jobs)
+        session.add_preemptable(self.name, self._less_important, veto=True, why=NOT_LOWER)
+        session.add_unified_evictable(self.name, self._lesser_jobs, veto=True, why=NOT_LOWER)
 
     def _less_important(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         own = self._jobs.get(preemptor.group)

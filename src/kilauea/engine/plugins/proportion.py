@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from kilauea.engine.extension import PERMIT, REJECT, Refusal
+from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import (
@@ -48,6 +48,9 @@ from kilauea.engine.session import Session
 NOTHING: dict[str, float] = {}
 
 
+WITHIN_DESERVED = SpareReason("QueueWithinDeserved", "its queue holds no more than it deserves")
+
+
 class Proportion(Plugin):
     """See the module."""
 
@@ -63,7 +66,7 @@ class Proportion(Plugin):
         session.add_overused(self.name, self._overused)
         session.add_allocatable(self.name, self._allocatable)
         session.add_preemptive(self.name, self._preemptive)
-        session.add_reclaimable(self.name, self._over_deserved)
+        session.add_reclaimable(self.name, self._over_deserved, why=WITHIN_DESERVED)
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)
 

@@ -50,8 +50,8 @@ from numpy.typing import NDArray
 from kilauea.api.times import SECOND, parse_duration
 from kilauea.api.wellknown import REVOCABLE_ZONE
 from kilauea.engine.conf import Finding, argument
-from kilauea.engine.eviction.victims import may_be_evicted
-from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope
+from kilauea.engine.eviction.units import may_be_evicted
+from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
@@ -126,6 +126,11 @@ def part_of(text: str, total: int) -> int | None:
     return -(-int(found[1]) * total // 100) if found[2] else int(found[1])
 
 
+NOT_REVOCABLE = SpareReason(
+    "NotRevocable", "tdm takes only from preemptable pods on nodes that are not lent, by their budget"
+)
+
+
 class Tdm(Plugin):
     """See the module."""
 
@@ -140,7 +145,7 @@ class Tdm(Plugin):
         self._zones = column.values
         self._closed = [self._why_closed(zone) if zone else "" for zone in column.values]
         """By number of the zone: why its nodes are not lent now; empty if they are."""
-        session.add_preemptable(self.name, self._preemptable)
+        session.add_preemptable(self.name, self._preemptable, why=NOT_REVOCABLE)
         session.add_victim_tasks(self.name, self._victims)
         session.add_job_order(self.name, lambda job: bool(job.preemptable))
         session.add_job_pipelined(self.name, lambda job: PERMIT if job.is_pipelined else REJECT)

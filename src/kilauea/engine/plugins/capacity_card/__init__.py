@@ -71,7 +71,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import Finding, argument
-from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope
+from kilauea.engine.extension import PERMIT, REJECT, Rejection, Scope, SpareReason
 from kilauea.engine.model.cards import CARD, EITHER
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
@@ -100,6 +100,10 @@ MOST_NOTES = 20
 
 NO_CARD = Rejection("NoCard", "node(s) had no card of a model that the pod names", hopeless=True)
 NO_QUOTA = Rejection("NoCardQuota", "node(s) had only cards of models of which the queue has no quota left")
+
+SERVICE_TYPE = SpareReason(
+    "ServiceType", "cards are taken back by inference alone, and from training that holds what is asked for"
+)
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ class CapacityCard(Plugin):
         session.add_job_enqueued(self.name, self._enqueued)
         session.add_allocatable(self.name, self._allocatable)
         session.add_preemptive(self.name, self._preemptive)
-        session.add_reclaimable(self.name, self._reclaimable)
+        session.add_reclaimable(self.name, self._reclaimable, why=SERVICE_TYPE)
         session.add_event_handler(self.name, self._placed, self._gone)
         self._register_for_nodes(session)
 

@@ -1,12 +1,49 @@
-"""Which of its tasks a running job can lose: as many as leave it its minimum, in total, of each role and sub-gang."""
+"""What goes together when pods are evicted: a pod that its gang can spare, or a whole gang.
+
+A gang that is left running below its minimum does no work and holds its room, so an eviction takes a pod beyond the
+minimum, or all pods of the gang. The units are the product's own; which tasks a job can spare is in the spec of the
+scheduler, 3.4.7 and 5.8.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
+
+Unit = tuple[Task, ...]
+"""Tasks that are evicted together."""
+
+
+def may_be_evicted(task: Task, job: Job) -> bool:
+    """What the pod says itself; else what its group says; else yes."""
+    if task.preemptable is not None:
+        return task.preemptable
+    return job.preemptable is not False
+
+
+def surplus(job: Job, task: Task) -> int:
+    """How many tasks beyond its minimum the job has, in total and in the role of the task."""
+    spare = job.ready_count - job.min_available
+    minimum = job.role_minimum.get(task.role, 0)
+    if minimum and job.min_available >= job.role_minimum_total:
+        spare = min(spare, job.role_count(task.role, status.READY, True) - minimum)
+    return spare
+
+
+def enough_with(job: Job, unit: Unit) -> bool:
+    """Whether a gang would have its minimum again with a unit that goes put back."""
+    if job.ready_count + len(unit) < job.min_available:
+        return False
+    if job.min_available < job.role_minimum_total:
+        return True
+    back = Counter(task.role for task in unit)
+    return all(
+        job.role_count(role, status.READY, True) + back[role] >= minimum for role, minimum in job.role_minimum.items()
+    )
 
 
 def spare_and_rest(job: Job, tasks: Iterable[Task]) -> tuple[list[Task], list[Task]]:

@@ -1,0 +1,350 @@
+"""Room for a gang made in one network domain: whole domains are searched, and other gangs give way in bundles.
+
+Bundles (`bundles.py`) are added one by one until all that the gang lacks can be placed in the domain, passing every
+predicate on the state after the evictions. Then what turned out not to be needed is put back, and of a gang that goes
+whole only the pods in the way go, if it can spare just these. Spec of the scheduler, 5.8, with the product's own
+guarantees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.eviction.bundles import Bundle, Bundles, least_of
+from kilauea.engine.eviction.plan import EvictionPlan
+from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
+from kilauea.engine.eviction.serving import Search
+from kilauea.engine.eviction.units import Unit, spare_and_rest
+from kilauea.engine.eviction.victims import VictimPool
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import add
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.placement.gangs import sub_gang_sheets
+from kilauea.engine.placement.tasks import Part
+from kilauea.engine.session import Session
+
+EVICTION = "Evict"
+"""The purpose for which domains are asked."""
+
+Enough = Callable[[], bool]
+"""Whether the job lacks nothing more that others would be evicted for."""
+
+
+def domain_search(
+    session: Session,
+    pool: VictimPool,
+    policy: LesserGangs | GangsOfOtherQueues,
+    queue: Queue,
+    job: Job,
+    *,
+    domains: int,
+    whole: bool,
+) -> Search:
+    """How room is made for tasks of a job, each time in a plan of its own. Arguments as for `DomainSearch`."""
+    return lambda tasks, enough: DomainSearch(session, pool, policy, queue, job, domains=domains, whole=whole).make(
+        tasks, enough
+    )
+
+
+class DomainSearch:
+    """One job's search for a domain in which room can be made for it.
+
+    Args:
+        session: the cycle.
+        pool: who might be evicted.
+        policy: the rules of the action.
+        queue: the queue of the job.
+        job: the job.
+        domains: how many domains are tried at most.
+        whole: whether gangs may be evicted whole.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        pool: VictimPool,
+        policy: LesserGangs | GangsOfOtherQueues,
+        queue: Queue,
+        job: Job,
+        *,
+        domains: int,
+        whole: bool,
+    ) -> None:
+        self._session = session
+        self._pool = pool
+        self._policy = policy
+        self._queue = queue
+        self._job = job
+        self._most_domains = domains
+        self._whole = whole
+        self._eligible: NDArray[np.bool_] = policy.candidates(pool, job) & pool.there
+        self._plan = EvictionPlan(session, pool, policy, queue, job, gangs=True)
+        self._inner: dict[str, int] = {}
+        """By part of the gang: the domain that the plan puts it in."""
+        self._refused = False
+        """A unit stayed because its queue may not lose it."""
+        self._crossing = False
+        """Whether a unit may take a queue from above to below what it deserves."""
+
+    def make(self, tasks: Sequence[Task], enough: Enough) -> bool:
+        """Evict what it takes to place tasks in one domain, and nominate them; nothing is done if that fails.
+
+        Args:
+            tasks: those that wait, in order.
+            enough: when to stop.
+        """
+        session, job = self._session, self._job
+        refusal = self._policy.refusal(self._queue, tasks)
+        if refusal is not None:
+            for task in tasks:
+                session.task_refusals.setdefault(task.key, refusal)
+            return False
+        self._enough = enough
+        self._asked: dict[str, float] = {}
+        for task in tasks[: self._lacking()]:
+            add(self._asked, task.spec.requests)
+        self._least = least_of(session, tasks, self._lacking())
+        self._parts = list(self._parts_of(list(tasks)))
+        session.domains.locate(job)
+        domains = self._domains()
+        for domain in domains:
+            if self._holds_enough(domain) and self._place(domain):
+                return self._keep(domain)
+        return self._make_room(domains, tasks)
+
+    def _parts_of(self, tasks: list[Task]) -> Iterator[tuple[Part, list[Task]]]:
+        job = self._job
+        sheets = sub_gang_sheets(self._session, job, tasks) if job.sub_groups else {job.key: tasks}
+        for key, listed in sheets.items():
+            yield Part(self._queue, job, job.sub_jobs.get(key)), listed
+            if self._session.job_ready(job):
+                return
+
+    def _domains(self) -> list[int]:
+        """Domains to try; for a job that need not be in one, the whole cluster."""
+        session, job = self._session, self._job
+        gradient = session.hyper_node_gradient("hyper_node_gradient_for_job", job, 0, EVICTION)
+        found = list(dict.fromkeys(domain for group in gradient for domain in group))[: self._most_domains]
+        if not found and (wish := session.domains.of_job(job)) is not None and wish.tier is not None:
+            return []
+        return found or [0]
+
+    def _lacking(self) -> int:
+        """How many tasks the gang lacks, at least one."""
+        job = self._job
+        return max(job.min_available - job.ready_count - job.counts[status.PIPELINED] - job.pending_best_effort, 1)
+
+    def _holds_enough(self, domain: int) -> bool:
+        """Whether the domain has as much free, all nodes together, as the gang takes at least."""
+        free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
+        return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
+
+    def _hopeful(self, tasks: Sequence[Task]) -> NDArray[np.bool_]:
+        """(N,) nodes on which evictions could make room for any of the tasks."""
+        session = self._session
+        shapes = {id(session.shape_of(task)): task for task in tasks}
+        out = np.zeros(len(session.nodes), dtype=bool)
+        for task in shapes.values():
+            out |= session.evaluation(task).hopeful()
+        return out
+
+    # --- evictions
+
+    def _make_room(self, domains: Sequence[int], tasks: Sequence[Task]) -> bool:
+        """Add bundles until the gang can be placed in one of the domains.
+
+        A queue that cannot lose them all may lose them on the wrong nodes; then they are taken node by node. Last,
+        where no domain can be had otherwise, a unit may go that is larger than what its queue has too much.
+        """
+        policy, hopeful = self._policy, self._hopeful(tasks)
+        finder = Bundles(
+            self._session,
+            self._pool,
+            self._eligible,
+            policy.action,
+            policy.let_go,
+            policy.in_order,
+            self._queue,
+            self._job,
+            tasks,
+            whole=self._whole,
+        )
+        for self._crossing in (False, True) if policy.may_cross else (False,):
+            for domain in domains:
+                bundles = finder.of(domain, hopeful)
+                self._refused = False
+                if self._take_in_turn(bundles, domain):
+                    return True
+                if self._refused and self._take_in_turn(finder.by_node(bundles), domain):
+                    return True
+        return False
+
+    def _take_in_turn(self, bundles: Iterable[Bundle], domain: int) -> bool:
+        waiting, plan = list(bundles), self._plan
+        while waiting:
+            bundle = waiting.pop(0) if not self._crossing else waiting.pop(self._least_overshoot(waiting))
+            if self._add(bundle) and self._holds_enough(domain) and self._place(domain):
+                plan.put_back_what_is_not_needed()
+                self._split_gangs()
+                self._move_where_less_is_needed(domain)
+                return self._keep(domain)
+        plan.restart(())
+        return False
+
+    def _least_overshoot(self, waiting: Sequence[Bundle]) -> int:
+        """Index of the bundle that takes its queue least below what it deserves, the first among equals."""
+        over = [self._policy.overshoot(self._queue, bundle.tasks) for bundle in waiting]
+        return over.index(min(over))
+
+    def _add(self, bundle: Bundle) -> bool:
+        """Evict a bundle, as far as its queue may lose it; whether anything is evicted that was not."""
+        plan = self._plan
+        if not bundle.whole:
+            before = len(plan.units)
+            for task in bundle.tasks:
+                self._add_unit((task,))
+            return len(plan.units) > before
+        others = [unit for unit in plan.units if unit[0].group != bundle.job.key]
+        if len(others) == len(plan.units):
+            return self._add_unit(bundle.tasks)
+        # Of a gang that goes whole nothing can be put back alone, so its spare tasks become part of the whole.
+        known = plan.units
+        plan.restart(())
+        if all(self._add_unit(unit) for unit in (*others, bundle.tasks)):
+            return True
+        plan.restart(known)
+        return False
+
+    def _add_unit(self, unit: Unit) -> bool:
+        if self._policy.keeps(self._queue, self._asked, unit, crossing=self._crossing) is not None:
+            self._refused = True
+            return False
+        self._plan.evict([unit])
+        self._plan.units.append(unit)
+        return True
+
+    # --- nominations
+
+    def _place(self, domain: int) -> bool:
+        """Nominate in a domain as many tasks as the job lacks; undone if they are too few."""
+        session, job, plan = self._session, self._job, self._plan
+        checkpoint = plan.checkpoint()
+        self._inner.clear()
+        waiting: list[tuple[Part, list[Task]]] = []
+        for part, tasks in self._parts:
+            left = self._place_part(part, tasks, domain)
+            if left is not None:
+                waiting.append((part, left))
+            if self._satisfied():
+                break
+        for part, tasks in waiting:
+            self._nominate(tasks, self._inner.get(part.key, domain), self._satisfied)
+        if plan.checkpoint() > checkpoint and session.job_pipelined(job):
+            return True
+        plan.undo(checkpoint)
+        return False
+
+    def _satisfied(self) -> bool:
+        return self._session.job_pipelined(self._job) and self._enough()
+
+    def _place_part(self, part: Part, tasks: list[Task], domain: int) -> list[Task] | None:
+        """Nominate what a sub-gang needs, in the first domain inside the one given; what is left, or None if it fails.
+
+        A job without sub-gangs is placed by `_place`, in the domain itself.
+        """
+        session, sub_job = self._session, part.sub_job
+        if sub_job is None:
+            return tasks
+
+        def enough() -> bool:
+            return session.sub_job_ready(part.job, sub_job) or session.sub_job_pipelined(part.job, sub_job)
+
+        gradient = session.hyper_node_gradient("hyper_node_gradient_for_sub_job", part, domain, EVICTION)
+        for inner in dict.fromkeys(number for group in gradient for number in group):
+            checkpoint = self._plan.checkpoint()
+            left = self._nominate(tasks, inner, enough)
+            if enough():
+                self._inner[part.key] = inner
+                return left
+            self._plan.undo(checkpoint)
+        return None
+
+    def _nominate(self, tasks: Sequence[Task], domain: int, enough: Enough) -> list[Task]:
+        """Nominate tasks in a domain until it is enough; those that are left."""
+        session = self._session
+        rows = session.domains.tree.rows[domain] if domain > 0 else None
+        unfit: set[int] = set()
+        left = list(tasks)
+        for task in tasks:
+            shape = id(session.shape_of(task))
+            if enough():
+                break
+            if shape in unfit or session.allocatable(self._queue, task) or session.pre_predicate(task):
+                continue
+            choice = session.evaluation(task).choose(rows)
+            if choice is None:
+                unfit.add(shape)
+                continue
+            self._plan.nominate(task, choice.row)
+            left.remove(task)
+        return left
+
+    def _keep(self, domain: int) -> bool:
+        """The plan is taken; where the gang is to be is remembered for the rest of the session."""
+        job, domains = self._job, self._session.domains
+        if domains.wishes(job):
+            for key, inner in ((job.key, domain), *self._inner.items()):
+                domains.chosen[key] = domains.tree.common(domains.chosen.get(key, -1), inner)
+        self._plan.commit()
+        return True
+
+    # --- no more than it takes
+
+    def _split_gangs(self) -> None:
+        """Of gangs that go whole leave what is not in the way, where they can spare just the rest.
+
+        Which pods a gang spares was settled before it was known where the claimer goes.
+        """
+        plan, row_of = self._plan, self._session.nodes.row_of
+        promised = plan.nominations()
+        rows = {row for _, row in promised}
+        for gang in [unit for unit in plan.units if len(unit) > 1]:
+            known = plan.units
+            others = [unit for unit in known if unit is not gang]
+            singles: list[Unit] = [(task,) for task in gang]
+            in_the_way = [unit for unit in singles if row_of[unit[0].node] in rows]
+            # Where the queue's limit asks for more than the nodes do, pods elsewhere are in the way too.
+            if any(plan.stands([*others, *some], promised) for some in (in_the_way, singles)):
+                self._thin_out(singles, promised)
+                gone = [unit[0] for unit in plan.units if unit[0].group == gang[0].group]
+                fewer = plan.units
+                plan.restart(others)
+                if not spare_and_rest(self._session.state.jobs[gang[0].group], gone)[1]:
+                    plan.stands(fewer, promised)
+                    continue
+            plan.stands(known, promised)
+
+    def _thin_out(self, singles: Sequence[Unit], promised: Sequence[tuple[Task, int]]) -> None:
+        """Put back those of a gang's pods, one after the other, that the plan can do without."""
+        plan = self._plan
+        for unit in singles:
+            if any(unit is taken for taken in plan.units):
+                known = plan.units
+                if not plan.stands([other for other in known if other is not unit], promised):
+                    plan.stands(known, promised)
+
+    def _move_where_less_is_needed(self, domain: int) -> None:
+        """Take units off the plan without which the gang can be placed on other nodes of the domain."""
+        plan = self._plan
+        for unit in plan.units[::-1]:
+            promised, units, inner = plan.nominations(), plan.units, dict(self._inner)
+            plan.restart([other for other in units if other is not unit])
+            if self._holds_enough(domain) and self._place(domain):
+                continue
+            self._inner = inner
+            plan.stands(units, promised)

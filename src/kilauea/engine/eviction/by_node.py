@@ -1,0 +1,415 @@
+"""Room for a gang made node by node: for one task after another, the node where the fewest pods have to go.
+
+All tasks that a gang lacks are placed on the cluster as it would be after the evictions, passing every predicate; only
+then is the plan kept (`plan.py`). For each task the nodes are found where room could be made, the most promising are
+tried out, and the one that costs the fewest pods is taken. Pods that were to start in this very cycle give their room
+back first: they have not started, so that evicts no pod. Spec of the scheduler, 5.5 and 5.6, with the product's own
+guarantees.
+
+Two rules stand above the number of pods. Victims come from the queues nearest to the claimer's as long as these can
+make the room, on whichever node. And no queue is taken below what it deserves as long as any other choice serves the
+claimer; only then may the one unit that is larger than the excess go (`floor.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.eviction.plan import EvictionPlan
+from kilauea.engine.eviction.policy import Policy
+from kilauea.engine.eviction.serving import Search
+from kilauea.engine.eviction.units import Unit
+from kilauea.engine.eviction.victims import VictimPool, in_victim_order
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.shapes import NOT_ASKED
+from kilauea.engine.model.status import PIPELINED
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.session import Session
+
+NODES_TRIED = 8
+"""Nodes on which a plan is worked out for one task, the most promising first."""
+
+NODES_IN_VAIN = 64
+"""Where none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
+
+
+@dataclass
+class Option:
+    """A node with the evictions that make room on it for a task."""
+
+    row: int
+    units: list[Unit]
+    overshoot: float
+    """How far they take queues below what these deserve."""
+    pods: int
+    """Pods that are evicted."""
+    serves: int
+    """Tasks of the same shape that would fit then, as far as the gang lacks them."""
+    turn: int
+    """The latest turn of any of those that go, in the order in which jobs lose tasks."""
+
+    @property
+    def rank(self) -> tuple[float, int, int, int]:
+        """Least below what is deserved, then fewest pods, then room for the most tasks, then who is to go first."""
+        return (self.overshoot, self.pods, -self.serves, self.turn)
+
+
+@dataclass
+class Prospect:
+    """A node where room could be made, and bounds on what that takes: nothing below them need be tried."""
+
+    row: int
+    pods: int
+    """No plan takes fewer pods."""
+    free: NDArray[np.int64]
+    """(R,) what is free there, or costs nothing to take back."""
+    largest: NDArray[np.int64]
+    """(R,) the most that any one candidate holds there."""
+    asked: NDArray[np.int64]
+    lacking: int
+    """Tasks that the job lacks; room for more serves nothing."""
+
+    def may_beat(self, best: Option | None) -> bool:
+        """Whether any plan on this node could take fewer pods than an option, or as many and serve more tasks."""
+        if best is None or best.overshoot > 0:
+            return True
+        _, pods, serves, _ = best.rank
+        if self.pods != pods:
+            return self.pods < pods
+        return min(fitting(self.free + pods * self.largest, self.asked), self.lacking) > -serves
+
+
+def fitting(free: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
+    """How many times what is asked for (R,) fits into what is free (R,), at least one."""
+    some = asked > 0
+    return max(int((free[some] // asked[some]).min()), 1) if some.any() else 1
+
+
+@dataclass
+class Attempt:
+    """One look for room for a task: whose pods may go, and how much of them.
+
+    Attributes:
+        task: the task.
+        wanted: (T,) tasks of the pool that may be thought of.
+        crossing: a unit may take a queue from above to below what it deserves.
+        turns: (T,) the turn of each task's job to lose tasks.
+        in_vain: (N,) nodes that were tried in vain for tasks of this kind.
+    """
+
+    task: Task
+    wanted: NDArray[np.bool_]
+    crossing: bool
+    turns: NDArray[np.int64]
+    in_vain: NDArray[np.bool_] = field(repr=False)
+
+
+def node_search(session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool) -> Search:
+    """How room is made for tasks of a job, each time in a plan of its own."""
+    return lambda tasks, enough: NodeSearch(session, pool, policy, queue, job, gangs=gangs).make(tasks, enough)
+
+
+class NodeSearch:
+    """A job's search for room, in one plan."""
+
+    def __init__(
+        self, session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool
+    ) -> None:
+        self._session = session
+        self._pool = pool
+        self._policy = policy
+        self._queue = queue
+        self._job = job
+        self._plan = EvictionPlan(session, pool, policy, queue, job, gangs=gangs)
+        self._in_vain: dict[tuple[object, ...], int] = {}
+        """By kind of task: how many operations there were when no room could be made for it."""
+
+    def make(self, tasks: Sequence[Task], enough: Callable[[], bool]) -> bool:
+        """Nominate tasks until it is enough, with as few evictions as it takes; undone if the gang is not complete."""
+        for task in tasks:
+            if enough():
+                break
+            self._nominate(task)
+        plan = self._plan
+        if (plan.units or plan.waits_for_room()) and self._session.job_pipelined(self._job):
+            plan.put_back_what_is_not_needed()
+            plan.commit()
+            return True
+        plan.undo()
+        return False
+
+    # --- one task
+
+    def _nominate(self, task: Task) -> bool:
+        """Promise a task room, free or made; remembers why if there is none."""
+        session, plan = self._session, self._plan
+        if task.gated or task.no_preemption:
+            return False
+        refusal = self._policy.refusal(self._queue, [task]) or session.pre_predicate(task)
+        if refusal is not None:
+            session.task_refusals.setdefault(task.key, refusal)
+            return False
+        over = self._policy.over_limit(self._queue, task)
+        choice = session.evaluation(task).choose() if over is None else None
+        if choice is not None:
+            plan.nominate(task, choice.row)
+            return True
+        kind = (session.shape_of(task), task.priority, task.role)
+        if self._in_vain.get(kind) == plan.checkpoint():
+            return False
+        option = self._best_option(task)
+        if option is None:
+            self._in_vain[kind] = plan.checkpoint()
+            if over is not None:
+                session.task_refusals.setdefault(task.key, over)
+            return False
+        plan.evict(option.units)
+        plan.nominate(task, option.row)
+        plan.units.extend(option.units)
+        return True
+
+    def _best_option(self, task: Task) -> Option | None:
+        """The node where room for the task costs the fewest pods, of the first attempt that finds any."""
+        for attempt in self._attempts(task):
+            option = self._best_of(attempt)
+            if option is not None:
+                return option
+        return None
+
+    def _attempts(self, task: Task) -> Iterator[Attempt]:
+        """Who is thought of: the nearest queues, then farther ones too; then all of them, with units that cross."""
+        pool, session = self._pool, self._session
+        wanted = self._policy.candidates(pool, self._job, task) & pool.there
+        turns = pool.turns(session, self._queue)
+        kind = (type(self._policy), self._queue.name, self._job.priority, task.priority, session.shape_of(task))
+        distance = pool.distance(session, self._queue)
+        farthest = int(distance[wanted].max(initial=0))
+        for crossing in (False, True) if self._policy.may_cross else (False,):
+            for limit in np.unique(distance[wanted]).tolist():
+                in_vain = pool.in_vain((*kind, crossing, limit == farthest or limit))
+                yield Attempt(task, wanted & (distance <= limit), crossing, turns, in_vain)
+
+    def _best_of(self, attempt: Attempt) -> Option | None:
+        in_vain = attempt.in_vain
+        best = self._best_among(attempt, self._promising(attempt))
+        while best is None and in_vain.sum() < NODES_IN_VAIN:
+            fresh = [p for p in self._promising(attempt) if not in_vain[p.row]]
+            if not fresh:
+                break
+            best = self._best_among(attempt, fresh)
+        return best
+
+    def _best_among(self, attempt: Attempt, prospects: Sequence[Prospect]) -> Option | None:
+        """The best option on some nodes; those that have none are noted."""
+        best: Option | None = None
+        for prospect in prospects:
+            if not prospect.may_beat(best):
+                continue
+            option = self._work_out(attempt, prospect, best)
+            if best is None:
+                attempt.in_vain[prospect.row] = option is None
+            if option is not None and (best is None or option.rank < best.rank):
+                best = option
+        return best
+
+    def _lacking(self) -> int:
+        """Tasks that the job still lacks, at least one."""
+        job = self._job
+        return max(job.min_available - job.ready_count - job.counts[PIPELINED], 1)
+
+    def _promising(self, attempt: Attempt) -> list[Prospect]:
+        """Nodes where room could be made, those first that lack the least of what their candidates hold.
+
+        Among equals those first where a job has candidates that is to lose tasks before others. Nodes that were tried
+        in vain for tasks of this kind make way for others. Everything is a bound by node, computed for all nodes at
+        once; only the few best nodes are worked out.
+        """
+        session, pool, wanted = self._session, self._pool, attempt.wanted
+        nodes, shape = session.nodes, session.shape_of(attempt.task)
+        need = shape.need
+        free = nodes.all().future_idle
+        room = pool.room(wanted, len(nodes))
+        some = room.any(axis=0)
+        fresh = wanted & pool.fresh
+        if fresh.any():
+            unstarted = pool.room(fresh, len(nodes))
+            free, room = free + unstarted, room - unstarted
+        fits = (free + room >= need).all(axis=0) & some
+        rows = np.flatnonzero(fits & session.evaluation(attempt.task).hopeful())
+        short = np.where(need == NOT_ASKED, 0, np.maximum(need - free, 0))[:, rows]
+        largest = pool.largest(wanted, len(nodes))[:, rows]
+        pods = np.ceil(np.divide(short, largest, out=np.zeros(short.shape), where=largest > 0)).max(axis=0, initial=0)
+        at_least = pods.copy()
+        if self._plan.gangs:
+            # Where pods that can go alone are not enough, a whole gang has to go: its size is a better bound.
+            at_minimum = wanted & pool.at_minimum() & ~fresh
+            alone = pool.room(wanted & ~at_minimum & ~fresh, len(nodes))
+            whole = ((free + alone)[:, rows] < need).any(axis=0)
+            at_least[whole] = np.maximum(pods, pool.smallest_gang(at_minimum, len(nodes))[rows])[whole]
+        turns = pool.earliest(wanted, attempt.turns, len(nodes))[rows]
+        first = np.lexsort((rows, turns, pods, at_least, attempt.in_vain[rows]))[:NODES_TRIED]
+        first = first[np.lexsort((rows[first], turns[first], pods[first]))]
+        lacking = self._lacking()
+        return [
+            Prospect(
+                int(rows[i]),
+                max(int(at_least[i]), 0 if fresh.any() else 1),
+                free[:, rows[i]],
+                largest[:, i],
+                shape.request,
+                lacking,
+            )
+            for i in first
+        ]
+
+    # --- one node
+
+    def _work_out(self, attempt: Attempt, prospect: Prospect, known: Option | None) -> Option | None:
+        """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
+        session, pool, task = self._session, self._pool, attempt.task
+        session.observer.tried(self._policy.action)
+        candidates = in_victim_order(session, pool.on_node(prospect.row, attempt.wanted), self._queue)
+        if pool.fresh.any():
+            candidates.sort(key=lambda task: not pool.fresh[pool.index[task.key]])
+        let_go = {victim.key for victim in self._policy.let_go(task, candidates)}
+        best = self._several(attempt, [c for c in candidates if c.key in let_go], prospect.row)
+        if best is None or (known is not None and known.rank <= best.rank):
+            best = known
+        if prospect.may_beat(best):
+            best = self._single(attempt, candidates, let_go, prospect, best)
+        return best
+
+    def _several(self, attempt: Attempt, ordered: Sequence[Task], row: int) -> Option | None:
+        """Units in victim order until the task fits, without those that turn out not to be needed.
+
+        Units that cross the line are taken only when the others are not enough, the smallest overshoot first: which
+        do so depends on what went before, so that is asked again after each.
+        """
+        plan, task = self._plan, attempt.task
+        checkpoint, overshoot = plan.checkpoint(), 0.0
+        taken: list[Unit] = []
+        found: Option | None = None
+        waiting = list(ordered)
+        while waiting and found is None:
+            unit, over = self._next_unit(attempt, waiting)
+            if unit is None:
+                break
+            plan.evict([unit])
+            taken.append(unit)
+            overshoot = max(overshoot, over)
+            if plan.fits(task, row):
+                needed = self._needed(task, row, taken, checkpoint)
+                found = self._option(attempt, row, needed, overshoot)
+        plan.undo(checkpoint)
+        return found
+
+    def _next_unit(self, attempt: Attempt, waiting: list[Task]) -> tuple[Unit | None, float]:
+        """The first unit that may go, taken off the list; of those that cross the line the smallest overshoot."""
+        late: list[tuple[Task, Unit]] = []
+        while waiting:
+            victim = waiting.pop(0)
+            if not self._pool.has(victim):
+                continue
+            unit = self._unit(attempt, victim)
+            if unit is None or not self._plugins_let_go(attempt.task, unit):
+                continue
+            if self._keeps(attempt.task, unit, crossing=False) is None:
+                waiting[:0] = [task for task, _ in late]
+                return unit, 0.0
+            if attempt.crossing and self._keeps(attempt.task, unit, crossing=True) is None:
+                late.append((victim, unit))
+        if not late:
+            return None, 0.0
+        over = [self._policy.overshoot(self._queue, unit) for _, unit in late]
+        index = over.index(min(over))
+        waiting.extend(task for i, (task, _) in enumerate(late) if i != index)
+        return late[index][1], over[index]
+
+    def _single(
+        self,
+        attempt: Attempt,
+        ordered: Sequence[Task],
+        let_go: Collection[str],
+        prospect: Prospect,
+        best: Option | None,
+    ) -> Option | None:
+        """The best of `best` and of single units that make room alone; in victim order among equals.
+
+        A plugin that counts as it goes spares some among all candidates whom it does not spare alone. So those that
+        are not let go among all (`let_go`) are asked about alone.
+        """
+        session, pool, plan, task, row = self._session, self._pool, self._plan, attempt.task, prospect.row
+        checkpoint = plan.checkpoint()
+        lacking = session.shape_of(task).need[:, 0] - plan.free(row)
+        for victim in ordered:
+            if not prospect.may_beat(best):
+                break
+            if not pool.has(victim):
+                continue
+            unit = self._unit(attempt, victim)
+            if unit is None or (best is not None and not best.overshoot and pool.cost(unit) > best.pods):
+                continue
+            if (plan.held(unit, row) < lacking).any():
+                continue
+            if victim.key not in let_go and not self._policy.let_go(task, [victim]):
+                continue
+            if not self._plugins_let_go(task, unit):
+                continue
+            if self._keeps(task, unit, crossing=attempt.crossing) is not None:
+                continue
+            overshoot = self._policy.overshoot(self._queue, unit) if attempt.crossing else 0.0
+            plan.evict([unit])
+            if plan.fits(task, row):
+                option = self._option(attempt, row, [unit], overshoot)
+                best = option if best is None or option.rank < best.rank else best
+            plan.undo(checkpoint)
+        return best
+
+    def _unit(self, attempt: Attempt, victim: Task) -> Unit | None:
+        """What goes with a victim, if all of it is wanted."""
+        pool = self._pool
+        unit = pool.unit(self._session, victim, gangs=self._plan.gangs)
+        if unit is None or any(mate.group == self._job.key and mate is not victim for mate in unit):
+            return None
+        if len(unit) > 1 and not all(attempt.wanted[pool.index[mate.key]] for mate in unit):
+            return None
+        return unit
+
+    def _plugins_let_go(self, task: Task, unit: Unit) -> bool:
+        """Whether the plugins let all of a unit go; of a single pod that is known."""
+        return len(unit) == 1 or len(self._policy.let_go(task, unit)) == len(unit)
+
+    def _keeps(self, task: Task, unit: Unit, *, crossing: bool) -> object:
+        return self._policy.keeps(self._queue, task.spec.requests, unit, crossing=crossing)
+
+    def _option(self, attempt: Attempt, row: int, units: list[Unit], overshoot: float) -> Option:
+        """What has just been evicted for a task on a node, as an option."""
+        index = [self._pool.index[unit[0].key] for unit in units]
+        pods = sum(map(self._pool.cost, units))
+        room = fitting(self._plan.free(row), self._session.shape_of(attempt.task).request)
+        return Option(row, units, overshoot, pods, min(room, self._lacking()), int(attempt.turns[index].max(initial=0)))
+
+    def _needed(self, task: Task, row: int, taken: list[Unit], checkpoint: int) -> list[Unit]:
+        """The units without which the task would not fit, the others put back, the most important first.
+
+        All of them are evicted when this is called, and those that are needed when it returns.
+        """
+        plan, needed = self._plan, list(taken)
+        need = self._session.shape_of(task).need[:, 0]
+        for unit in reversed(taken):
+            without = [u for u in needed if u is not unit]
+            if (plan.free(row) - plan.held(unit, row) < need).any() or not plan.may_stay(unit, without):
+                continue
+            plan.undo(checkpoint)
+            plan.evict(without)
+            if plan.fits(task, row):
+                needed = without
+            else:
+                plan.undo(checkpoint)
+                plan.evict(needed)
+        return needed

@@ -1,0 +1,206 @@
+"""One plan of an eviction: units go and tasks are nominated, tried out in a statement, and kept whole or dropped.
+
+    plan = EvictionPlan(session, pool, policy, queue, job)
+    plan.evict([unit]); plan.nominate(task, row)          # try; `undo(checkpoint)` takes back
+    plan.put_back_what_is_not_needed(); plan.commit()     # minimise, keep
+
+Everything happens in the session at once, so every later question (does it fit, who is next) is answered for the
+cluster as it would be. What the searches (`by_node.py`, `by_domain.py`) decide is which units to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.eviction.policy import Policy
+from kilauea.engine.eviction.units import Unit, enough_with
+from kilauea.engine.eviction.victims import VictimPool
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.shapes import NOT_ASKED
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.placement.promises import start_where_free
+from kilauea.engine.session import Session
+from kilauea.engine.statement import EVICT, PIPELINE
+
+Nominations = Sequence[tuple[Task, int]]
+"""Tasks with the rows of their nodes."""
+
+
+class EvictionPlan:
+    """Evictions and nominations for one job.
+
+    Args:
+        session: the cycle.
+        pool: who might be evicted; kept in step with what the plan evicts.
+        policy: the rules of the action.
+        queue: the queue of the job.
+        job: the job that wants room.
+        gangs: gangs at their minimum go whole.
+
+    Attributes:
+        units: what the plan takes so far; `evict` alone does not add to it.
+    """
+
+    def __init__(
+        self, session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool
+    ) -> None:
+        self.session = session
+        self.pool = pool
+        self.policy = policy
+        self.queue = queue
+        self.job = job
+        self.gangs = gangs
+        self.units: list[Unit] = []
+        self._statement = session.statement()
+
+    # --- try
+
+    def checkpoint(self) -> int:
+        """A point to go back to."""
+        return self._statement.checkpoint()
+
+    def evict(self, units: Sequence[Unit]) -> None:
+        """Free what units hold."""
+        for unit in units:
+            for victim in unit:
+                self._statement.evict(victim, self.policy.action, self.job.key)
+            self.pool.evicted(unit, gone=True)
+
+    def nominate(self, task: Task, row: int) -> None:
+        """Promise a task room on a node."""
+        self._statement.pipeline(task, row)
+
+    def undo(self, checkpoint: int = 0) -> None:
+        """Take back everything since a checkpoint."""
+        evicted = [op.task for op in self._statement.operations[checkpoint:] if op.kind == EVICT]
+        self._statement.roll_back(checkpoint)
+        self.pool.evicted(evicted, gone=False)
+
+    def nominations(self) -> list[tuple[Task, int]]:
+        """What is promised so far."""
+        return [(op.task, op.row) for op in self._statement.operations if op.kind == PIPELINE]
+
+    def restart(self, units: Sequence[Unit]) -> None:
+        """These units go and nothing else, and nothing is nominated."""
+        self.undo()
+        self.units = list(units)
+        self.evict(units)
+
+    def free(self, row: int) -> NDArray[np.int64]:
+        """(R,) what is free on a node, or will be once it is freed."""
+        nodes = self.session.nodes
+        free: NDArray[np.int64] = nodes.allocatable[:, row] - nodes.used[:, row]
+        return free + nodes.releasing[:, row] - nodes.pipelined[:, row]
+
+    def fits(self, task: Task, row: int) -> bool:
+        """Whether a task could be placed on a node now; plugins are asked only where there is room."""
+        session = self.session
+        if (self.free(row) < session.shape_of(task).need[:, 0]).any():
+            return False
+        if self.policy.over_limit(self.queue, task) is not None:
+            return False
+        return session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None
+
+    def held(self, unit: Unit, row: int) -> NDArray[np.int64]:
+        """(R,) what a unit holds on a node."""
+        pool = self.pool
+        index = [i for i in (pool.index[mate.key] for mate in unit) if pool.node[i] == row]
+        held: NDArray[np.int64] = pool.request[:, index].sum(axis=1)
+        return held
+
+    def may_stay(self, unit: Unit, others: Sequence[Unit]) -> bool:
+        """Whether a unit that goes can be put back while the others go; not as the rest of a gang, too few to work."""
+        group = unit[0].group
+        going = sum(len(other) for other in others if other[0].group == group)
+        return not self.gangs or going == 0 or enough_with(self.session.state.jobs[group], unit)
+
+    # --- minimise
+
+    def put_back_what_is_not_needed(self) -> None:
+        """Take units off the plan as long as all nominations still fit, those first that were added last."""
+        if len(self.units) < 2:
+            return
+        promised = self.nominations()
+        asked = self._asked(promised)
+        last_first = list(reversed(self.units))
+        # Fresh units cost nothing, so they are put back last.
+        last_first.sort(key=lambda unit: not self.pool.cost(unit))
+        together = self._fitting_together(last_first, asked)
+        if len(together) > 1:
+            self._put_back(together, promised)
+        for unit in last_first:
+            if any(unit is kept for kept in self.units) and not self._clearly_needed(unit, asked):
+                self._put_back([unit], promised)
+
+    def _put_back(self, units: Sequence[Unit], promised: Nominations) -> bool:
+        """Do the plan again without some of its units; with them if it does not hold without."""
+        before = self.units
+        rest = [other for other in before if not any(other is unit for unit in units)]
+        if not all(self.may_stay(unit, rest) for unit in units):
+            return False
+        if self.stands(rest, promised):
+            return True
+        self.stands(before, promised)
+        return False
+
+    def stands(self, units: Sequence[Unit], promised: Nominations) -> bool:
+        """Do the plan again with these units only; whether it holds, on the nodes and in the limits of the queue."""
+        self.restart(units)
+        for task, row in promised:
+            if not self.fits(task, row):
+                return False
+            self.nominate(task, row)
+        return True
+
+    def _asked(self, promised: Nominations) -> dict[int, NDArray[np.int64]]:
+        """(R,) what is promised, by row of the node."""
+        asked: dict[int, NDArray[np.int64]] = {}
+        for task, row in promised:
+            asked[row] = asked.get(row, 0) + self.session.shape_of(task).request
+        return asked
+
+    def _clearly_needed(self, unit: Unit, asked: dict[int, NDArray[np.int64]]) -> bool:
+        """Whether a node would have less of something than is promised on it without a unit."""
+        for row in {int(self.pool.node[self.pool.index[mate.key]]) for mate in unit} & asked.keys():
+            short = self.free(row) < self.held(unit, row)
+            if (short & (asked[row] > 0)).any():
+                return True
+        return False
+
+    def _fitting_together(self, units: Sequence[Unit], asked: dict[int, NDArray[np.int64]]) -> list[Unit]:
+        """Units that all find room again beside the nominations; taken together, they save a try for each."""
+        pool, left, found = self.pool, dict[int, NDArray[np.int64]](), []
+        for unit in units:
+            rows = {int(pool.node[pool.index[mate.key]]) for mate in unit} & asked.keys()
+            held = {row: self.held(unit, row) for row in rows}
+            room = {row: left.get(row, self.free(row)) for row in rows}
+            if all(((held[row] <= room[row]) | (asked[row] == 0)).all() for row in rows):
+                left.update({row: room[row] - held[row] for row in rows})
+                found.append(unit)
+        return found
+
+    # --- keep
+
+    def waits_for_room(self) -> bool:
+        """Whether a nomination needs room that others are about to leave; what is free already is for allocate."""
+        asked: dict[int, NDArray[np.int64]] = {}
+        for task, row in self.nominations():
+            need = self.session.shape_of(task).need[:, 0]
+            asked[row] = asked.get(row, 0) + np.where(need == NOT_ASKED, 0, need)
+        rows = np.array(sorted(asked), dtype=np.intp)
+        idle = self.session.nodes.select(rows).idle
+        return any(bool(((asked[row] > idle[:, i]) & (asked[row] > 0)).any()) for i, row in enumerate(rows.tolist()))
+
+    def commit(self) -> None:
+        """Keep the plan. Where only pods give way that were to start in this cycle, its own start in their stead.
+
+        If they waited for the next cycle, allocate would give the others the same room again, and so on for ever.
+        """
+        promised, costs = self.nominations(), sum(map(self.pool.cost, self.units))
+        self._statement.commit()
+        if not costs:
+            start_where_free(self.session, self.job, promised)

@@ -1,0 +1,34 @@
+"""For which pods of a job room is made: its minimum, all at once, and then every further pod by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.session import Session
+
+Search = Callable[[Sequence[Task], Callable[[], bool]], bool]
+"""Makes room for tasks, which wait, until it is enough; whether it did."""
+
+
+def serve_starving(session: Session, job: Job, tasks: Iterable[Task], search: Search) -> None:
+    """Make room for a job as long as plugins find that it starves."""
+    if session.job_starving(job):
+        search(session.in_order(tasks), lambda: not session.job_starving(job))
+
+
+def serve_pending(session: Session, job: Job, tasks: Iterable[Task], search: Search) -> None:
+    """Make room for the minimum of a job, whole or not at all; then for each further task that waits.
+
+    A queue below its share is owed room for all that waits in it, not only for what its jobs need to start.
+    """
+    waiting = session.in_order(tasks)
+    if not session.job_pipelined(job) and not search(waiting, lambda: session.job_pipelined(job)):
+        return
+    in_vain: set[tuple[object, ...]] = set()
+    still = {task.key for task in job.pending()}
+    for task in waiting:
+        kind = (session.shape_of(task), task.priority, task.role)
+        if task.key in still and kind not in in_vain and not search([task], lambda: False):
+            in_vain.add(kind)

@@ -1,0 +1,117 @@
+"""Promises: room that waiting pods were nominated to in an earlier cycle, held for them and served first.
+
+A pod that others were evicted for gets its room only when they have ended, many cycles later. Its promise stands in the
+pod's `status.nominatedNodeName`, so it survives a restart of the scheduler. If cycles in between decided anew, the room
+would go to the next in line, and more pods would be evicted for the same claim. So each cycle first takes the promised
+room out of what others may have, and allocate gives it to its owner as soon as it is free.
+
+A promise lapses when its node is gone or takes the pod no longer, when the queue may not have the pod any more, or when
+its gang can no longer be completed: held room that helps nobody would stay idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.session import Session
+
+
+def hold_promises(session: Session) -> None:
+    """Nominate again what earlier cycles nominated, as far as it can still be kept; in the order of queues and jobs."""
+    by_job: dict[str, list[Task]] = {}
+    for task in session.state.nominated.values():
+        by_job.setdefault(task.group, []).append(task)
+    jobs = [job for key in by_job if (job := session.state.jobs.get(key)) is not None and job.queue in session.queues]
+    # Two promises can contradict each other, on a node that has become smaller: then the order decides.
+    jobs.sort(key=lambda job: (session.queue_key(session.queues[job.queue]), session.job_key(job)))
+    for job in jobs:
+        if job.group and session.job_valid(job) is None:
+            _hold(session, job, session.in_order(by_job[job.key]))
+
+
+def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
+    statement = session.statement()
+    queue = session.queues[job.queue]
+    for task in tasks:
+        row = session.nodes.row_of.get(task.nominated, -1)
+        if row < 0 or task.status != status.PENDING or task.gated:
+            continue
+        if session.allocatable(queue, task) is not None or session.pre_predicate(task) is not None:
+            continue
+        if session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None:
+            statement.pipeline(task, row)
+            session.promised.setdefault(job.key, []).append((task, row))
+
+
+def serve_promises(session: Session) -> None:
+    """Start what was promised room that is free now."""
+    for job, promised in _open_promises(session):
+        session.kept_promises.update(start_where_free(session, job, promised))
+
+
+def serve_elsewhere(session: Session) -> None:
+    """Start what still waits for promised room on other nodes, where room is left after everybody had a turn.
+
+    A victim may take long to end, or never end. Gangs that have to stay in one network domain wait for theirs.
+    """
+    for job, promised in _open_promises(session):
+        if not (job.sub_groups or session.domains.binds(job)):
+            session.kept_promises.update(start_where_free(session, job, promised, elsewhere=True))
+
+
+def drop_vain_promises(session: Session) -> None:
+    """Let go of promises to gangs that were not completed in this cycle, and to groups that are not admitted."""
+    for job, promised in _open_promises(session):
+        if job.is_pending or not (session.job_ready(job) or session.job_pipelined(job)):
+            for task, row in promised:
+                session.displace(task, row)
+
+
+def _open_promises(session: Session) -> list[tuple[Job, list[tuple[Task, int]]]]:
+    """Jobs with what of their promises is not served yet."""
+    out = []
+    for key, promised in session.promised.items():
+        left = [(task, row) for task, row in promised if task.status == status.PIPELINED]
+        if left:
+            out.append((session.state.jobs[key], left))
+    return out
+
+
+def start_where_free(
+    session: Session, job: Job, promised: Sequence[tuple[Task, int]], *, elsewhere: bool = False
+) -> list[str]:
+    """Turn nominations of a job into binds where the room is free now, if the job is ready then.
+
+    Args:
+        session: the cycle.
+        job: the job.
+        promised: tasks of it that are nominated, with the rows of their nodes.
+        elsewhere: look for free room on any node, not only on that of the nomination.
+
+    Returns:
+        Keys of the tasks that start.
+    """
+    if job.is_pending:
+        return []
+    statement = session.statement()
+    for task, row in promised:
+        # Its own nomination takes up the room that is asked about.
+        session.displace(task, row)
+        choice = session.evaluation(task).choose(None if elsewhere else np.array([row], dtype=np.intp))
+        if choice is not None and choice.now:
+            statement.allocate(task, choice.row)
+        else:
+            statement.pipeline(task, row)
+    started = [task.key for task, _ in promised if task.status == status.ALLOCATED]
+    if started and session.job_ready(job):
+        statement.commit()
+        return started
+    statement.roll_back()
+    for task, row in promised:
+        session.place(task, row, status.PIPELINED)
+    return []

@@ -144,8 +144,15 @@ def test_nominated_node_that_a_filter_rules_out_is_passed_over() -> None:
 
 def test_nominated_node_that_is_being_freed_is_waited_for() -> None:
     old = [group("old"), leaving("old-0", "n2", cpu="4")]
-    plan = plan_of(node("n1"), node("n2"), old, gang("g", 1, nominated="n2"), conf=ALLOCATE)
+    plan = plan_of(node("n1", cpu="0"), node("n2"), old, gang("g", 1, nominated="n2"), conf=ALLOCATE)
     assert (binds(plan), nominations(plan)) == ({}, {"g-w-0": "n2"})
+
+
+def test_a_pod_that_waits_for_its_nominated_node_starts_where_room_is_left() -> None:
+    """What it was promised may be freed late, or never."""
+    old = [group("old"), leaving("old-0", "n2", cpu="4")]
+    plan = plan_of(node("n1"), node("n2"), old, gang("g", 1, nominated="n2"), conf=ALLOCATE)
+    assert (binds(plan), nominations(plan)) == ({"g-w-0": "n1"}, {})
 
 
 # --- gates

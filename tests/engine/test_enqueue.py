@@ -235,7 +235,7 @@ def lent(
         top = [queue(f"team-{n}", deserved={"cpu": "2", "memory": "8Gi"}, parent="root") for n in "ab"]
         queues += [queue("root"), top]
     plugins = [{"name": "capacity", "enableHierarchy": tree}, "predicates", *more]
-    configured = conf(actions, ["priority", "gang"], plugins)
+    configured = conf(actions, ["priority", plugin("gang", enableReclaimable=False)], plugins)
     claim = [waits("g", wants, queue="a", minimum=wants), *(pod(f"g-{i}", "g", cpu=1) for i in range(wants))]
     return plan_of(queues, node("n1"), BORROWED, claim, conf=configured)
 

@@ -146,6 +146,11 @@ BUDGET = {
 SCHEDULED = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(0)}]
 
 
+def red(above_share: bool) -> Object:
+    """The queue that waits; it deserves all that its pod asks for, or only some of it."""
+    return queue("red", deserved={"cpu": "3", "memory": "64Gi"} if above_share else {"cpu": "4"})
+
+
 @pytest.mark.parametrize(
     ("code", "blue", "victim"),
     [
@@ -153,7 +158,7 @@ SCHEDULED = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at
         ("NotRunning", DESERVED, {"phase": "Pending"}),
         ("QueueNotReclaimable", DESERVED | {"reclaimable": False}, {}),
         ("QueueWithinDeserved", {"deserved": {"cpu": "4", "memory": "1Gi"}}, {}),
-        ("BelowDeserved", {"deserved": {"cpu": "3"}}, {}),
+        ("BelowDeserved", {"deserved": {"cpu": "3"}}, {"above_share": True}),
         ("Guarantee", DESERVED | {"guarantee": {"cpu": "1"}}, {}),
         ("SystemCritical", DESERVED, {"priorityClassName": "system-node-critical"}),
         ("NoLabels", DESERVED, {"labels": {}}),
@@ -161,13 +166,13 @@ SCHEDULED = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at
     ],
 )
 def test_reclaim_spares_a_pod(code: str, blue: Data, victim: Data) -> None:
-    """A node of 4 cpu that one pod fills; the queue that waits deserves as much."""
+    """A node of 4 cpu that one pod fills; the queue that waits deserves as much, or less cpu but some memory."""
     victim = dict(victim)
-    mixed = victim.pop("mixed", False)
+    mixed, above_share = victim.pop("mixed", False), victim.pop("above_share", False)
     running = held(cpu=4, **victim)
     if mixed:
         running = [running, pod("h-x", "h", cpu=1, node="m", labels={"app": "h"}, annotations=MARKED)]
-    objects = [node("n", cpu=4), node("m", cpu=1), queue("red", deserved={"cpu": "4"}), queue("blue", **blue)]
+    objects = [node("n", cpu=4), node("m", cpu=1), red(above_share), queue("blue", **blue)]
     expected = [(code, 1), ("NotPreemptable", 1)] if mixed else [(code, 1)]
     assert codes(explained([objects, running, claim()], RECLAIM)) == expected
 
@@ -182,11 +187,11 @@ def test_reclaim_spares_what_a_budget_keeps() -> None:
 
 
 def test_reclaim_spares_a_gang_at_its_minimum_where_the_gang_plugin_votes() -> None:
-    """Proportion would let one of the two go; gang stands before it, and the whole gang is too much."""
+    """Proportion would let one of the two go; what gang spares stays spared."""
     objects = [node("n"), queue("red"), queue("blue"), held(cpu=2, pods=2, minimum=2), claim(cpu=2)]
     found = explained(objects, VOTING)
-    assert codes(found) == [("GangGoesWhole", 2)]
-    assert found.attempts[0].spared[0].plugin == "proportion"
+    assert codes(found) == [("GangAtMinimum", 2)]
+    assert found.attempts[0].spared[0].plugin == "gang"
 
 
 def test_reclaim_spares_pods_whose_going_would_not_help() -> None:
@@ -200,16 +205,16 @@ def test_reclaim_spares_pods_whose_going_would_not_help() -> None:
     ]
 
 
-def test_reclaim_takes_no_parent_below_its_floor() -> None:
-    """The leaf could spare the pod, but its parent holds no more than it deserves."""
+def test_reclaim_takes_no_parent_below_its_guarantee() -> None:
+    """The leaf could spare the pod, but its parent is guaranteed what it holds."""
     queues = [
         queue("root"),
         queue("red", parent="root", deserved={"cpu": "4"}),
-        queue("dept", parent="root", deserved={"cpu": "4"}),
+        queue("dept", parent="root", deserved={"cpu": "4"}, guarantee={"cpu": "4"}),
         queue("blue", parent="dept", deserved={"cpu": "2"}),
     ]
     found = explained([node("n", cpu=4), queues, held(cpu=2, pods=2), claim(cpu=2)], TREE)
-    assert codes(found) == [("AncestorWithinDeserved", 2)]
+    assert codes(found) == [("Guarantee", 2)]
     assert "dept" in found.attempts[0].spared[0].why
 
 

@@ -324,11 +324,12 @@ def test_what_a_queue_may_lose_is_taken_where_it_makes_room() -> None:
     assert jobs_of(plan) == {"r": 2}
 
 
-def test_a_gang_goes_whole_only_if_its_queue_may_lose_all_of_it() -> None:
+def test_a_gang_that_is_larger_than_the_excess_goes_whole_for_a_claimer_within_its_share() -> None:
     held = running("w", 4, "n1", minimum=4, queue="a")
     nothing = [queue("a", deserved={"cpu": "0"}), queue("b", deserved={"cpu": "4", "memory": "16Gi"})]
     assert jobs_of(plan_of(nothing, node("n1"), held, claimer(1, queue="b"), conf=RECLAIM)) == {"w": 4}
-    assert not plan_of(HALVES, node("n1"), held, claimer(1, queue="b"), conf=RECLAIM).evictions
+    assert jobs_of(plan_of(HALVES, node("n1"), held, claimer(2, queue="b"), conf=RECLAIM)) == {"w": 4}
+    assert not plan_of(HALVES, node("n1"), held, claimer(3, queue="b"), conf=RECLAIM).evictions
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,11 @@ class Floor:
                 return SpareReason(code, f"{where} {verb} {what} {than}")
         return None
 
-    def _may_cross(self, claimer: Queue, queue: Queue, asked: Amounts, names: Amounts, *, crossing: bool) -> bool:
+    def _may_cross(self, claimer: Queue, queue: Queue, asked: Amounts, lost: Amounts, *, crossing: bool) -> bool:
         """Whether a queue may fall below what it deserves: the claimer then still holds no more than it deserves."""
-        return crossing and within_share(self._unshared(claimer, queue), asked, names)
+        deserved = queue.figures.deserved or NOTHING
+        counted = {name: amount for name, amount in lost.items() if deserved.get(name, 0) > EPSILON}
+        return crossing and within_share(self._unshared(claimer, queue), asked, counted)
 
     def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
         """How far a unit takes queues below what they deserve, as parts of that; the largest part counts."""

@@ -80,6 +80,26 @@ def test_branches_get_room_by_their_weights() -> None:
     assert placed(objects) == {"a": 10, "b": 30}
 
 
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        pytest.param({}, {"a": 40, "b": 10, "c": 30}, id="by the weights of each level"),
+        pytest.param({"hierarchyShares": "volcano"}, {"a": 27, "b": 14, "c": 39}, id="by Volcano's formula if asked"),
+    ],
+)
+def test_unequal_weights_inside_a_branch_do_not_change_what_the_branch_gets(
+    shares: Mapping[str, str], expected: Mapping[str, int]
+) -> None:
+    objects = [
+        node("n1", cpu=80, memory="640Gi", pods=500),
+        [at("a", "root/a", "1/50"), job("a", 80, cpu=1, memory="1Gi")],
+        [at("b", "root/x/b", "1/50/10"), job("b", 80, cpu=1, memory="1Gi")],
+        [at("c", "root/x/c", "1/50/30"), job("c", 80, cpu=1, memory="1Gi")],
+    ]
+    document = conf("allocate", [plugin("drf", shares, enableHierarchy=True)])
+    assert placed(objects, document=document) == expected
+
+
 # --- the tree
 
 
@@ -276,13 +296,17 @@ def expected_keys(session: Session, requests: Mapping[str, Any] | None = None) -
 
     def inner(way: tuple[str, ...]) -> tuple[Mapping[str, float], float, bool]:
         below = {w[: len(way) + 1] for w in ways.values() if w[: len(way)] == way and len(w) > len(way)}
-        parts = [inner(child) for child in sorted(below) if any(ways[j.queue][: len(child)] == child for j in jobs)]
+        below = {child for child in below if any(ways[j.queue][: len(child)] == child for j in jobs)}
+        heavy = [weights.get(child, 1.0) for child in sorted(below)]
+        parts = [inner(child) for child in sorted(below)]
         parts += [leaf(j) for j in jobs if ways[j.queue] == way]
-        least = min([1.0, *(s for _, s, saturated in parts if s > 0 and not saturated)])
+        heavy += [1.0] * (len(parts) - len(heavy))
+        growing = [min(s, 1.0) / w for w, (_, s, saturated) in zip(heavy, parts, strict=True) if s > 0 and not saturated]
+        least = min(growing, default=0.0)
         held: dict[str, float] = {}
-        for amounts, s, saturated in parts:
+        for w, (amounts, s, saturated) in zip(heavy, parts, strict=True):
             for name, amount in amounts.items() if s > 0 else ():
-                held[name] = held.get(name, 0) + (amount if saturated else amount * least / s)
+                held[name] = held.get(name, 0) + (amount if saturated else amount * least * w / s)
         return held, share(held), bool(parts) and all(saturated for _, _, saturated in parts)
 
     depth = max(map(len, ways.values()))

@@ -27,7 +27,7 @@ from kilauea.engine.model.topology import Domains
 from kilauea.engine.plan import Bind, Condition, Eviction
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.state import ClusterState
-from kilauea.engine.statement import Statement
+from kilauea.engine.statement import Statement, check_placing
 
 EVALUATION_BYTES = 64 * 1024 * 1024
 """Room for evaluations that are kept; each takes about 17 bytes a node."""
@@ -269,7 +269,12 @@ class Session(ExtensionPoints):
         self.evictions.append(Eviction(task.key, task.node, claimer, action))
 
     def allocate_at_once(self, task: Task, row: int) -> None:
-        """Place a task without a statement; if its job is ready then, all its placed tasks start."""
+        """Place a task without a statement; if its job is ready then, all its placed tasks start.
+
+        Raises:
+            StatementError: the task does not wait, or the node lacks room now.
+        """
+        check_placing(self, task, row, now=True)
         self.place(task, row, status.ALLOCATED)
         job = self.state.jobs[task.group]
         if self.job_ready(job):

@@ -179,10 +179,7 @@ def _restore(chosen: dict[str, int], key: str, was: int) -> None:
 
 def _take(session: Session, statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
     for task, row, free in steps:
-        if free:
-            statement.allocate(task, row)
-        else:
-            statement.pipeline(task, row)
+        statement.take(task, row, now=free)
 
 
 def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:

@@ -14,7 +14,9 @@ Why:
 
 Arguments:
     hierarchyShares (text, level): how the share of a node of the tree comes from its children. `level` adds them up in
-    the ratio of their weights; `volcano` as if their weights were equal, as Volcano does. Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it
+    the ratio of their weights; `volcano` as if their weights were equal, as Volcano does.
+
+    Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it
     `enableQueueOrder` and `enableReclaimable`.
 
     Queues say where they stand by the annotations `volcano.sh/hierarchy` (`root/eng/prod`) and

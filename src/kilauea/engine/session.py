@@ -7,6 +7,7 @@ everything back, so that the state is again what events made of it. What was dec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,6 +176,27 @@ class Session(ExtensionPoints):
     def waiting_jobs(self) -> list[Job]:
         """Jobs that have tasks that wait, or that wait themselves to be admitted."""
         return self.jobs_where(self.table.waiting)
+
+    # --- what a hard network topology binds, whichever plugins there are
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        """The first reason why the job is not valid: that no domain is what it has to be in, or what a plugin says."""
+        problem = self.domains.problem(job)
+        return Refusal("NoSuchTier", problem, job.queue) if problem else super().job_valid(job)
+
+    def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
+        """What the first plugin says, as far as a hard wish allows it; without a plugin all that the wish allows."""
+        whole = isinstance(subject, Job)
+        wish = self.domains.of_job(subject) if whole else self.domains.of(subject.job, subject.sub_job)
+        if wish is None or wish.tier is None or wish.soft:
+            return super().hyper_node_gradient(point, subject, domain, purpose)
+        if next(iter(self.walk(point)), None) is None:
+            gradient = self.domains.gradient(subject.key, wish.tier, domain)
+            return gradient[::-1] if purpose == "Evict" else gradient
+        tree, start = self.domains.tree, self.domains.search_root(subject.key, wish.tier, domain)
+        said = super().hyper_node_gradient(point, subject, domain, purpose) if start >= 0 else []
+        allowed = ([d for d in group if tree.tiers[d] <= wish.tier and tree.inside(d, start)] for group in said)
+        return [group for group in allowed if group]
 
     # --- tasks come and go
 

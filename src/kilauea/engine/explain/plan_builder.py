@@ -87,12 +87,17 @@ def phases_by_counts(counts: np.ndarray, releasing: np.ndarray, minimum: np.ndar
 
 
 def phase_of(session: Session, job: Job) -> str:
-    """Phase of a pod group after the session (spec of the scheduler, 2.8); Completed only when all its tasks ended."""
+    """Phase of a pod group after the session (spec of the scheduler, 2.8); Completed only when all its tasks ended.
+
+    Tasks that terminate hold their room until they have ended, so a gang that is whole with them is Running, though
+    those that are to replace them wait.
+    """
     condition = session.conditions.get(job.key)
-    if job.counts[status.RUNNING] and condition is not None and condition.type == "Unschedulable":
-        return UNKNOWN
     releasing = sum(1 for t in job.tasks.values() if t.status == status.RELEASING and t.node)
     scheduled = job.scheduled_count + releasing
+    whole = releasing and scheduled >= job.min_available
+    if job.counts[status.RUNNING] and not whole and condition is not None and condition.type == "Unschedulable":
+        return UNKNOWN
     if scheduled >= job.min_available:
         ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
         return COMPLETED if len(job.tasks) == ended else RUNNING

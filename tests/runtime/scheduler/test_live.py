@@ -431,3 +431,16 @@ def test_a_group_stays_running_while_a_member_terminates_and_its_replacement_wai
         live.wait(1)
         assert live.get(GROUPS_OF_PODS, "g")["status"]["phase"] == "Running"
     assert live.node_of("g-late") == ""
+
+
+def test_a_wish_that_nothing_serves_is_a_condition_of_the_group_while_it_has_it(live: Live) -> None:
+    live.start()
+    live.group("g", 1)
+    live.patch(GROUPS_OF_PODS, "g", {"metadata": {"annotations": {"volcano.sh/cooldown-time": "1h"}}})
+    live.wait(40)
+    told = live.condition(GROUPS_OF_PODS, "g", "WishIgnored")
+    assert (told["status"], told["reason"]) == ("True", "PluginNotConfigured")
+    assert told["message"].startswith("annotation volcano.sh/cooldown-time is ignored")
+    live.phase("g-0", "Running")
+    live.wait(40)
+    assert live.condition(GROUPS_OF_PODS, "g", "WishIgnored")["status"] == "True"

@@ -252,6 +252,12 @@ def _plan_with(act: Any, *objects: Objects) -> Any:
             id="room that is promised to another",
         ),
         pytest.param(
+            [("pipeline", "a", 0)],
+            ("allocate", "b", 0),
+            "task ns/b cannot be placed: node n1 lacks cpu beside what is promised to others",
+            id="room that is free and promised to another",
+        ),
+        pytest.param(
             [("evict", "r", 1)],
             ("allocate", "a", 1),
             "task ns/a cannot be placed: node n2 lacks cpu now",

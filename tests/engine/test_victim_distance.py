@@ -19,7 +19,6 @@ def holder(name: str, of: str, node_name: str, count: int, cpu: int) -> list[Obj
     return [group(name, of, phase="Running"), *pods]
 
 
-@pytest.mark.xfail(strict=True, reason="options are ranked by how few pods go, before who loses them")
 @pytest.mark.parametrize(("near", "far"), [("n1", "n2"), ("n2", "n1")])
 def test_a_sibling_loses_two_pods_before_a_cousin_on_another_node_loses_one(near: str, far: str) -> None:
     """Queue a1 is below what it deserves; its sibling a2 and the first-level queue c both hold what they do not."""

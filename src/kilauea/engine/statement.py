@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ALLOCATE, PIPELINE, EVICT = "allocate", "pipeline", "evict"
 
 
+LATER = "even after the pods that are terminating"
 EVICTABLE = frozenset({status.RUNNING, status.BOUND, status.BINDING})
 """States of tasks that hold room on a node, as far as a plan can take it back."""
 
@@ -133,13 +134,14 @@ def check_placing(session: Session, task: Task, row: int, *, now: bool) -> None:
         raise StatementError(f"task {task.key} cannot be placed: row {row} is not one of {len(session.nodes)} nodes")
     need = session.shape_of(task).need
     node = session.nodes.select(np.array([row], dtype=np.intp))
-    used = node.used if now else node.used - node.releasing + node.pipelined
-    if not kernels.fits(used, need, node.allocatable)[0]:
-        lacking = (used + need > node.allocatable)[:, 0]
-        names = ", ".join(name for name, lacks in zip(session.axis.names, lacking, strict=True) if lacks)
-        when = "now" if now else "even after the pods that are terminating"
-        message = f"task {task.key} cannot be placed: node {session.nodes.names[row]} lacks {names} {when}"
-        raise StatementError(message)
+    later = node.used - node.releasing + node.pipelined
+    for used, when in ((node.used, "now"), (later, "beside what is promised to others")) if now else ((later, LATER),):
+        if not kernels.fits(used, need, node.allocatable)[0]:
+            lacking = (used + need > node.allocatable)[:, 0]
+            names = ", ".join(name for name, lacks in zip(session.axis.names, lacking, strict=True) if lacks)
+            raise StatementError(
+                f"task {task.key} cannot be placed: node {session.nodes.names[row]} lacks {names} {when}"
+            )
 
 
 def check_evicting(session: Session, task: Task) -> None:

@@ -198,7 +198,7 @@ def session_page() -> str:
         BLANK,
         prose(inspect.getmodule(Statement).__doc__),
         BLANK,
-        *(line for name, member in members(Statement).items() for line in _method(name, member)),
+        *(line for name, member in members(Statement).items() if name != "take" for line in _method(name, member)),
         BLANK,
         "## What is handed around",
         BLANK,

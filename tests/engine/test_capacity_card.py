@@ -488,6 +488,17 @@ def test_quota_is_that_of_the_pod_s_own_queue() -> None:
     assert binds(plan_of(card_node("a", A), card_node("b", B), queues, jobs, conf=CARDS)) == {"q-p": "a", "r-p": "b"}
 
 
+def test_a_job_that_names_a_model_waits_for_it_and_starts_on_no_other_by_default() -> None:
+    """A node of 4090s has free cards, under the same resource name as the H200s that the job names."""
+    wrong = [card_node("n1", B, gpu=8), card_node("n2", A, gpu=1)]
+    job = [card_queue("q", {A: 4}), group("g", minimum=2), card_pod("g-0", "g", card=A), card_pod("g-1", "g", card=A)]
+    waiting = plan_of(wrong, job, conf=CARDS)
+    assert binds(waiting) == {}
+    assert {p.code for p in waiting.pending} <= {"Unschedulable", "GangWaiting"}
+    right = card_node("n2", A, gpu=4)
+    assert binds(plan_of(card_node("n1", B, gpu=8), right, job, conf=CARDS)) == {"g-0": "n2", "g-1": "n2"}
+
+
 @pytest.mark.parametrize(
     ("check", "expected"),
     [("none", {"p": "other"}), ("multi", {"p": "other"}), ("all", {})],
@@ -528,7 +539,8 @@ def test_a_model_without_quota_is_worth_nothing() -> None:
 
 def test_pods_with_one_model_have_no_preference() -> None:
     asking = card_queue("q", {A: 1}), group(), card_pod("p", card=A)
-    assert set(scores_of(THREE, asking, conf=card_conf("allocate")).values()) == {0}
+    scores = scores_of(THREE, asking, conf=card_conf("allocate", cardNodeCheck="multi"))
+    assert set(scores.values()) == {0}
 
 
 def test_names_that_are_another_resource_are_named() -> None:
@@ -548,7 +560,7 @@ def test_names_that_are_another_resource_are_named() -> None:
         ({"overCommitFactor": 0.5}, "overCommitFactor cannot be less than 1.0, but is 0.5; 1.0 is kept"),
         ({"overCommitFactor": "2"}, "overCommitFactor takes a number, not '2'; 1.0 is kept"),
         ({"overCommitFactor": float("inf")}, "overCommitFactor takes a number, not inf; 1.0 is kept"),
-        ({"cardNodeCheck": "some"}, "cardNodeCheck takes none or multi or all, not 'some'; 'multi' is kept"),
+        ({"cardNodeCheck": "some"}, "cardNodeCheck takes none or multi or all, not 'some'; 'all' is kept"),
         ({"cardUnlimitedCpuMemory": 1}, "cardUnlimitedCpuMemory takes true or false, not 1; False is kept"),
         ({"cardUnlimitedCpuMemory": "true"}, None),
         ({"podOwnerReferenceToServiceType": {"Job": "training"}}, None),

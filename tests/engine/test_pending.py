@@ -309,3 +309,25 @@ def test_a_group_with_the_name_of_another_pod_does_not_take_over_its_reason() ->
 def test_switched_off_plugins_give_no_reasons() -> None:
     off = conf("allocate", [plugin("gang")], [plugin("proportion", enabledAllocatable=False, enabledOverused=False)])
     assert codes(plan_of(node("n1"), queue("q", state="Closed"), group(), pod("p"), conf=off)) == {}
+
+
+# --- phases of groups whose pods terminate
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("leaving", [1, 3])
+@pytest.mark.parametrize("replaced", [False, True], ids=["alone", "replacement"])
+@pytest.mark.parametrize("phase", ["Running", "Pending", "Unknown"])
+def test_a_group_is_running_while_its_pods_terminate(size: int, leaving: int, replaced: bool, phase: str) -> None:
+    pods = [pod(f"g-{i}", "g", cpu=1, node="n1", deleting=i < leaving) for i in range(size)]
+    late = [pod("g-late", "g", cpu=1)] if replaced else []
+    document = conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "proportion"])
+    plan = plan_of(node("n1", cpu=size), group("g", minimum=size, phase=phase), pods, late, conf=document)
+    told = plan.groups.get("ns/g")
+    assert (told.phase if told else phase) == "Running"
+
+
+def test_a_group_whose_pods_have_gone_below_its_minimum_is_unknown_while_others_run() -> None:
+    pods = [pod(f"g-{i}", "g", cpu=1, node="n1") for i in range(2)]
+    plan = plan_of(node("n1", cpu=2), group("g", minimum=3, phase="Running"), pods, pod("g-2", "g", cpu=1))
+    assert plan.groups["ns/g"].phase == "Unknown"

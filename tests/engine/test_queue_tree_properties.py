@@ -305,7 +305,7 @@ def test_they_are_sums_throughout_random_statements_that_are_rolled_back(
             if number == 9:
                 statement.roll_back(which % (statement.checkpoint() + 1))
             elif task.status == status.PENDING:
-                (statement.pipeline if number % 2 else statement.allocate)(task, row)
+                statement.take(task, row, now=number % 2 == 0)
             elif task.status == status.RUNNING:
                 statement.evict(task, "probe")
             add_up(cluster.branches, session.queues)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,7 @@ from engine.probes import (
 )
 from kilauea.engine.model import status
 from kilauea.engine.session import Session
+from kilauea.engine.statement import Statement, StatementError
 
 WEB = labels_of({"app": "web"})
 EVERYTHING = conf(
@@ -108,9 +111,9 @@ def test_rolling_back_restores_everything_at_every_checkpoint() -> None:
             ("allocate", "a-w-0", 0),
             ("pipeline", "a-w-1", 1),
             ("evict", "r-w-0", 0),
-            ("allocate", "b-w-0", 3),
+            ("allocate", "b-w-0", 2),
             ("evict", "r-w-2", 2),
-            ("pipeline", "b-w-1", 2),
+            ("pipeline", "b-w-1", 0),
         ):
             if kind == "evict":
                 statement.evict(task_of(session, name), "probe")
@@ -135,7 +138,7 @@ def test_after_rolling_back_the_same_may_be_done_again() -> None:
         statement.allocate(task_of(session, "a-w-0"), 0)
         assert snapshot(session) == first
 
-    inside(busy_cluster(), do=act)
+    inside(busy_cluster(), do=act, conf=conf("enqueue", ["gang"]))
 
 
 def test_what_placing_does_to_a_node_and_its_job() -> None:
@@ -216,6 +219,174 @@ def _plan_with(act: Any, *objects: Objects) -> Any:
     plan = plan_of(*objects, conf=conf("probe", ["gang"]), actions=[action_called("probe", execute)])
     assert failed == []
     return plan
+
+
+# --- what cannot be
+
+
+@pytest.mark.parametrize(
+    ("first", "refused", "message"),
+    [
+        pytest.param(
+            [("allocate", "a", 0)],
+            ("allocate", "b", 0),
+            "task ns/b cannot be placed: node n1 lacks cpu now",
+            id="room that another task of the statement has taken",
+        ),
+        pytest.param(
+            [],
+            ("allocate", "a", 1),
+            "task ns/a cannot be placed: node n2 lacks cpu now",
+            id="room that a running pod has",
+        ),
+        pytest.param(
+            [],
+            ("pipeline", "a", 1),
+            "task ns/a cannot be placed: node n2 lacks cpu even after the pods that are terminating",
+            id="room that nothing is freeing",
+        ),
+        pytest.param(
+            [("evict", "r", 1), ("pipeline", "a", 1)],
+            ("pipeline", "b", 1),
+            "task ns/b cannot be placed: node n2 lacks cpu even after the pods that are terminating",
+            id="room that is promised to another",
+        ),
+        pytest.param(
+            [("pipeline", "a", 0)],
+            ("allocate", "b", 0),
+            "task ns/b cannot be placed: node n1 lacks cpu beside what is promised to others",
+            id="room that is free and promised to another",
+        ),
+        pytest.param(
+            [("evict", "r", 1)],
+            ("allocate", "a", 1),
+            "task ns/a cannot be placed: node n2 lacks cpu now",
+            id="room that is still being freed, as if it were free",
+        ),
+        pytest.param(
+            [("allocate", "a", 0)],
+            ("allocate", "a", 0),
+            "task ns/a cannot be placed: it is Allocated on node n1",
+            id="a task that is placed",
+        ),
+        pytest.param(
+            [("allocate", "a", 0)],
+            ("pipeline", "a", 1),
+            "task ns/a cannot be placed: it is Allocated on node n1",
+            id="a promise to a task that is placed",
+        ),
+        pytest.param(
+            [],
+            ("allocate", "r", 0),
+            "task ns/r cannot be placed: it is Running on node n2",
+            id="a second place for a task that runs",
+        ),
+        pytest.param(
+            [("evict", "r", 1)],
+            ("evict", "r", 1),
+            "task ns/r cannot be evicted: it is Releasing",
+            id="a second eviction",
+        ),
+        pytest.param([], ("evict", "a", 0), "task ns/a cannot be evicted: it is Pending", id="evicting what waits"),
+        pytest.param(
+            [("allocate", "a", 0)],
+            ("evict", "a", 0),
+            "task ns/a cannot be evicted: it is Allocated",
+            id="evicting what only a statement has placed",
+        ),
+        pytest.param(
+            [], ("allocate", "a", 2), "task ns/a cannot be placed: row 2 is not one of 2 nodes", id="a node too far"
+        ),
+        pytest.param(
+            [], ("allocate", "a", -1), "task ns/a cannot be placed: row -1 is not one of 2 nodes", id="no node"
+        ),
+        pytest.param([], ("allocate", "lost", 0), "task ns/lost has no pod group in a queue", id="a task of no group"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    first: list[tuple[str, str, int]], refused: tuple[str, str, int], message: str
+) -> None:
+    def do_one(session: Session, statement: Statement, kind: str, name: str, row: int) -> None:
+        if kind == "evict":
+            statement.evict(task_of(session, name), "probe")
+        else:
+            getattr(statement, kind)(task_of(session, name), row)
+
+    def act(session: Session) -> None:
+        statement = session.statement()
+        for one in first:
+            do_one(session, statement, *one)
+        before, done = snapshot(session), list(statement.operations)
+        with pytest.raises(StatementError, match=f"^{re.escape(message)}$"):
+            do_one(session, statement, *refused)
+        assert (snapshot(session), statement.operations) == (before, done)
+
+    objects = [
+        [node("n1", cpu=1), node("n2", cpu=1)],
+        [group("g", phase="Inqueue"), pod("a", "g"), pod("b", "g"), pod("lost", "nowhere")],
+        [group("old", phase="Running"), pod("r", "old", node="n2")],
+    ]
+    inside(*objects, do=act, conf=conf("enqueue", ["gang"]))
+
+
+def test_a_task_of_another_session_is_refused() -> None:
+    objects = [node("n1"), group("g", phase="Inqueue"), pod("a", "g")]
+    stranger = state_of(objects).tasks[full("a")]
+
+    def act(session: Session) -> None:
+        with pytest.raises(StatementError, match=r"^task ns/a is not a task of this session$"):
+            session.statement().allocate(stranger, 0)
+
+    inside(*objects, do=act, conf=conf("enqueue", ["gang"]))
+
+
+def test_a_task_that_asks_for_nothing_goes_to_a_full_node_and_placing_it_at_once_is_checked_too() -> None:
+    def act(session: Session) -> None:
+        session.statement().allocate(task_of(session, "none"), 0)
+        with pytest.raises(StatementError, match="n1 lacks cpu now"):
+            session.allocate_at_once(task_of(session, "a"), 0)
+
+    objects = [node("n1", cpu=1), group("g", phase="Inqueue"), pod("r", "g", node="n1"), pod("a", "g")]
+    inside(*objects, best_effort("none", "g"), do=act, conf=conf("enqueue", ["gang"]))
+
+
+def emptiest_node_for_each(catch: bool) -> Any:
+    """The body of an action that gives each task to the node with the fewest, and may go on where that is refused."""
+
+    def execute(session: Session) -> None:
+        statement = session.statement()
+        for job in session.waiting_jobs():
+            for task in session.in_order(job.pending()):
+                try:
+                    statement.allocate(task, int(session.nodes.all().task_count.argmin()))
+                except StatementError:
+                    if not catch:
+                        raise
+            statement.commit()
+
+    return execute
+
+
+def overfull() -> list[Objects]:
+    """Three pods of one cpu, and a node for one of them."""
+    return [node("n1", cpu=1), gang("g", 3, 1, phase="Pending", cpu=1)]
+
+
+def test_an_action_that_catches_the_refusal_binds_what_there_is_room_for() -> None:
+    launch = action_called("launch", emptiest_node_for_each(catch=True))
+    plan = plan_of(overfull(), conf=conf("enqueue, launch", ["proportion"]), actions=[launch])
+    assert (binds(plan), plan.findings) == ({"g-w-0": "n1"}, ())
+
+
+def test_an_action_that_does_not_is_left_out_of_the_cycle_by_name() -> None:
+    launch = action_called("launch", emptiest_node_for_each(catch=False))
+    plan = plan_of(overfull(), conf=conf("enqueue, launch, allocate", ["proportion"]), actions=[launch])
+    assert [finding.where for finding in plan.findings] == ["action launch"]
+    assert "StatementError: task ns/g-w-1 cannot be placed: node n1 lacks cpu now" in plan.findings[0].message
+    assert binds(plan) == {"g-w-0": "n1"}
+
+
+# --- what others see of it
 
 
 def test_plugins_hear_of_all_that_comes_and_goes() -> None:
@@ -324,7 +495,8 @@ def test_figures_of_a_node_are_exact_after_many_changes_of_mind() -> None:
             statement = session.statement()
             for name in draw.permutation(names)[: draw.integers(1, 5)]:
                 placing = statement.allocate if draw.random() < 0.5 else statement.pipeline
-                placing(task_of(session, str(name)), int(draw.integers(0, 4)))
+                with suppress(StatementError):
+                    placing(task_of(session, str(name)), int(draw.integers(0, 4)))
             statement.discard()
         assert node_columns(session.nodes) == before
 

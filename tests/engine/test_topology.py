@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import NOW, Objects, binds, conf, flat, node, parsed, pod, queue, state_of
+from builders import NOW, Data, Objects, binds, conf, flat, node, parsed, plan_of, plugin, pod, queue, state_of
+from engine.probes import inside, plugin_called
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.topology import HyperNode
+from kilauea.engine.conf import DEFAULT_CONF
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed
 from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
 
 TOPOLOGY = conf(
     "allocate", ["priority", "gang"], ["predicates", ("network-topology-aware", {"weight": 10}), "nodeorder"]
@@ -97,6 +100,114 @@ def test_a_tier_can_be_named() -> None:
         nodes, queue("q"), named, close("g", 5, {"mode": "hard", "highestTierName": "switch"}), workers("g", 5)
     )
     assert not plan.binds
+
+
+BARE = conf("allocate", ["gang"], ["predicates"])
+OFF = plugin("network-topology-aware", enabledHyperNodeGradient=False)
+NO_GRADIENT = conf("allocate", ["gang"], ["predicates", OFF])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(TOPOLOGY, id="with the plugin"),
+        pytest.param(BARE, id="without it"),
+        pytest.param(NO_GRADIENT, id="with the plugin switched off where domains are chosen"),
+    ],
+)
+def test_a_hard_wish_holds_whichever_plugins_are_configured(document: Data) -> None:
+    hard = {"mode": "hard", "highestTierAllowed": 1}
+    small = [close("g", 4, hard), workers("g", 4)]
+    assert len(switches_of(planned(tree(), small, conf=document))) == 1
+    assert binds(planned(tree(), close("g", 5, hard), workers("g", 5), conf=document)) == {}
+    wider = {"mode": "hard", "highestTierAllowed": 2}
+    assert len(binds(planned(tree(), close("g", 5, wider), workers("g", 5), conf=document))) == 5
+
+
+def test_a_hard_wish_holds_against_a_plugin_that_offers_every_domain() -> None:
+    def open_up(session: Session) -> None:
+        session.add_hyper_node_gradient_for_job("lax", lambda job, domain, purpose: [[0], list(range(1, 8))])
+
+    def plan_for(tier: int) -> Plan:
+        objects = [close("g", 5, {"mode": "hard", "highestTierAllowed": tier}), workers("g", 5)]
+        lax = conf("allocate", ["gang"], ["predicates", "lax"])
+        return plan_of(tree(), objects, conf=lax, plugins=[plugin_called("lax", open_up)])
+
+    assert (plan_for(1).findings, binds(plan_for(1))) == ((), {})
+    assert len(binds(plan_for(9))) == 5
+
+
+def test_a_running_gang_grows_inside_its_domain_without_the_plugin_too() -> None:
+    hard = {"mode": "hard", "highestTierAllowed": 1}
+    running = [pod(f"g-{i}", "g", cpu=4, node="n3") for i in range(2)]
+    more = [pod(f"g-{i}", "g", cpu=4) for i in range(2, 6)]
+    plan = planned(tree(), close("g", 2, hard), running, more, conf=BARE)
+    assert sorted(binds(plan).values()) == ["n2", "n2"]
+
+
+def test_the_default_configuration_keeps_gangs_close() -> None:
+    objects = [close("g", 3, {"mode": "soft"}), workers("g", 3)]
+    assert len(switches_of(planned(tree(), objects, conf=DEFAULT_CONF))) == 1
+    assert "network-topology-aware" in [entry["name"] for entry in DEFAULT_CONF["tiers"][1]["plugins"]]
+
+
+@pytest.mark.parametrize(
+    "document", [pytest.param(TOPOLOGY, id="with the plugin"), pytest.param(BARE, id="without it")]
+)
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        pytest.param(
+            {"highestTierName": "rack"},
+            "its network topology names tier 'rack' (highestTierName); HyperNodes have tiers 1, 2, 3",
+            id="a name that no HyperNode has",
+        ),
+        pytest.param(
+            {"highestTierAllowed": 0},
+            "its network topology allows tier 0 at most (highestTierAllowed); HyperNodes have tiers 1, 2, 3",
+            id="a tier below all",
+        ),
+    ],
+)
+def test_a_tier_that_there_is_not_makes_the_group_wait_and_is_named(
+    wish: Mapping[str, Any], expected: str, document: Data
+) -> None:
+    plan = planned(tree(), close("g", 2, {"mode": "hard"} | dict(wish)), workers("g", 2), conf=document)
+    assert (binds(plan), {(p.code, p.message) for p in plan.pending}) == ({}, {("NoSuchTier", expected)})
+    condition = plan.groups["ns/g"].condition
+    assert condition is not None
+    assert condition.message.endswith(f"Origin reason is: {expected}")
+
+
+def test_the_names_that_tiers_have_are_told() -> None:
+    rack = hypernode("s1", 1, ["n1"], tierName="rack")
+    wish = {"mode": "hard", "highestTierName": "rak"}
+    plan = plan_of(node("n1"), queue("q"), rack, close("g", 1, wish), workers("g", 1), conf=BARE)
+    assert [p.message for p in plan.pending] == [
+        "its network topology names tier 'rak' (highestTierName); HyperNodes have tiers 1 ('rack')"
+    ]
+    nowhere = plan_of(node("n1"), queue("q"), close("g", 1, wish), workers("g", 1), conf=BARE)
+    assert [p.message for p in nowhere.pending] == [
+        "its network topology names tier 'rak' (highestTierName); there are no HyperNodes"
+    ]
+
+
+def test_a_gang_that_no_domain_can_hold_is_told_so() -> None:
+    plan = planned(tree(), close("g", 5, {"mode": "hard", "highestTierAllowed": 1}), workers("g", 5))
+    assert {(p.code, p.message) for p in plan.pending} == {
+        ("Unschedulable", "no HyperNode of tier 1 or below has the room that its pods ask for together")
+    }
+
+
+def test_without_hypernodes_the_plugin_asks_for_no_scores() -> None:
+    def asked(session: Session) -> list[bool]:
+        shape = session.shape_of(session.state.tasks["ns/p"])
+        return [scorer.applies(shape) for _, scorer in session.walk("batch_node_score")]
+
+    pods = [close("g", 1), pod("p", "g"), queue("q")]
+    document = conf("", ["network-topology-aware"])
+    assert inside(node("n1"), pods, do=asked, conf=document) == [False]
+    assert inside(node("n1"), hypernode("s", 1, ["n1"]), pods, do=asked, conf=document) == [True]
 
 
 def test_a_gang_that_runs_in_part_grows_where_it_is() -> None:

@@ -31,6 +31,7 @@ from kilauea.engine.model.volumes import Claim, Volume
 from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
 from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter
 from kilauea.engine.session import Session
+from kilauea.engine.statement import EVICTABLE
 
 FILTERS = conf("allocate", ["gang"], ["predicates"])
 
@@ -155,8 +156,8 @@ def test_a_discarded_statement_leaves_everything_as_it_was(
             before.append((statement.checkpoint(), fingerprint(session), verdicts(session)))
             task, row = tasks[number], row % len(session.nodes)
             if task.status == status.PENDING:
-                (statement.pipeline if promised else statement.allocate)(task, row)
-            elif task.status != status.RELEASING:
+                statement.take(task, row, now=not promised)
+            elif task.status in EVICTABLE:
                 statement.evict(task, "probe")
         for checkpoint, print_, verdict_ in reversed(before):
             statement.roll_back(checkpoint)
@@ -182,7 +183,7 @@ def test_verdicts_are_those_of_looking_at_every_volume(objects: list[Object], st
                 assert found[task.key] == expected
             task, row = tasks[number], row % len(session.nodes)
             if task.status == status.PENDING:
-                statement.allocate(task, row)
+                statement.take(task, row, now=True)
             elif row % 2:
                 statement.roll_back()
 

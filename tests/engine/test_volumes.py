@@ -582,10 +582,11 @@ def test_an_eviction_that_is_taken_back_gives_the_same_volume() -> None:
         first.allocate(p, 0)
         second.allocate(q, 0)
         assert held(session) == {"a": "v", "b": "w"}
+        second.commit()
         first.discard()
         second.evict(q, "probe")
         assert held(session) == {}
-        second.roll_back(1)
+        second.roll_back()
         assert held(session) == {"b": "w"}
 
     volumes = [volume("v"), volume("w", "2Gi")]

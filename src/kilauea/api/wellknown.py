@@ -17,6 +17,14 @@ CARD_NAME = "volcano.sh/card.name"
 SERVICE_TYPE = "volcano.sh/service.type"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+NUMA_POLICY = "volcano.sh/numa-topology-policy"
+NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
+TASK_TOPOLOGY = (
+    "volcano.sh/task-topology",
+    "volcano.sh/task-topology-affinity",
+    "volcano.sh/task-topology-anti-affinity",
+    "volcano.sh/task-topology-task-order",
+)
 MIN_AVAILABLE = "volcano.sh/jdb-min-available"
 MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"

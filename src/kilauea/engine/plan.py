@@ -76,6 +76,8 @@ class GroupOutcome:
     condition: Condition | None = None
     refusal: Refusal | None = None
     """Why it is not admitted, or not valid."""
+    ignored: Condition | None = None
+    """What it asks for and nothing serves."""
 
 
 @dataclass(frozen=True, slots=True)

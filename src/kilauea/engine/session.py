@@ -7,6 +7,7 @@ everything back, so that the state is again what events made of it. What was dec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from kilauea.engine.model.topology import Domains
 from kilauea.engine.plan import Bind, Condition, Eviction
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.state import ClusterState
-from kilauea.engine.statement import Statement
+from kilauea.engine.statement import Statement, check_placing
 
 EVALUATION_BYTES = 64 * 1024 * 1024
 """Room for evaluations that are kept; each takes about 17 bytes a node."""
@@ -176,6 +177,27 @@ class Session(ExtensionPoints):
         """Jobs that have tasks that wait, or that wait themselves to be admitted."""
         return self.jobs_where(self.table.waiting)
 
+    # --- what a hard network topology binds, whichever plugins there are
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        """The first reason why the job is not valid: that no domain is what it has to be in, or what a plugin says."""
+        problem = self.domains.problem(job)
+        return Refusal("NoSuchTier", problem, job.queue) if problem else super().job_valid(job)
+
+    def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
+        """What the first plugin says, as far as a hard wish allows it; without a plugin all that the wish allows."""
+        whole = isinstance(subject, Job)
+        wish = self.domains.of_job(subject) if whole else self.domains.of(subject.job, subject.sub_job)
+        if wish is None or wish.tier is None or wish.soft:
+            return super().hyper_node_gradient(point, subject, domain, purpose)
+        if next(iter(self.walk(point)), None) is None:
+            gradient = self.domains.gradient(subject.key, wish.tier, domain)
+            return gradient[::-1] if purpose == "Evict" else gradient
+        tree, start = self.domains.tree, self.domains.search_root(subject.key, wish.tier, domain)
+        said = super().hyper_node_gradient(point, subject, domain, purpose) if start >= 0 else []
+        allowed = ([d for d in group if tree.tiers[d] <= wish.tier and tree.inside(d, start)] for group in said)
+        return [group for group in allowed if group]
+
     # --- tasks come and go
 
     def statement(self) -> Statement:
@@ -269,7 +291,12 @@ class Session(ExtensionPoints):
         self.evictions.append(Eviction(task.key, task.node, claimer, action))
 
     def allocate_at_once(self, task: Task, row: int) -> None:
-        """Place a task without a statement; if its job is ready then, all its placed tasks start."""
+        """Place a task without a statement; if its job is ready then, all its placed tasks start.
+
+        Raises:
+            StatementError: the task does not wait, or the node lacks room now.
+        """
+        check_placing(self, task, row, now=True)
         self.place(task, row, status.ALLOCATED)
         job = self.state.jobs[task.group]
         if self.job_ready(job):

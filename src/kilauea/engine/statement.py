@@ -3,12 +3,20 @@
 Operations take effect in the session at once. `commit` puts them into the plan; `discard` undoes them in reverse;
 `checkpoint` and `roll_back` undo a part. A statement that is neither committed nor discarded keeps its hold on the
 session until the session closes, and never reaches the plan: that is how a gang waits for room that is being freed.
+
+What cannot be is refused with a `StatementError` (`kilauea.engine.statement`), and nothing is changed then: there is no
+room, the task is placed already, it is evicted already, or it or the node does not belong to the session. Plugins are
+not asked, so an action may place a task where a filter would not. An action that does not catch the error is left out
+of the cycle.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from kilauea.engine.evaluation import kernels
 from kilauea.engine.model import status
 from kilauea.engine.model.tasks import Task
 
@@ -16,6 +24,15 @@ if TYPE_CHECKING:
     from kilauea.engine.session import Session
 
 ALLOCATE, PIPELINE, EVICT = "allocate", "pipeline", "evict"
+
+
+LATER = "even after the pods that are terminating"
+EVICTABLE = frozenset({status.RUNNING, status.BOUND, status.BINDING})
+"""States of tasks that hold room on a node, as far as a plan can take it back."""
+
+
+class StatementError(ValueError):
+    """An operation that cannot be; the message names the task, the node and what is missing."""
 
 
 class Operation(NamedTuple):
@@ -39,19 +56,36 @@ class Statement:
         self.operations: list[Operation] = []
 
     def allocate(self, task: Task, row: int) -> None:
-        """Give a waiting task room that is free on a node."""
-        before = task.status
-        self._session.place(task, row, status.ALLOCATED)
-        self.operations.append(Operation(ALLOCATE, task, row, before))
+        """Give a waiting task room that is free on a node.
+
+        Raises:
+            StatementError: the task does not wait, or the node lacks room now.
+        """
+        check_placing(self._session, task, row, now=True)
+        self.take(task, row, now=True)
 
     def pipeline(self, task: Task, row: int) -> None:
-        """Promise a waiting task room that is being freed on a node."""
+        """Promise a waiting task room that is being freed on a node.
+
+        Raises:
+            StatementError: the task does not wait, or the node will lack room.
+        """
+        check_placing(self._session, task, row, now=False)
+        self.take(task, row, now=False)
+
+    def take(self, task: Task, row: int, *, now: bool) -> None:
+        """As `allocate` (now) or `pipeline`, for a task and a node that an evaluation of this moment has matched."""
         before = task.status
-        self._session.place(task, row, status.PIPELINED)
-        self.operations.append(Operation(PIPELINE, task, row, before))
+        self._session.place(task, row, status.ALLOCATED if now else status.PIPELINED)
+        self.operations.append(Operation(ALLOCATE if now else PIPELINE, task, row, before))
 
     def evict(self, task: Task, action: str, claimer: str = "") -> None:
-        """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job."""
+        """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job.
+
+        Raises:
+            StatementError: the task does not run and will not start in this cycle, or is evicted already.
+        """
+        check_evicting(self._session, task)
         before, row = task.status, self._session.nodes.row_of[task.node]
         self._session.release(task, row)
         self.operations.append(Operation(EVICT, task, row, before, action, claimer))
@@ -84,3 +118,48 @@ class Statement:
             elif operation.kind == EVICT:
                 self._session.note_eviction(operation.task, operation.action, operation.claimer)
         self.operations.clear()
+
+
+def check_placing(session: Session, task: Task, row: int, *, now: bool) -> None:
+    """Refuse to place a task that does not wait, or on a node without the room (now, or once all is freed).
+
+    Raises:
+        StatementError: as said.
+    """
+    _check_known(session, task)
+    if task.status != status.PENDING:
+        where = f" on node {task.node}" if task.node else ""
+        raise StatementError(f"task {task.key} cannot be placed: it is {status.NAMES[task.status]}{where}")
+    if not 0 <= row < len(session.nodes):
+        raise StatementError(f"task {task.key} cannot be placed: row {row} is not one of {len(session.nodes)} nodes")
+    need = session.shape_of(task).need
+    node = session.nodes.select(np.array([row], dtype=np.intp))
+    later = node.used - node.releasing + node.pipelined
+    for used, when in ((node.used, "now"), (later, "beside what is promised to others")) if now else ((later, LATER),):
+        if not kernels.fits(used, need, node.allocatable)[0]:
+            lacking = (used + need > node.allocatable)[:, 0]
+            names = ", ".join(name for name, lacks in zip(session.axis.names, lacking, strict=True) if lacks)
+            raise StatementError(
+                f"task {task.key} cannot be placed: node {session.nodes.names[row]} lacks {names} {when}"
+            )
+
+
+def check_evicting(session: Session, task: Task) -> None:
+    """Refuse to evict a task that holds nothing which a plan can take back.
+
+    Raises:
+        StatementError: as said.
+    """
+    _check_known(session, task)
+    if task.status not in EVICTABLE:
+        raise StatementError(f"task {task.key} cannot be evicted: it is {status.NAMES[task.status]}")
+    if task.node not in session.nodes.row_of:
+        raise StatementError(f"task {task.key} cannot be evicted: its node {task.node} is unknown")
+
+
+def _check_known(session: Session, task: Task) -> None:
+    job = session.state.jobs.get(task.group)
+    if session.state.tasks.get(task.key) is not task:
+        raise StatementError(f"task {task.key} is not a task of this session")
+    if job is None or job.queue not in session.queues:
+        raise StatementError(f"task {task.key} has no pod group in a queue")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kilauea.api.ports import ApiError
+from kilauea.api.ports import ApiError, Key
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import explain
@@ -414,3 +414,33 @@ def test_series_do_not_grow_with_jobs_and_queues_that_are_gone(live: Live) -> No
         live.wait(3)
         sizes.append(sum(len(family.samples) for family in live.metrics.registry.collect()))
     assert len(set(sizes)) == 1
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_group_stays_running_while_a_member_terminates_and_its_replacement_waits(live: Live, size: int) -> None:
+    live.start()
+    live.group("g", size, cpu="1")
+    live.wait(3)
+    for number in range(size):
+        live.phase(f"g-{number}", "Running")
+    live.wait(3)
+    assert live.get(GROUPS_OF_PODS, "g")["status"]["phase"] == "Running"
+    live.world.run(live.calm.delete(PODS, Key("default", "g-0"), grace=30))
+    live.pod("g-late", group="g", cpu="4")
+    for _ in range(8):
+        live.wait(1)
+        assert live.get(GROUPS_OF_PODS, "g")["status"]["phase"] == "Running"
+    assert live.node_of("g-late") == ""
+
+
+def test_a_wish_that_nothing_serves_is_a_condition_of_the_group_while_it_has_it(live: Live) -> None:
+    live.start()
+    live.group("g", 1)
+    live.patch(GROUPS_OF_PODS, "g", {"metadata": {"annotations": {"volcano.sh/cooldown-time": "1h"}}})
+    live.wait(40)
+    told = live.condition(GROUPS_OF_PODS, "g", "WishIgnored")
+    assert (told["status"], told["reason"]) == ("True", "PluginNotConfigured")
+    assert told["message"].startswith("annotation volcano.sh/cooldown-time is ignored")
+    live.phase("g-0", "Running")
+    live.wait(40)
+    assert live.condition(GROUPS_OF_PODS, "g", "WishIgnored")["status"] == "True"

@@ -32,6 +32,7 @@ DEFAULT_CONF: dict[str, Any] = {
                 {"name": "predicates"},
                 {"name": "proportion"},
                 {"name": "nodeorder"},
+                {"name": "network-topology-aware"},
             ]
         },
     ],

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from kilauea.engine.evaluation import Unfit
+from kilauea.engine.explain.ignored import findings_of_ignored, ignored_wishes, is_served, sentence
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
-from kilauea.engine.queues.faults import conditions, findings, jobs_without_queue, queue_faults
+from kilauea.engine.queues.faults import Fault, conditions, findings, jobs_without_queue, queue_faults
+from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
 from kilauea.engine.session import Session
 
 
@@ -38,26 +40,34 @@ def nominations(session: Session) -> tuple[Nomination, ...]:
 
 def conclude(session: Session, *, reasons: bool = True) -> Plan:
     """The plan of a session whose actions are done; without reasons for the tasks that wait for no promised room."""
-    faults = queue_faults(session)
+    faults = sorted((*queue_faults(session), *_ignored_by_queue(session)), key=lambda fault: fault.queue)
     for job in jobs_without_queue(session):
         message = f"queue {job.queue} of pod group {job.key} does not exist"
         session.conditions.setdefault(job.key, Condition("QueueNotFound", "QueueNotFound", message))
-    promises = nominations(session)
+    promises, ignored = nominations(session), ignored_wishes(session)
     return Plan(
         tuple(session.binds),
         promises,
         tuple(session.evictions),
-        groups(session),
+        groups(session, ignored),
         queues(session, conditions(faults)),
         tuple(pending(session) if reasons else _promised(session, promises)),
-        (*session.findings, *findings(faults)),
+        (*session.findings, *findings(faults), *findings_of_ignored(session, ignored)),
     )
+
+
+def _ignored_by_queue(session: Session) -> Iterator[Fault]:
+    """Queues that ask for what nothing serves."""
+    for name, queue in session.queues.items():
+        for wish in queue.wishes:
+            if not is_served(wish, session.conf):
+                yield Fault(name, IGNORED, IGNORED_REASON, sentence(wish))
 
 
 # --- pod groups
 
 
-def groups(session: Session) -> dict[str, GroupOutcome]:
+def groups(session: Session, ignored: Mapping[str, Condition]) -> dict[str, GroupOutcome]:
     """Pod groups that this session changed, that have a condition, or whose phase is not what it should be."""
     table = session.table
     size = len(table)
@@ -67,12 +77,16 @@ def groups(session: Session) -> dict[str, GroupOutcome]:
     jobs = {job.key: job for job in session.jobs_where(expected != phase)}
     for job in session.touched.values():
         jobs[job.key] = job
-    for key in (*session.conditions, *session.refusals):
+    for key in (*session.conditions, *session.refusals, *ignored):
         if key in session.state.jobs:
             jobs[key] = session.state.jobs[key]
     return {
         job.key: GroupOutcome(
-            phase_of(session, job), counts_of(job), session.conditions.get(job.key), session.refusals.get(job.key)
+            phase_of(session, job),
+            counts_of(job),
+            session.conditions.get(job.key),
+            session.refusals.get(job.key),
+            ignored.get(job.key),
         )
         for job in sorted(jobs.values(), key=lambda j: j.order)
     }
@@ -87,12 +101,17 @@ def phases_by_counts(counts: np.ndarray, releasing: np.ndarray, minimum: np.ndar
 
 
 def phase_of(session: Session, job: Job) -> str:
-    """Phase of a pod group after the session (spec of the scheduler, 2.8); Completed only when all its tasks ended."""
+    """Phase of a pod group after the session (spec of the scheduler, 2.8); Completed only when all its tasks ended.
+
+    Tasks that terminate hold their room until they have ended, so a gang that is whole with them is Running, though
+    those that are to replace them wait.
+    """
     condition = session.conditions.get(job.key)
-    if job.counts[status.RUNNING] and condition is not None and condition.type == "Unschedulable":
-        return UNKNOWN
     releasing = sum(1 for t in job.tasks.values() if t.status == status.RELEASING and t.node)
     scheduled = job.scheduled_count + releasing
+    whole = releasing and scheduled >= job.min_available
+    if job.counts[status.RUNNING] and not whole and condition is not None and condition.type == "Unschedulable":
+        return UNKNOWN
     if scheduled >= job.min_available:
         ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
         return COMPLETED if len(job.tasks) == ended else RUNNING

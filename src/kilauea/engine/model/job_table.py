@@ -49,6 +49,8 @@ class JobTable:
         """Index in PHASES, -1 without a pod group."""
         self.releasing = np.zeros(size, dtype=np.int32)
         """Tasks that are being removed from a node."""
+        self.wishes = np.zeros(size, dtype=np.int32)
+        """Bits of what the group asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
         self.queue: NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
         """Row of the queue, -1 without a pod group or for a queue that does not exist."""
 
@@ -91,11 +93,13 @@ class JobTable:
         self.phase[row] = -1
         self.queue[row] = -1
         self.waiting[row] = False
+        self.wishes[row] = 0
 
     def _write(self, row: int, job: Job) -> None:
         self._amounts[:, row] = [number for amounts in _figures(job) for number in self.axis.listed(amounts)]
         self.counts[:, row] = job.counts
         self.min_available[row] = job.min_available
+        self.wishes[row] = job.wishes
         self.phase[row] = PHASES.index(job.phase) if job.group and job.phase in PHASES else -1 if not job.group else 0
         self.waiting[row] = job.group and (job.counts[status.PENDING] > 0 or job.is_pending)
         self.releasing[row] = (

@@ -17,6 +17,7 @@ from kilauea.engine.model.resources import ALWAYS, MOST_PODS, add, exceeded, wit
 from kilauea.engine.model.status import CHARGED, HOLDING
 from kilauea.engine.model.subjobs import SubGroup, SubJob, sub_group_of, sub_job_of
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.model.wishes import NUMA_BIT, wishes_of_group
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 """Phases of a pod group."""
@@ -37,7 +38,9 @@ class Job(TaskCounts):
         "min_resources",
         "name",
         "namespace",
+        "numa_tasks",
         "order",
+        "own_wishes",
         "phase",
         "preemptable",
         "priority",
@@ -68,6 +71,8 @@ class Job(TaskCounts):
         self.allocated: dict[str, float] = {}
         """What tasks hold or, within a session, are promised."""
         self.role_counts: dict[str, list[int]] | None = None
+        self.numa_tasks = 0
+        """Tasks that want their cpus on certain NUMA nodes."""
         self.priority = 0
         self.clear_group()
 
@@ -94,6 +99,8 @@ class Job(TaskCounts):
         self.preemptable: bool | None = None
         self.phase = PENDING
         self.topology: NetworkTopology | None = None
+        self.own_wishes = 0
+        """Bits of what the group itself asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
         self.sub_groups: tuple[SubGroup, ...] = ()
         self.sub_group_minimum: dict[str, int] = {}
         """By sub-group policy: how many of its sub-gangs have to be there."""
@@ -135,6 +142,8 @@ class Job(TaskCounts):
         self.preemptable = None if text is None else bool(wellknown.parse_bool(text))
         self.phase = (obj.status.phase if obj.status else None) or PENDING
         self.topology = spec.network_topology
+        topologies = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy or ()))
+        self.own_wishes = wishes_of_group(obj.annotations, obj.labels, topologies)
         self.order = (self.creation, self.key)
         self.role_counts = None
         if self.role_minimum:
@@ -154,6 +163,7 @@ class Job(TaskCounts):
     def add_task(self, task: Task, labels: Mapping[str, str]) -> None:
         """Take in a task with the status it has."""
         self.tasks[task.key] = task
+        self.numa_tasks += task.numa
         if self.sub_groups:
             self._join(task, labels)
         self._count(task, task.status, 1)
@@ -176,6 +186,7 @@ class Job(TaskCounts):
     def remove_task(self, task: Task) -> None:
         """Let go of a task."""
         del self.tasks[task.key]
+        self.numa_tasks -= task.numa
         self._count(task, task.status, -1)
         sub_job = self.sub_jobs.get(task.sub_job)
         if sub_job is not None:
@@ -226,6 +237,11 @@ class Job(TaskCounts):
         return (task for task in self.tasks.values() if task.status == status.PENDING)
 
     # --- counting functions (spec 1.5.3)
+
+    @property
+    def wishes(self) -> int:
+        """Bits of what the group and its tasks ask of plugins that may not be configured."""
+        return self.own_wishes | (NUMA_BIT if self.numa_tasks else 0)
 
     @property
     def is_pending(self) -> bool:

@@ -12,6 +12,7 @@ from kilauea.api.scheduling import Queue as QueueObject
 from kilauea.api.times import parse_time
 from kilauea.engine.model.cards import card_counts
 from kilauea.engine.model.resources import MOST_PODS, within
+from kilauea.engine.model.wishes import wishes_of_queue
 
 
 class Queue:
@@ -37,6 +38,7 @@ class Queue:
         "row",
         "state",
         "weight",
+        "wishes",
     )
 
     def __init__(self, obj: QueueObject) -> None:
@@ -60,6 +62,8 @@ class Queue:
         """Accelerator cards by model that the queue may use."""
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
         """Names and weights on the way from the root to the queue, in the tree that annotations describe."""
+        self.wishes = wishes_of_queue(obj.annotations, spec.affinity if spec else None)
+        """What it asks of plugins that may not be configured."""
         self.row = -1
         self.allocated: dict[str, float] = {}
         self.request: dict[str, float] = {}

@@ -37,6 +37,7 @@ from kilauea.api.times import parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.cards import CardWish, card_names
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
+from kilauea.engine.model.wishes import wants_numa
 
 if TYPE_CHECKING:
     from kilauea.engine.model.shapes import TaskShape
@@ -239,6 +240,8 @@ class Task:
     """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
     scheduled: int = 0
     """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if nobody says."""
+    numa: bool = False
+    """Wants its cpus on certain NUMA nodes."""
 
 
 def task_of(pod: Pod, specs: SpecTable) -> Task:
@@ -280,6 +283,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         owner_kind=owners[0].kind if owners else "",
         cooldown=cooldown,
         scheduled=stage.scheduled,
+        numa=wants_numa(annotations),
     )
 
 

@@ -76,6 +76,55 @@ class Domains:
         parts: list[SubJob | None] = [None, *job.sub_jobs.values()]
         return any((c := self.of(job, part)) is not None and c.tier is not None for part in parts)
 
+    def problem(self, job: Job) -> str:
+        """Why no domain can be what a hard wish of the job asks for, whatever the room; empty if one can."""
+        for wish in (job.topology, *(sub_job.topology for sub_job in job.sub_jobs.values())):
+            if wish is None or wish.mode == "soft":
+                continue
+            limit, name = wish.highest_tier_allowed, wish.highest_tier_name or ""
+            if limit is not None and limit < self.tree.distinct_tiers[0]:
+                return f"its network topology allows tier {limit} at most (highestTierAllowed); {self._tiers()}"
+            if limit is None and name and name not in self.tree.tier_names:
+                return f"its network topology names tier {name!r} (highestTierName); {self._tiers()}"
+        return ""
+
+    def _tiers(self) -> str:
+        """What tiers there are, with their names."""
+        names = {tier: name for name, tier in self.tree.tier_names.items()}
+        tiers = sorted(set(self.tree.tiers[1:]))
+        if not tiers:
+            return "there are no HyperNodes"
+        return f"HyperNodes have tiers {', '.join(f'{t} ({names[t]!r})' if t in names else str(t) for t in tiers)}"
+
+    def gradient(self, key: str, tier: int, domain: int) -> list[list[int]]:
+        """Domains inside the one given that a part may be placed in, by tier from the closest.
+
+        Args:
+            key: of the job or sub-gang.
+            tier: the highest that it allows.
+            domain: where to search; what holds the part's placed tasks bounds the search too.
+        """
+        start = self.search_root(key, tier, domain)
+        by_tier: dict[int, list[int]] = {}
+        for number in self.tree.within(start) if start >= 0 else ():
+            if self.tree.tiers[number] <= tier:
+                by_tier.setdefault(self.tree.tiers[number], []).append(number)
+        return [by_tier[tier] for tier in sorted(by_tier)]
+
+    def search_root(self, key: str, tier: int, domain: int) -> int:
+        """Where the search begins: the domain given, cut down to what holds the part's placed tasks; -1 if nowhere."""
+        placed = self.chosen.get(key, -1)
+        if placed < 0:
+            return domain
+        if self.tree.tiers[placed] > tier:
+            return -1
+        around = placed
+        while (up := self.tree.parents[around]) >= 0 and self.tree.tiers[up] <= tier:
+            around = up
+        if self.tree.inside(around, domain):
+            return around
+        return domain if self.tree.inside(domain, around) else -1
+
     def locate(self, job: Job) -> None:
         """Find the domains that the placed tasks of a job and of its sub-gangs are in."""
         for sub_job in job.sub_jobs.values():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
@@ -80,7 +81,12 @@ def place_gang(session: Session, queue: Queue, sheet: Worksheet) -> Statement | 
     job, domains = sheet.job, session.domains
     domains.locate(job)
     before = {key: domains.chosen[key] for key in (job.key, *job.sub_jobs) if key in domains.chosen}
-    for gradient in session.hyper_node_gradient("hyper_node_gradient_for_job", job, 0, ALLOCATION):
+    gradients = session.hyper_node_gradient("hyper_node_gradient_for_job", job, 0, ALLOCATION)
+    wish = domains.of_job(job)
+    if not gradients and wish is not None and wish.tier is not None:
+        message = f"no HyperNode of tier {wish.tier} or below has the room that its pods ask for together"
+        session.refuse(job, Refusal("Unschedulable", message, job.queue))
+    for gradient in gradients:
         best: Trial | None = None
         for domain in _promising(session, queue, sheet, gradient):
             trial = _try(session, queue, sheet, domain, before)
@@ -179,10 +185,7 @@ def _restore(chosen: dict[str, int], key: str, was: int) -> None:
 
 def _take(session: Session, statement: Statement, steps: list[tuple[Task, int, bool]]) -> None:
     for task, row, free in steps:
-        if free:
-            statement.allocate(task, row)
-        else:
-            statement.pipeline(task, row)
+        statement.take(task, row, now=free)
 
 
 def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:

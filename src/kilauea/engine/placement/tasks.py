@@ -114,10 +114,7 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
         name = session.domains.tree.names[domain] if domain > 0 else ""
         session.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)
         return False
-    if choice.now:
-        statement.allocate(task, choice.row)
-    else:
-        statement.pipeline(task, choice.row)
+    statement.take(task, choice.row, now=choice.now)
     return True
 
 

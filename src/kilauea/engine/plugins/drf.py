@@ -13,7 +13,10 @@ Why:
     memory, and they are even. The tree makes departments even first, then their teams.
 
 Arguments:
-    None. Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it
+    hierarchyShares (text, level): how the share of a node of the tree comes from its children. `level` adds them up in
+    the ratio of their weights; `volcano` as if their weights were equal, as Volcano does.
+
+    Flags: `enableJobOrder`, `enablePreemptable`, and `enableHierarchy`, which is off by default; with it
     `enableQueueOrder` and `enableReclaimable`.
 
     Queues say where they stand by the annotations `volcano.sh/hierarchy` (`root/eng/prod`) and
@@ -33,13 +36,16 @@ Difference from the original:
     Queues are in one order, where the original compares them pair by pair and some pairs not at all: a path that ends
     early goes on as if its last node had a single child, and a queue without annotations stands below the root with
     weight 1. Of different weights for one node the oldest queue's counts, not that of any job. Jobs and tasks that have
-    ended do not keep a node from being saturated. A path that does not begin with `root` stands below it.
+    ended do not keep a node from being saturated. A path that does not begin with `root` stands below it. A node whose
+    children have unequal weights gets what its own weight says; in the original it gets more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from kilauea.engine.conf import argument
 from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.resources import add, dominant_share
@@ -55,10 +61,18 @@ TIE = 0.000001
 FAIR_SHARE = SpareReason("FairShare", "its job has the smaller share of the cluster")
 
 
+@dataclass(frozen=True)
+class DrfArguments:
+    """Arguments of drf."""
+
+    shares: str = argument("hierarchyShares", "level", "`level` or `volcano`.", choices=("level", "volcano"))
+
+
 class Drf(Plugin):
     """See the module."""
 
     name = "drf"
+    Arguments = DrfArguments
 
     def on_session_open(self, session: Session) -> None:
         self._jobs = session.state.jobs
@@ -66,7 +80,7 @@ class Drf(Plugin):
         session.add_job_order(self.name, self._share)
         session.add_preemptable(self.name, self._larger_shares, why=FAIR_SHARE)
         if self.conf.is_enabled("hierarchy"):
-            tree = Hierarchy(session)
+            tree = Hierarchy(session, weighted=self.arguments.shares == "level")
             session.add_event_handler(self.name, tree.came, tree.left)
             session.add_queue_order(self.name, tree.key, moves=tree.moves)
             session.add_reclaimable(

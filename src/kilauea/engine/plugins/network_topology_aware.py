@@ -97,7 +97,8 @@ class NetworkTopologyAware(Plugin):
         session.add_hyper_node_gradient_for_sub_job(self.name, self._for_part)
         session.add_hyper_node_order(self.name, self._order)
         session.add_batch_node_score(self.name, self._score, applies=self._applies)
-        if any(self._session.domains.wishes(job) for job in session.waiting_jobs()):
+        self._alone = len(self._tree.names) == 1
+        if not self._alone and any(self._session.domains.wishes(job) for job in session.waiting_jobs()):
             session.add_event_handler(
                 self.name, lambda t, row: self._hold(t, row, 1), lambda t, row: self._hold(t, row, -1)
             )
@@ -163,31 +164,10 @@ class NetworkTopologyAware(Plugin):
         """Domains inside the one given, by tier from the closest (spec of the node plugins, 10.3)."""
         if wish is None or wish.tier is None:
             return [[domain]]
-        placed = self._session.domains.chosen.get(key, -1)
-        start = self._search_root(domain, placed, wish.tier)
-        if start < 0:
-            return []
-        inside = [d for d in self._tree.within(start) if self._tree.tiers[d] <= wish.tier]
-        if placed < 0:
-            inside = self._with_room(inside, needed, purpose)
-        by_tier: dict[int, list[int]] = {}
-        for number in inside:
-            by_tier.setdefault(self._tree.tiers[number], []).append(number)
-        gradient = [by_tier[tier] for tier in sorted(by_tier)]
+        gradient = self._session.domains.gradient(key, wish.tier, domain)
+        if key not in self._session.domains.chosen:
+            gradient = [kept for group in gradient if (kept := self._with_room(group, needed, purpose))]
         return gradient if purpose != "Evict" else self._widest(gradient)
-
-    def _search_root(self, domain: int, placed: int, limit: int) -> int:
-        """Where the search begins: the domain given, cut down to what holds the gang's placed tasks; -1 if nowhere."""
-        if placed < 0:
-            return domain
-        if self._tree.tiers[placed] > limit:
-            return -1
-        around = placed
-        while (up := self._tree.parents[around]) >= 0 and self._tree.tiers[up] <= limit:
-            around = up
-        if self._tree.inside(around, domain):
-            return around
-        return domain if self._tree.inside(domain, around) else -1
 
     def _with_room(self, domains: Sequence[int], needed: Amounts, purpose: str) -> list[int]:
         """Domains whose sum of free room (of what they offer at all, to evict) is enough."""
@@ -240,6 +220,8 @@ class NetworkTopologyAware(Plugin):
     # --- how good a node is
 
     def _applies(self, shape: TaskShape) -> bool:
+        if self._alone:
+            return False  # The whole cluster is one domain: all nodes are equally near, and their domain equally full.
         if shape.owner:
             return shape.owner in self._session.domains.chosen
         return bool(self.arguments.normal_pods)

@@ -1,8 +1,9 @@
 """The tree of queues of hierarchical dominant resource fairness, with the shares of its nodes, for one session.
 
 The tree is what the annotations of queues say (`Queue.hierarchy`); jobs are its leaves. The share of a node is not that
-of everything below it: children that can still grow are scaled down to the smallest of them before they are added up,
-so that one child does not starve for what its siblings hold of another resource (spec of the queue plugins, 5.2).
+of everything below it: children that can still grow are scaled down to the one that holds the least for its weight
+before they are added up, so that one child does not starve for what its siblings hold of another resource (spec of the
+queue plugins, 5.2).
 
 Everything is computed for all nodes of a level in one stroke when a key is first asked for. Afterwards only the way
 from a changed job to the root is computed again, and only when somebody asks. What a child counts for is rounded to a
@@ -114,15 +115,19 @@ class Figures:
         self.share[at] = other.share
         self.saturated[at] = other.saturated
 
-    def parents(self, rows: slice, starts: Rows, offer: Offer) -> Figures:
-        """Figures of the nodes whose children are in these rows, those of each from its start to the next."""
+    def parents(self, rows: slice, starts: Rows, offer: Offer, weights: Floats) -> Figures:
+        """Figures of the nodes whose children are in these rows, those of each from its start to the next.
+
+        `weights` are those of the rows. Children stand in the ratio of their weights when they are served alike, so
+        that is what they are scaled to; scaled to equal amounts, a parent would seem to hold less than it does.
+        """
         held, share, saturated = self.held[:, rows], self.share[rows], self.saturated[rows]
         some = share > 0
         open_share = np.where(some & ~saturated, np.minimum(share, 1.0), 1.0)
-        least = np.minimum.reduceat(open_share, starts)
+        least = np.minimum.reduceat(open_share / weights, starts)
         if len(starts) > 1:
             least = np.repeat(least, np.diff(starts, append=len(share)))
-        factor = np.where(saturated, some, least / np.where(some, share, np.inf))
+        factor = np.where(saturated, some, least * weights / np.where(some, share, np.inf))
         sums = np.add.reduceat(np.rint(held * factor * offer.grain), starts, axis=1) / offer.grain
         return Figures(sums, offer.shares(sums), np.logical_and.reduceat(saturated, starts))
 
@@ -130,8 +135,10 @@ class Figures:
 class Hierarchy:
     """Shares of queues and of the nodes above them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, weighted: bool = True) -> None:
+        """With `weighted`, what a node holds is judged by the weights of its children; else as if these were equal."""
         self._session = session
+        self._weighted = weighted
         self._touched: dict[str, None] = {}
         self._built = False
         self._left = False
@@ -222,6 +229,8 @@ class Hierarchy:
         self._request = (held[:, rows] + waiting[:, rows]).astype(np.float64)
         self._jobs = Figures.empty(len(held), len(rows))
         self._jobs.held[:] = held[:, rows]
+        self._equal: Floats = np.ones(len(rows))
+        """The weights of jobs."""
         self._ends, firsts = np.unique(self._end_of_job, return_index=True)
         self._first[self._ends] = firsts
         self._last[self._ends] = np.append(firsts[1:], len(rows))
@@ -256,6 +265,8 @@ class Hierarchy:
         self._levels = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
         self._parent = [branch.parent.number if branch.parent is not None else -1 for branch in nodes]
         self._weight = [branch.weight for branch in nodes]
+        self._scale: Floats = np.array(self._weight if self._weighted else [1.0] * len(nodes))
+        """What children of one node are scaled to before they are added up."""
         self._decides = [1 < branch.queues < nodes[0].queues for branch in nodes]
         """Whether a node's share can put some queues before others that have no part in it."""
         self._inner = np.array([bool(branch.children) for branch in nodes])
@@ -314,9 +325,9 @@ class Hierarchy:
         nodes = {int(self._end_of_job[place]) for place in places}
         while nodes:
             for node in sorted(nodes):
-                below = self._nodes if self._inner[node] else self._jobs
+                below, scale = (self._nodes, self._scale) if self._inner[node] else (self._jobs, self._equal)
                 rows = slice(int(self._first[node]), int(self._last[node]))
-                self._nodes.put(slice(node, node + 1), below.parents(rows, FROM_FIRST, self._offer))
+                self._nodes.put(slice(node, node + 1), below.parents(rows, FROM_FIRST, self._offer, scale[rows]))
                 self._publish(node)
             nodes = {parent for node in nodes if (parent := self._parent[node]) > 0}
 
@@ -333,12 +344,13 @@ class Hierarchy:
             return
         self._compute_jobs(slice(None))
         everything = slice(0, len(self._end_of_job))
-        self._nodes.put(self._ends, self._jobs.parents(everything, self._first[self._ends], self._offer))
+        self._nodes.put(self._ends, self._jobs.parents(everything, self._first[self._ends], self._offer, self._equal))
         for low, high in reversed(self._levels[1:-1]):
             inner = low + np.flatnonzero(self._inner[low:high])
             if len(inner):
                 rows = slice(int(self._first[inner[0]]), int(self._last[inner[-1]]))
-                self._nodes.put(inner, self._nodes.parents(rows, self._first[inner] - rows.start, self._offer))
+                starts = self._first[inner] - rows.start
+                self._nodes.put(inner, self._nodes.parents(rows, starts, self._offer, self._scale[rows]))
         for node in range(1, len(self._parts)):
             self._publish(node)
 

@@ -9,6 +9,7 @@ from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE
 from kilauea.engine.plan import Condition, GroupOutcome
+from kilauea.engine.queues.faults.fault import IGNORED
 
 NOT_ENOUGH = "NotEnoughResources"
 OPPOSITES = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
@@ -48,6 +49,10 @@ def wanted(group: PodGroup, counts: Sequence[int], phase: str, outcome: GroupOut
         conditions = _with(conditions, outcome.condition)
     elif outcome is not None and outcome.phase == INQUEUE:
         conditions = tuple(map(_admitted, conditions))
+    if outcome is not None and outcome.ignored is not None:
+        conditions = _with(conditions, outcome.ignored)
+    elif outcome is not None:
+        conditions = tuple((c[0], "False", *c[2:]) if c[0] == IGNORED else c for c in conditions)
     running, succeeded, failed = (counts[state] for state in (status.RUNNING, status.SUCCEEDED, status.FAILED))
     return Content(outcome.phase if outcome is not None else phase, running, succeeded, failed, conditions)
 

@@ -25,8 +25,8 @@ Arguments:
     strictReclaimer (true or false, true): work of no known type may not take anything back.
     requireCardName (true or false, false): pods that ask for accelerators have to name a card. Without it they are
     held to no card quota.
-    cardNodeCheck (text, multi): with `multi`, pods that name several models go only to nodes whose model has quota
-    left; with `all`, also every pod that names one model only to nodes that have it; with `none`, neither.
+    cardNodeCheck (text, all): with `all`, pods that name one model go only to nodes that have it, and pods that name
+    several only to nodes whose model has quota left; with `multi`, only the latter; with `none`, neither.
     victimsShareResource (true or false, false): only pods are evicted that hold what the claimer asks for.
     allowServiceTypeByPodOwnerReferences (true or false, false): the old way to say `{Job: training, ReplicaSet:
     inference}` above.
@@ -118,7 +118,7 @@ class CapacityCardArguments:
     )
     strict: bool = argument("strictReclaimer", True, "Work of no known type may not take anything back.")
     named: bool = argument("requireCardName", False, "Pods that ask for accelerators have to name a card.")
-    check: str = argument("cardNodeCheck", "multi", "Pods kept off nodes.", choices=("none", "multi", "all"))
+    check: str = argument("cardNodeCheck", "all", "Pods kept off nodes.", choices=("none", "multi", "all"))
     sharing: bool = argument("victimsShareResource", False, "Victims hold what the claimer asks for.")
     by_owner: bool = argument("allowServiceTypeByPodOwnerReferences", False, "Old form of the map of owners.")
 

@@ -23,6 +23,10 @@ NOT_OPEN = "NotOpen"
 UNREADABLE = "Unreadable"
 """Type of condition: an annotation cannot be read."""
 
+IGNORED = "WishIgnored"
+"""Type of condition, of groups too: it asks for something that only a plugin serves that is not configured."""
+IGNORED_REASON = "PluginNotConfigured"
+
 MOST_FINDINGS = 20
 """Findings of one cycle for one reason; the others are counted. Conditions are given to all queues."""
 

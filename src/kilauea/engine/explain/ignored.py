@@ -1,0 +1,58 @@
+"""Wishes that nothing serves: what objects ask of plugins that are not configured.
+
+A wish that is ignored in silence is found out when it is too late. Each such object has a condition that names the
+field and the plugin, and the plan has one finding for each kind of wish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kilauea.engine.conf import KNOWN_ELSEWHERE, Finding, SchedulerConf
+from kilauea.engine.model.jobs import COMPLETED, PHASES
+from kilauea.engine.model.wishes import OF_GROUPS, Wish
+from kilauea.engine.plan import Condition
+from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON, plural
+from kilauea.engine.session import Session
+
+
+def is_served(wish: Wish, conf: SchedulerConf) -> bool:
+    """Whether the plugin of a wish is configured, in the form that serves it."""
+    entries = (entry for tier in conf.tiers for entry in tier if entry.name == wish.plugin)
+    return any(entry.is_enabled("hierarchy") or not wish.tree for entry in entries)
+
+
+def sentence(wish: Wish) -> str:
+    """What is ignored, why, and what that means."""
+    form = f"{wish.plugin} with enableHierarchy" if wish.tree else wish.plugin
+    lacking = "this version does not have" if wish.plugin in KNOWN_ELSEWHERE else "the configuration does not name"
+    return f"{wish.field} is ignored, since {lacking} plugin {form}: {wish.effect}"
+
+
+def ignored_wishes(session: Session) -> dict[str, Condition]:
+    """By pod group: what of its wishes is ignored. Groups that are completed want nothing more."""
+    unserved = sum(1 << number for number, wish in enumerate(OF_GROUPS) if not is_served(wish, session.conf))
+    table, size = session.table, len(session.table)
+    concerned = (table.wishes[:size] & unserved != 0) & (table.phase[:size] != PHASES.index(COMPLETED))
+    if not concerned.any():
+        return {}
+    return {
+        job.key: Condition(IGNORED, IGNORED_REASON, "; ".join(map(sentence, _of(job.wishes & unserved))))
+        for job in session.jobs_where(concerned)
+    }
+
+
+def findings_of_ignored(session: Session, ignored: dict[str, Condition]) -> Iterator[Finding]:
+    """For each kind of wish that is ignored, how many pod groups have it."""
+    groups: dict[Wish, list[str]] = {}
+    for key in ignored:
+        for wish in _of(session.state.jobs[key].wishes):
+            if not is_served(wish, session.conf):
+                groups.setdefault(wish, []).append(key)
+    for wish, keys in groups.items():
+        others = f" and {plural(len(keys) - 1, 'other')}" if len(keys) > 1 else ""
+        yield Finding(f"pod group {keys[0]}{others}", sentence(wish), code=IGNORED_REASON)
+
+
+def _of(bits: int) -> Iterator[Wish]:
+    return (wish for number, wish in enumerate(OF_GROUPS) if bits >> number & 1)

@@ -146,7 +146,7 @@ BUDGET = {
 SCHEDULED = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(0)}]
 
 
-def red(above_share: bool) -> Object:
+def red(above_share: bool) -> Objects:
     """The queue that waits; it deserves all that its pod asks for, or only some of it."""
     return queue("red", deserved={"cpu": "3", "memory": "64Gi"} if above_share else {"cpu": "4"})
 
@@ -210,10 +210,10 @@ def test_reclaim_takes_no_parent_below_its_guarantee() -> None:
     queues = [
         queue("root"),
         queue("red", parent="root", deserved={"cpu": "4"}),
-        queue("dept", parent="root", deserved={"cpu": "4"}, guarantee={"cpu": "4"}),
+        queue("dept", parent="root", deserved={"cpu": "4"}, guarantee={"cpu": "3"}),
         queue("blue", parent="dept", deserved={"cpu": "2"}),
     ]
-    found = explained([node("n", cpu=4), queues, held(cpu=2, pods=2), claim(cpu=2)], TREE)
+    found = explained([node("n", cpu=4), queues, held(cpu=2, pods=2), claim(cpu=1)], TREE)
     assert codes(found) == [("Guarantee", 2)]
     assert "dept" in found.attempts[0].spared[0].why
 

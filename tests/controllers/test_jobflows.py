@@ -197,6 +197,18 @@ def test_a_completed_job_that_is_gone_is_not_run_again(cluster: Cluster) -> None
     assert phase(cluster) == "Succeed"
 
 
+def test_a_failed_flow_still_says_what_failed_when_the_job_is_gone(cluster: Cluster) -> None:
+    templates(cluster, "a b")
+    flow(cluster, {"a": "", "b": ""})
+    say(cluster, "f-a", "Running")
+    say(cluster, "f-b", "Failed", runningDuration="3s")
+    before = status(cluster)
+    assert (phase(cluster), before["failedJobs"]) == ("Failed", ["f-b"])
+    cluster.delete(VC_JOBS, "f-b")
+    cluster.settle()
+    assert (cluster.names(VC_JOBS), status(cluster)) == (["f-a"], before)
+
+
 def test_a_job_that_was_deleted_before_its_end_is_made_again(cluster: Cluster) -> None:
     templates(cluster, "a")
     flow(cluster, {"a": ""})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ class Choice:
 
     Attributes:
         action: for the state machine.
+        cause: what has led to it, in words.
         targets: pods that a targeted action kills, by name.
         notes: patches that must be written before.
         records: what is told.
@@ -37,6 +38,7 @@ class Choice:
     """
 
     action: str = SYNC
+    cause: str = ""
     targets: dict[str, Member] = field(default_factory=dict)
     notes: Sequence[Patch] = ()
     records: list[Record] = field(default_factory=list)
@@ -107,7 +109,7 @@ def has_no_try_left(work: Work) -> bool:
 def order(work: Work, action: str) -> Choice:
     """What a user has ordered, by a command."""
     started = Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {action} ")
-    return Choice(action, notes=note(work, ()), records=[started])
+    return Choice(action, "a Command", notes=note(work, ()), records=[started])
 
 
 # --- what waits
@@ -197,16 +199,16 @@ def _cancel(choice: Choice, waiting: dict[str, Delayed]) -> None:
 
 def _decide(work: Work, members: Members, due: Iterable[tuple[str, Evidence]], choice: Choice) -> None:
     """Take the first action that concerns the whole job, or all that concern parts of it."""
-    parts: Mapping[str, None] = {}
+    parts: dict[str, str] = {}
     for action, found in due:
         if action not in TARGETED:
-            choice.action, choice.targets = action, {}
+            choice.action, choice.cause, choice.targets = action, found.words, {}
             return
         targets = dict(_targets(members, action, found))
         if targets or found.event == POD_EVICTED:
-            parts = {**parts, action: None}
+            parts.setdefault(action, found.words)
             choice.targets.update(targets)
-    choice.action = next(iter(parts), SYNC)
+    choice.action, choice.cause = next(iter(parts.items()), (SYNC, ""))
 
 
 def _targets(members: Members, action: str, found: Evidence) -> Iterator[tuple[str, Member]]:

@@ -14,7 +14,7 @@ from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
 from kilauea.controllers.vcjobs.killing import deletion, together
-from kilauea.controllers.vcjobs.machine import OVER, PENDING
+from kilauea.controllers.vcjobs.machine import FAILED, OVER, PENDING, RESTARTING
 from kilauea.controllers.vcjobs.making import Making
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.names import FORWARDING
@@ -22,6 +22,8 @@ from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
+MAX_RETRY_REACHED = "MaxRetryReached"
+"""Why a job has failed that was restarted as often as it may be."""
 FIRST_WAIT = 1.0
 """Seconds until a new job that something is wrong with is looked at again."""
 
@@ -45,6 +47,7 @@ class Sync:
         self.again: float | None = None
         self._counts = count(work, members)
         self._phase = next_phase(work, self._counts)
+        self._reason, self._message = self._why()
         if self._phase not in OVER:
             self._keep_in_step()
         self.status = self._status()
@@ -62,10 +65,21 @@ class Sync:
             self._counts,
             self._now,
             phase=self._phase,
+            reason=self._reason,
+            message=self._message,
             version=work.version,
             retries=work.retries,
             controlled=self._controlled,
         )
+
+    def _why(self) -> tuple[str | None, str]:
+        """Reason and message of the phase, as the state says them; a reason of None leaves what is there."""
+        work = self._work
+        if work.phase == RESTARTING and self._phase == FAILED:
+            message = work.no_retry_left
+            self.records.append(Record(work.obj, "Warning", MAX_RETRY_REACHED, message))
+            return MAX_RETRY_REACHED, message
+        return None, ""
 
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""

@@ -153,6 +153,18 @@ class Work:
         """Restarts so far."""
         return _number(self.status.get("retryCount"))
 
+    def retry_words(self, number: int) -> str:
+        """How a retry is counted, in words."""
+        return f"retry {number} of spec.maxRetry {self.max_retry}"
+
+    @property
+    def no_retry_left(self) -> str:
+        """Why the last retry ends the job, and what can be done; to be asked while it is still Restarting."""
+        state = self.status.get("state") or {}
+        action, last = state.get("reason") or "a restart", state.get("message") or self.retry_words(self.retries)
+        way_out = "create the job again, with a larger spec.maxRetry if its pods are often evicted or fail"
+        return f"{action} on {last}, at which the job fails: {way_out}"
+
     @property
     def restarts_all(self) -> bool:
         """Whether all pods are to be made anew, also those that have ended; they stay after the last try."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobs_at_work import JobWorld, job, policy, task
-from kilauea.api.kinds import POD_GROUPS
+from kilauea.api.kinds import POD_GROUPS, VC_JOBS
 
 
 def running() -> JobWorld:
@@ -159,3 +159,23 @@ def test_a_job_that_restarts_says_why() -> None:
     state = world.status["state"]
     words = "PodFailed of pod m-a-0 (exit code 3), retry 1 of spec.maxRetry 3"
     assert (state["phase"], state["reason"], state["message"]) == ("Restarting", "RestartJob", words)
+
+
+def test_a_job_whose_gang_waits_for_itself_says_so_until_it_is_changed() -> None:
+    world = JobWorld(job(task("a", 1), task("b", 2, dependsOn={"name": ["a"]})))
+    world.settle()
+    world.admit()
+    world.settle()
+    state = world.status["state"]
+    assert (world.phase, world.pods(), state["reason"]) == ("Pending", ["m-a-0"], "GangNeverComplete")
+    assert state["message"].startswith("the job never starts: pods of b are made once a is ready (dependsOn)")
+    assert state["message"].endswith(": set minAvailable of b to 0 and spec.minAvailable to at most 1")
+    assert [each for each in world.told if "never" in each] == [f"GangNeverComplete: {state['message']}"]
+    spec = world.job["spec"]
+    tasks = [spec["tasks"][0], {**spec["tasks"][1], "minAvailable": 0}]
+    world.change(VC_JOBS, world.key, {"spec": {"minAvailable": 1, "tasks": tasks}})
+    world.settle()
+    assert (world.phase, world.status["state"].get("reason")) == ("Pending", None)
+    world.say("m-a-0", "Running")
+    world.settle()
+    assert (world.phase, world.pods()) == ("Running", ["m-a-0", "m-b-0", "m-b-1"])

@@ -32,7 +32,7 @@ def changed(
         counts: of its pods.
         now: the time, in microseconds since 1970.
         phase: that it is in from now on.
-        reason: the action that has led there, or what is wrong; empty takes it away, None leaves that of the same phase.
+        reason: the action that has led there, or what is wrong; empty takes it away, None leaves it with its phase.
         message: more about the reason, in words.
         version: that it has from now on.
         retries: tries that have counted until now.

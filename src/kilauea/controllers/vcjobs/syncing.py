@@ -24,6 +24,8 @@ from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
 MAX_RETRY_REACHED = "MaxRetryReached"
 """Why a job has failed that was restarted as often as it may be."""
+GANG_NEVER_COMPLETE = "GangNeverComplete"
+"""Why a job waits whose gang needs pods that are made only once the gang runs."""
 FIRST_WAIT = 1.0
 """Seconds until a new job that something is wrong with is looked at again."""
 
@@ -79,7 +81,20 @@ class Sync:
             message = work.no_retry_left
             self.records.append(Record(work.obj, "Warning", MAX_RETRY_REACHED, message))
             return MAX_RETRY_REACHED, message
+        if self._phase == PENDING:
+            return self._why_pending()
         return None, ""
+
+    def _why_pending(self) -> tuple[str | None, str]:
+        """Whether the job waits for ever; told once, and taken back when the job was changed so that it does not."""
+        work, before = self._work, self._work.status.get("state") or {}
+        late = (self._members.of(name) for name in work.late_tasks)
+        message = "" if any(late) else work.endless_wait
+        if not message:
+            return (None if before.get("reason") != GANG_NEVER_COMPLETE else ""), ""
+        if before.get("message") != message:
+            self.records.append(Record(work.obj, "Warning", GANG_NEVER_COMPLETE, message))
+        return GANG_NEVER_COMPLETE, message
 
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""

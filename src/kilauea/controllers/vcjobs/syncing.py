@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.api.job_plugins import unknown_arguments
 from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
 from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
@@ -120,6 +121,9 @@ class Sync:
         except PluginFault as fault:
             self._fault("PluginError", f"Execute plugin when job add failed, err: {fault.why}")
             return None
+        if not work.phase:  # as a new job has none, it is said once
+            ignored = unknown_arguments(spec_of(work.obj).get("plugins") or {})
+            self.records += [Record(work.obj, "Warning", "UnknownPluginArgument", words) for words in ignored]
         for plugin in plugins:
             self.operations += plugin.objects(view)
         controlled = (plugin.controlled for plugin in plugins)

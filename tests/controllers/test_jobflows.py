@@ -121,6 +121,19 @@ def test_the_phase_of_a_flow_follows_from_its_jobs(cluster: Cluster, phases: dic
     assert phase(cluster) == then
 
 
+@pytest.mark.parametrize("targets", [["", "", "b"], ["b", "", ""]])
+def test_a_name_that_stands_twice_makes_one_job_as_soon_as_one_entry_may(cluster: Cluster, targets: list[str]) -> None:
+    templates(cluster, "a b")
+    entries = zip("aba", targets, strict=True)
+    flows = [{"name": name, "dependsOn": {"targets": target.split()}} for name, target in entries]
+    cluster.create(JOB_FLOWS, {"metadata": {"name": "f"}, "spec": {"flows": flows}})
+    cluster.settle()
+    assert cluster.names(VC_JOBS) == ["f-a", "f-b"]
+    say(cluster, "f-a", "Completed")
+    say(cluster, "f-b", "Completed")
+    assert (phase(cluster), status(cluster)["completedJobs"]) == ("Succeed", ["f-a", "f-b"])
+
+
 def test_after_a_failure_nothing_more_is_made(cluster: Cluster) -> None:
     templates(cluster, "a b c")
     flow(cluster, {"a": "", "b": "", "c": "b"})

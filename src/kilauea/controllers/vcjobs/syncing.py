@@ -51,6 +51,8 @@ class Sync:
         self._counts = count(work, members)
         self._phase = next_phase(work, self._counts)
         self._reason, self._message = self._why()
+        if not work.phase:  # a new job has none: so it is said once
+            self._tell_what_is_ignored()
         if self._phase not in OVER:
             self._keep_in_step()
         self.status = self._status()
@@ -97,6 +99,10 @@ class Sync:
             self.records.append(Record(work.obj, "Warning", GANG_NEVER_COMPLETE, message))
         return GANG_NEVER_COMPLETE, message
 
+    def _tell_what_is_ignored(self) -> None:
+        for words in unknown_arguments(spec_of(self._work.obj).get("plugins") or {}):
+            self.records.append(Record(self._work.obj, "Warning", "UnknownPluginArgument", words))
+
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""
         self.records.append(Record(self._work.obj, "Warning", reason, message))
@@ -121,9 +127,6 @@ class Sync:
         except PluginFault as fault:
             self._fault("PluginError", f"Execute plugin when job add failed, err: {fault.why}")
             return None
-        if not work.phase:  # as a new job has none, it is said once
-            ignored = unknown_arguments(spec_of(work.obj).get("plugins") or {})
-            self.records += [Record(work.obj, "Warning", "UnknownPluginArgument", words) for words in ignored]
         for plugin in plugins:
             self.operations += plugin.objects(view)
         controlled = (plugin.controlled for plugin in plugins)

@@ -183,6 +183,16 @@ def test_an_interval_below_a_minute_makes_a_job_each_time(cluster: Cluster) -> N
     assert reasons(cluster) == ["SuccessfulCreate"] * 4
 
 
+@pytest.mark.parametrize("back", [60, 600])
+def test_an_interval_makes_jobs_although_the_clock_was_set_back(cluster: Cluster, back: int) -> None:
+    cron(cluster, "@every 5s")
+    cluster.wait(12)
+    cluster.api.now -= back * 1_000_000
+    cluster.patch(VC_CRON_JOBS, "c", {"metadata": {"labels": {"looked": "at"}}})
+    cluster.wait(22)
+    assert len(cluster.names(VC_JOBS)) == 2 + 5
+
+
 def test_a_name_of_the_greatest_length_leaves_room_for_the_second() -> None:
     cron = {"metadata": {"name": "a" * 52}}
     assert len(job_name(cron, parse_schedule("@every 59s"), parse_time(BEGIN))) == 63

@@ -31,6 +31,10 @@ class Slots(NamedTuple):
 def slots(cron: Obj, schedule: Schedule | Interval, now: int) -> Slots:
     """The times around now of a cron job, counted from when it was made or last served."""
     since = parse_time(status_of(cron).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
+    if isinstance(schedule, Interval) and since > now + schedule.length:
+        # The clock was set back. An interval is a wait, which must not grow by that: it counts from now on.
+        since = now - now % SECOND
+        return Slots(since, False, since + schedule.length)
     following = schedule.after(max(now, since), since)
     deadline = spec_of(cron).get("startingDeadlineSeconds")
     start = since if deadline is None else max(since, now - int(deadline) * SECOND)

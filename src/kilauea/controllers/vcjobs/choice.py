@@ -86,7 +86,7 @@ def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
     """What the policies say now; nothing, if the job is over or about to be."""
     if work.phase in STOPPING or work.phase in STOPPED or has_no_try_left(work):
         return Choice(notes=note(work, ()))
-    waiting = _still_waiting(noted(work), members)
+    waiting = _still_waiting(noted(work, now), members)
     choice = Choice()
     said = [each for each in (verdict(work, found) for found in evidence(work, members, group)) if each]
     due = [(each.action, each.evidence) for each in said if not _is_put_off(each, choice, now)]
@@ -155,7 +155,8 @@ def _take_notes(
         seen.add(pod)
         member = members.of(task).get(pod)
         uid = member.uid if member else ""
-        waiting[pod] = Delayed(pod, uid, task, found.event, action, now + (timeout or 0), work.version)
+        wait = timeout or 0
+        waiting[pod] = Delayed(pod, uid, task, found.event, action, now + wait, work.version, wait)
         words = f"Execute action {action} after {_seconds(timeout or 0)}"
         choice.records.append(Record(work.obj, "Normal", "ExecuteAction", words))
 

@@ -310,6 +310,27 @@ def test_policies_are_looked_at_up_to_the_first_bad_one(policies: list[Data], me
     assert refusal(job(task(), policies=policies)) == (f"{head} occurred:\n{lines}\n{EVENTS}" if messages else "")
 
 
+def test_a_job_whose_gang_needs_tasks_that_wait_for_it_gets_a_warning() -> None:
+    made = job(task("server"), task("worker", 3, dependsOn={"name": ["server"]}))
+    assert validate(review_of(completed(mutate, made)), VIEW, Settings()) == [
+        "spec.tasks: the job never starts: pods of worker are made once server is ready (dependsOn), which waits for "
+        "the gang, and the gang needs them (minAvailable): set minAvailable of worker to 0 and spec.minAvailable to at "
+        "most 1"
+    ]
+    elastic = job(task("server"), task("worker", 3, minAvailable=0, dependsOn={"name": ["server"]}))
+    assert validate(review_of(completed(mutate, elastic)), VIEW, Settings()) == []
+
+
+def test_arguments_of_plugins_that_are_unknown_or_wrong_get_a_warning() -> None:
+    made = job(task(), plugins={"ssh": ["--no-root"], "svc": ["--inject-hosts-env=maybe"]})
+    assert validate(review_of(completed(mutate, made)), VIEW, Settings()) == [
+        "spec.plugins.ssh: unknown argument '--no-root' is ignored: the plugin takes --ssh-key-file-path, "
+        "--ssh-private-key, --ssh-public-key, --ssh-port",
+        "spec.plugins.svc: argument --inject-hosts-env is 'maybe': write true or false, such as "
+        "--inject-hosts-env=true; the job waits in Pending with it: delete it and create it again",
+    ]
+
+
 def test_a_policy_that_does_nothing_gets_a_warning() -> None:
     made = job(
         task(policies=[policy(event="PodPending", action="AbortJob"), policy(exitCode=1, action="Dance")]),

@@ -287,6 +287,15 @@ def test_a_change_that_touches_no_amount_is_let_in_though_the_tree_is_wrong() ->
     assert refusal(old | {"spec": old["spec"] | {"weight": 7}}, made("p"), old=old) == ""
 
 
+@pytest.mark.parametrize("parent", ["q", "root", "missing"])
+def test_root_never_gets_a_parent(parent: str) -> None:
+    new = {"metadata": {"name": "root"}, "spec": {"parent": parent}}
+    words = f"queue root cannot have queue {parent} as parent because it is above all queues"
+    assert refusal(new, queue("q"), old=queue("root")) == words
+    assert refusal(new, queue("q")) == words
+    assert refusal({**new, "spec": {"parent": parent, "weight": 2}}, queue("q"), old=new) == ""
+
+
 def test_the_amounts_of_root_are_protected_unless_somebody_wants_otherwise() -> None:
     old, new = queue("root"), {"metadata": {"name": "root"}, "spec": cpu("capability", "3")}
     words = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"

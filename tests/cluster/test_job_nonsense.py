@@ -157,7 +157,7 @@ REFUSED: list[tuple[Obj, str]] = [
 
 ODD: list[tuple[Obj, str]] = [
     (job("plugin", minAvailable=1, plugins={"svcc": []}), "PluginError: .*failed to get plugin svcc: there is svc"),
-    (job("flag", plugins={"svc": ["--odd"]}), "PluginError: .*unknown argument '--odd': it takes --publish-not-ready"),
+    (job("flag", plugins={"svc": ["--odd"]}), "UnknownPluginArgument: .*unknown argument '--odd' is ignored"),
     (job("port", plugins={"pytorch": ["--port=-1"]}), "PluginError: .*--port is '-1': write a port from 1 to 65535"),
     (job("nowhere", queue="missing"), "QueueError: queue missing is not found"),
     (job("claim", volumes=volume(volumeClaimName="missing")), "PVCError: .*pvc missing is not found"),

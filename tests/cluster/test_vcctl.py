@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,6 +41,11 @@ def state(console: Console, queue: str) -> str:
     found = data(console.good("vcctl", "queue", "get", queue, "-o", "json"))
     text: str = found["queues"][0]["state"]
     return text
+
+
+def state_of(objects: Objects, job: str) -> str:
+    found: str = objects.one(VC_JOBS, "default", job).get("status", {}).get("state", {}).get("phase", "")
+    return found
 
 
 def test_a_job_is_suspended_resumed_restarted_scaled_and_ended(console: Console, objects: Objects) -> None:
@@ -103,12 +109,29 @@ def test_closing_with_wait_closes_leaves_first_and_cascade_opens_them_again(cons
     )
 
 
-def test_a_cascade_stops_at_the_first_refusal_and_says_what_is_left(console: Console, objects: Objects) -> None:
-    console.good("vcctl", "queue", "create", "-n", "zone")
+def test_a_cascade_at_root_deletes_nothing(console: Console, objects: Objects) -> None:
+    console.good("vcctl", "queue", "create", "-n", "a-zone")
     said = console.failed("vcctl", "queue", "delete", "-n", "root", "--cascade")
-    assert said.startswith('Failed to delete queue: admission webhook "validatequeue.volcano.sh" denied the request: ')
-    assert said.endswith("\nnot deleted: default, zone, root\n")
-    assert {each["metadata"]["name"] for each in objects.all(QUEUES)} >= {"default", "zone", "root"}
+    words = "queue root cannot be deleted: name a queue without it; nothing is deleted"
+    assert said == f"Failed to delete queue: {words}\n"
+    assert {each["metadata"]["name"] for each in objects.all(QUEUES)} >= {"default", "a-zone", "root"}
+
+
+def test_a_cascade_waits_for_running_jobs_unless_it_is_forced(console: Console, objects: Objects) -> None:
+    console.good("vcctl", "queue", "create", "-n", "busy")
+    console.good("vcctl", "queue", "create", "-n", "idle-leaf", "--parent", "busy")
+    console.good("vcctl", "queue", "create", "-n", "leaf", "--parent", "busy")
+    console.good("kilauea", "run", "-J", "at-work", "-p", "leaf", "-n", "2", "--", "sleep", "3600")
+    for _ in range(300):
+        if "at-work" in console.good("vcctl", "job", "list") and state_of(objects, "at-work") == "Running":
+            break
+        time.sleep(0.1)
+    said = console.failed("vcctl", "queue", "delete", "-n", "busy", "--cascade")
+    assert said.startswith("Failed to delete queue: pods hold room: 2 of queue leaf: ")
+    assert {each["metadata"]["name"] for each in objects.all(QUEUES)} >= {"busy", "idle-leaf", "leaf"}
+    done = console.good("vcctl", "queue", "delete", "-n", "busy", "--cascade", "--force")
+    assert done == "queue idle-leaf is deleted\nqueue leaf is deleted\nqueue busy is deleted\n"
+    console.good("vcancel", "-n", "at-work")
 
 
 def test_the_root_and_the_default_queue_stay(console: Console) -> None:

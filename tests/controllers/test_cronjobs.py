@@ -48,6 +48,13 @@ def test_a_job_is_made_when_it_is_due_and_old_ones_are_forgotten(cluster: Cluste
     assert ("c", "SawCompletedJob", f"Saw completed job: {name}, condition: Complete") in cluster.told
 
 
+def test_an_interval_below_a_minute_makes_a_job_each_time(cluster: Cluster) -> None:
+    cron(cluster, "@every 5s")
+    cluster.wait(22)
+    begin = parse_time("2026-01-01T00:00:30Z") // 1_000_000
+    assert cluster.names(JOBS) == [f"c-{begin + seconds}" for seconds in (5, 10, 15, 20)]
+
+
 @pytest.mark.parametrize(("policy", "running"), [("Allow", 2), ("Forbid", 1), ("Replace", 1)])
 def test_what_happens_while_the_last_job_runs_is_said(cluster: Cluster, policy: str, running: int) -> None:
     cron(cluster, concurrencyPolicy=policy)

@@ -121,6 +121,19 @@ def test_the_phase_of_a_flow_follows_from_its_jobs(cluster: Cluster, phases: dic
     assert phase(cluster) == then
 
 
+@pytest.mark.parametrize("targets", [["", "", "b"], ["b", "", ""]])
+def test_a_name_that_stands_twice_makes_one_job_as_soon_as_one_entry_may(cluster: Cluster, targets: list[str]) -> None:
+    templates(cluster, "a b")
+    entries = zip("aba", targets, strict=True)
+    flows = [{"name": name, "dependsOn": {"targets": target.split()}} for name, target in entries]
+    cluster.create(JOB_FLOWS, {"metadata": {"name": "f"}, "spec": {"flows": flows}})
+    cluster.settle()
+    assert cluster.names(VC_JOBS) == ["f-a", "f-b"]
+    say(cluster, "f-a", "Completed")
+    say(cluster, "f-b", "Completed")
+    assert (phase(cluster), status(cluster)["completedJobs"]) == ("Succeed", ["f-a", "f-b"])
+
+
 def test_after_a_failure_nothing_more_is_made(cluster: Cluster) -> None:
     templates(cluster, "a b c")
     flow(cluster, {"a": "", "b": "", "c": "b"})
@@ -195,6 +208,18 @@ def test_a_completed_job_that_is_gone_is_not_run_again(cluster: Cluster) -> None
     assert status(cluster)["completedJobs"] == ["f-a"]
     say(cluster, "f-b", "Completed")
     assert phase(cluster) == "Succeed"
+
+
+def test_a_failed_flow_still_says_what_failed_when_the_job_is_gone(cluster: Cluster) -> None:
+    templates(cluster, "a b")
+    flow(cluster, {"a": "", "b": ""})
+    say(cluster, "f-a", "Running")
+    say(cluster, "f-b", "Failed", runningDuration="3s")
+    before = status(cluster)
+    assert (phase(cluster), before["failedJobs"]) == ("Failed", ["f-b"])
+    cluster.delete(VC_JOBS, "f-b")
+    cluster.settle()
+    assert (cluster.names(VC_JOBS), status(cluster)) == (["f-a"], before)
 
 
 def test_a_job_that_was_deleted_before_its_end_is_made_again(cluster: Cluster) -> None:

@@ -98,6 +98,49 @@ def tree(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def test_a_parent_is_closing_until_its_children_are_closed(cluster: Cluster) -> None:
+    for name, parent in (("dept", "root"), ("team", "dept"), ("sub", "team")):
+        queue(cluster, name, parent)
+    group(cluster, "g", "sub", "Running")
+    cluster.settle()
+    order(cluster, "CloseQueue", "dept")
+    assert states(cluster, "dept", "team", "sub") == ["Closing"] * 3
+    cluster.delete(POD_GROUPS, "g")
+    cluster.settle()
+    assert states(cluster, "dept", "team", "sub") == ["Closed"] * 3
+
+
+def test_a_child_that_is_deleted_while_it_closes_holds_its_parent_no_more(cluster: Cluster) -> None:
+    for name, parent in (("dept", "root"), ("team", "dept")):
+        queue(cluster, name, parent)
+    group(cluster, "g", "team", "Running")
+    cluster.settle()
+    order(cluster, "CloseQueue", "dept")
+    cluster.delete(QUEUES, "team")
+    cluster.settle()
+    assert states(cluster, "dept") == ["Closed"]
+
+
+def test_a_closed_queue_that_gets_a_child_with_work_is_closing_again(cluster: Cluster) -> None:
+    for name in ("dept", "team"):
+        queue(cluster, name)
+    group(cluster, "g", "team", "Running")
+    cluster.settle()
+    order(cluster, "CloseQueue", "dept")
+    assert states(cluster, "dept", "team") == ["Closed", "Open"]
+    cluster.patch(QUEUES, "team", {"spec": {"parent": "dept"}})
+    cluster.settle()
+    assert states(cluster, "dept", "team") == ["Closing", "Closing"]
+
+
+def test_a_parent_of_root_is_taken_away(cluster: Cluster) -> None:
+    queue(cluster, "dept")
+    cluster.patch(QUEUES, "root", {"spec": {"parent": "dept"}})
+    cluster.settle()
+    assert "parent" not in cluster.get(QUEUES, "root")["spec"]
+    assert ("root", "SyncQueue", "root has no parent: spec.parent dept is taken away") in cluster.told
+
+
 def test_closing_closes_what_is_below_first(tree: Cluster) -> None:
     assert states(tree, "dept", "team", "other", "sub") == ["Closed"] * 4
     assert [name for name, reason, _ in tree.told if reason == "CloseQueue"] == ["sub", "team", "dept"]

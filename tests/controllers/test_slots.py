@@ -48,6 +48,15 @@ def test_a_clock_that_was_set_back_serves_nothing_twice() -> None:
     assert found == (None, False, BEGIN + (2 * DAY + 3600) * SECOND)
 
 
+@pytest.mark.parametrize("back", [60, 600])
+def test_an_interval_goes_on_when_the_clock_was_set_back(back: int) -> None:
+    last, now = BEGIN + DAY * SECOND, BEGIN + (DAY - back) * SECOND + 7
+    assert slots(cron(last), parse_schedule("@every 5s"), now) == (now - 7, False, now - 7 + 5 * SECOND)
+    assert slots(cron(last), parse_schedule("@every 90m"), now).following == (last + 5400 * SECOND), (
+        "a wait that grows by less than itself is left as it is"
+    )
+
+
 def test_a_day_that_never_comes_has_no_times() -> None:
     assert slots(cron(), parse_schedule("0 0 30 2 *"), BEGIN) == (None, False, None)
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from controlled import Cluster
+from kilauea.api.cron import parse_schedule
 from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.api.times import format_time, parse_time
+from kilauea.controllers.cronjobs.slots import job_name
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
 
 BEGIN = "2026-01-01T00:00:30Z"
@@ -171,6 +173,30 @@ def test_days_are_those_of_the_zone(cluster: Cluster) -> None:
     cron(cluster, "0 6 * * *", timeZone="Asia/Tokyo")
     cluster.wait(86_400)
     assert cluster.names(VC_JOBS) == [name_at("2026-01-01T21:00:00Z")]
+
+
+def test_an_interval_below_a_minute_makes_a_job_each_time(cluster: Cluster) -> None:
+    cron(cluster, "@every 5s")
+    cluster.wait(22)
+    begin = parse_time(BEGIN) // 1_000_000
+    assert cluster.names(VC_JOBS) == [f"c-{begin + seconds}" for seconds in (5, 10, 15, 20)]
+    assert reasons(cluster) == ["SuccessfulCreate"] * 4
+
+
+@pytest.mark.parametrize("back", [60, 600])
+def test_an_interval_makes_jobs_although_the_clock_was_set_back(cluster: Cluster, back: int) -> None:
+    cron(cluster, "@every 5s")
+    cluster.wait(12)
+    cluster.api.now -= back * 1_000_000
+    cluster.patch(VC_CRON_JOBS, "c", {"metadata": {"labels": {"looked": "at"}}})
+    cluster.wait(22)
+    assert len(cluster.names(VC_JOBS)) == 2 + 5
+
+
+def test_a_name_of_the_greatest_length_leaves_room_for_the_second() -> None:
+    cron = {"metadata": {"name": "a" * 52}}
+    assert len(job_name(cron, parse_schedule("@every 59s"), parse_time(BEGIN))) == 63
+    assert job_name(cron, parse_schedule("@every 60s"), parse_time(BEGIN)) == f"{'a' * 52}-{name_at(BEGIN)[2:]}"
 
 
 def test_an_interval_counts_from_the_last_time(cluster: Cluster) -> None:

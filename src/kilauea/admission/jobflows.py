@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from kilauea.admission.graphs import first_unknown, has_circle
@@ -15,7 +16,7 @@ _NO_DAG = "jobflow Flow is not DAG"
 
 
 def validate(review: Review, _view: View, _settings: Settings) -> list[str]:
-    """No warnings.
+    """Warnings about names that the flow has several times.
 
     Raises:
         Denied: the flow may not be as it is.
@@ -29,19 +30,25 @@ def validate(review: Review, _view: View, _settings: Settings) -> list[str]:
             if len(value) > LONGEST_LABEL:
                 why = f'their label {label} would be "{value}", longer than the {LONGEST_LABEL} characters of a label'
                 raise Denied(f"jobs of this flow could not be made: {why}: shorten {name}")
-    return []
+    return list(_repeated(flow))
+
+
+def _repeated(flow: JobFlow) -> Iterator[str]:
+    """Names that stand in a flow several times: allowed, as in the original, and seldom meant."""
+    vertices = flow.spec.flows or []
+    for name, count in Counter(vertex.name for vertex in vertices).items():
+        if count > 1:
+            what = f"{name} stands there {count} times, and makes one job, as soon as one of the entries may start"
+            yield f"spec.flows: {what}: for several jobs create a jobtemplate for each"
 
 
 def _check_graph(flow: JobFlow) -> None:
+    """No vertex waits for itself, or for one that is not there; of several entries of a name the last counts here."""
     vertices = flow.spec.flows or []
     edges = {each.name: (each.depends_on.targets if each.depends_on else None) or () for each in vertices}
     unknown = first_unknown(edges)
     if unknown is not None:
         raise Denied(f"{_NO_DAG}: vertex is not defined: {unknown}")
-    if len(edges) < len(vertices):
-        names = [each.name for each in vertices]
-        twice = next(name for number, name in enumerate(names) if name in names[:number])
-        raise Denied(f"{_NO_DAG}: vertex is defined more than once: {twice}")
     if has_circle(edges):
         raise Denied(_NO_DAG)
 

@@ -2,13 +2,13 @@
 
 A queue is closed and opened by a Command that names it. Closing closes what is below first. Opening opens one queue;
 if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not what somebody
-closed by hand. A closed queue that still has pod groups is `Closing` until they are gone. A queue under a closed one is
-closed.
+closed by hand. A closed queue that still has pod groups, or below which one is not closed yet, is `Closing` until that
+has changed. A queue under a closed one is closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
@@ -65,12 +65,19 @@ def _keys_of_command(command: Obj) -> Iterable[Key]:
     return (Key("", name),) if name else ()
 
 
+def _keys_of_closing(queue: Obj) -> Iterable[Key]:
+    """A queue that closes concerns its parent, which is closed after it; root never closes."""
+    parent = parent_of(queue)
+    return (Key("", parent),) if state_of(queue) in SHUT and parent != ROOT_QUEUE else ()
+
+
 class QueueController:
     """Keeps the states and the counts of queues."""
 
     name = "queue-controller"
     interests = (
         Interest(QUEUES, itself, indexes={"parent": parent_of}, always=tuple(Key("", name) for name in FIRST)),
+        Interest(QUEUES, _keys_of_closing, delay=COUNTING_SECONDS),
         Interest(
             POD_GROUPS,
             lambda group: (Key("", queue_of(group)),),
@@ -145,10 +152,10 @@ class Tree:
         """Close a queue, after those below it."""
         if self.state(queue) in SHUT:
             return
-        closing = self._decide(queue, self._shut_state(queue), by_parent=by_parent)
-        for child in self._view.indexed(QUEUES, "parent", name_of(queue)):
+        self._states[name_of(queue)] = "Closing"  # as a queue in a circle is below itself
+        for child in self._children(queue):
             yield from self._close(child, by_parent=True)
-        yield from closing
+        yield from self._decide(queue, self._shut_state(queue), by_parent=by_parent)
         yield Record(queue, "Normal", CLOSE, "Close queue succeed")
 
     def _open(self, queue: Obj, *, cascade: bool) -> Iterator[Operation]:
@@ -160,7 +167,7 @@ class Tree:
             return
         if self.state(queue) != "Open":
             yield from self._decide(queue, "Open", by_parent=False)
-        for child in self._view.indexed(QUEUES, "parent", name_of(queue)) if cascade else ():
+        for child in self._children(queue) if cascade else ():
             if self._was_closed_by_parent(child) and self.state(child) in SHUT:
                 yield from self._open(child, cascade=True)
 
@@ -168,8 +175,28 @@ class Tree:
         known = self._by_parent.get(name_of(queue))
         return annotations_of(queue).get(CLOSED_BY_PARENT) == "true" if known is None else known
 
+    def _children(self, queue: Obj) -> Sequence[Obj]:
+        """The queues right below one."""
+        return self._view.indexed(QUEUES, "parent", name_of(queue))
+
     def _shut_state(self, queue: Obj) -> str:
-        return "Closing" if self._view.indexed(POD_GROUPS, "queue", name_of(queue)) else "Closed"
+        """The state of a queue that is not open: it is closed after its groups are gone and its children closed."""
+        has_groups = self._view.indexed(POD_GROUPS, "queue", name_of(queue))
+        return "Closing" if has_groups or self._has_children_to_close(queue) else "Closed"
+
+    def _has_children_to_close(self, queue: Obj) -> bool:
+        """Whether a queue right below is not closed yet; of queues in a circle, none waits for the others."""
+        waiting = [child for child in self._children(queue) if self.state(child) != "Closed"]
+        return bool(waiting) and bool({*map(name_of, waiting)} - self._lineage(queue))
+
+    def _lineage(self, queue: Obj) -> set[str]:
+        """The names of a queue and of those above it."""
+        names: set[str] = set()
+        at: Obj | None = queue
+        while at is not None and name_of(at) not in names:
+            names.add(name_of(at))
+            at = self.parent(at)
+        return names
 
     def _decide(self, queue: Obj, state: str, *, by_parent: bool) -> list[Operation]:
         """Give a queue another state, and say who closed it."""
@@ -189,7 +216,11 @@ class Tree:
             if self.parent(queue) is None:
                 words = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
                 yield Record(queue, "Warning", "SyncQueue", words)
-        for each in (queue, *self._view.indexed(QUEUES, "parent", name_of(queue))):
+        elif spec_of(queue).get("parent"):
+            words = f"root has no parent: spec.parent {spec_of(queue)['parent']} is taken away"
+            yield Patch(QUEUES, key_of(queue), {"spec": {"parent": None}})
+            yield Record(queue, "Warning", "SyncQueue", words)
+        for each in (queue, *self._children(queue)):
             parent = self.parent(each)
             if parent is not None and self.state(parent) in SHUT:
                 yield from self._close(each, by_parent=True)
@@ -198,8 +229,10 @@ class Tree:
         """The status that says the state and how many groups are in each phase."""
         groups = self._view.indexed(POD_GROUPS, "queue", name_of(queue))
         state = self.state(queue)
-        if state == "Closing" and not groups:
-            state = "Closed"
+        if state == "Closing":
+            state = self._shut_state(queue)
+        elif state == "Closed" and self._has_children_to_close(queue):
+            state = "Closing"
         status = status_of(queue)
         wanted = {**_tally(groups), "state": state}
         if self._states.get(name_of(queue)) == state:

@@ -160,6 +160,19 @@ def test_pods_from_before_a_restart_are_not_listened_to() -> None:
 # --- later
 
 
+@pytest.mark.parametrize("back", [60, 600])
+def test_a_clock_that_is_set_back_adds_no_more_than_the_timeout_to_a_delay(back: int) -> None:
+    world = running(task("a", 2), policies=[policy("AbortJob", FAILED, timeout="30s")])
+    world.say("m-a-0", "Failed")
+    world.settle()
+    world.wait(20 - back)
+    world.settle()
+    assert (world.phase, world.again) == ("Running", 30.0)
+    world.wait(30)
+    world.settle()
+    assert world.phase == "Aborting"
+
+
 def test_an_action_with_a_timeout_is_done_when_it_is_over() -> None:
     world = running(task("a", 2), policies=[policy("AbortJob", FAILED, timeout="90s")])
     world.say("m-a-0", "Failed")

@@ -1,27 +1,24 @@
-"""The plugins that a job may name, and what one of them needs."""
+"""The plugins that a job names: what one of them needs, and arguments that do not do what their author thinks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-PLUGINS = ("env", "hcclrank", "mpi", "pytorch", "ray", "ssh", "svc", "tensorflow")
-"""Sorted."""
-_MPI_MASTER = "master"
+from kilauea.api.batch import JobSpec
+from kilauea.api.job_plugins import ARGUMENTS, MpiArguments, said, unknown_arguments, wrong_arguments
+
+PLUGINS = tuple(sorted(ARGUMENTS))
+"""All there are."""
 
 
 def mpi_master(arguments: Sequence[str]) -> str:
     """The name of the task that starts the others, for the plugin `mpi`."""
-    return next((value for name, value in _flags(arguments) if name == "master"), _MPI_MASTER)
+    named = said(MpiArguments, arguments, "master")
+    return MpiArguments().master if named is None else named
 
 
-def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Names and values in Go's syntax (`--x=v`, `-x=v`, `--x v`), the last one first; it ends at what is no flag."""
-    found: list[tuple[str, str]] = []
-    rest = iter(arguments)
-    for argument in rest:
-        dashes = len(argument) - len(argument.lstrip("-"))
-        name, equals, value = argument[dashes:].partition("=")
-        if dashes not in (1, 2) or not name:
-            break
-        found.append((name, value if equals else next(rest, "")))
-    return reversed(found)
+def plugin_warnings(spec: JobSpec) -> list[str]:
+    """Arguments that are ignored, as the original ignores them, and those for which the job will wait."""
+    plugins = spec.plugins or {}
+    way_out = "the job waits in Pending with it: delete it and create it again"
+    return [*unknown_arguments(plugins), *(f"{each}; {way_out}" for each in wrong_arguments(plugins))]

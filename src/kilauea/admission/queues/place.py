@@ -9,6 +9,7 @@ from kilauea.admission.wording import not_found
 from kilauea.api.kinds import POD_GROUPS, QUEUES
 from kilauea.api.ports import Obj, View
 from kilauea.api.quantity import QuantityError, parse_units
+from kilauea.api.wellknown import ROOT_QUEUE
 
 
 def check_place(queue: Obj, view: View, max_depth: int) -> None:
@@ -18,6 +19,8 @@ def check_place(queue: Obj, view: View, max_depth: int) -> None:
         Denied: with the reason.
     """
     name, parent = queue["metadata"]["name"], parent_of(queue)
+    if name == ROOT_QUEUE and parent:
+        raise Denied(f"queue {name} cannot have queue {parent} as parent because it is above all queues")
     if not is_below_root(parent):
         return
     if parent == name:

@@ -57,14 +57,16 @@ async def operate(
             await change_state(api, name, action, cascade, wait, timeout)
 
 
-async def delete(cluster: Cluster, name: str, cascade: bool, dry_run: bool, wait: bool, timeout: int) -> None:
+async def delete(
+    cluster: Cluster, name: str, cascade: bool, dry_run: bool, force: bool, wait: bool, timeout: int
+) -> None:
     """Delete a queue; if wanted with all below it."""
-    from kilauea.cli.vcctl.queue_changes import delete_queue, delete_tree
+    from kilauea.cli.vcctl.queue_deletion import delete_queue, delete_tree
 
     options.needed(name, NAME_NEEDED)
     async with cluster.connect() as api:
         if cascade or dry_run:
-            await delete_tree(api, name, cascade, dry_run, wait, timeout)
+            await delete_tree(api, name, cascade=cascade, dry_run=dry_run, force=force, wait=wait, timeout=timeout)
         else:
             await delete_queue(api, name, wait, timeout)
 
@@ -206,7 +208,8 @@ def queue_group() -> Group:
                 "delete queue",
                 [
                     options.name(name),
-                    options.flag("--cascade", help="Delete the queues below it first, the lowest before all."),
+                    options.flag("--cascade", help="Delete the queues below it first, leaves first: all or none."),
+                    options.flag("--force", help="With --cascade: also while pods of these queues hold room."),
                     options.flag("--dry-run", help="Print what would be deleted, in that order."),
                     *options.waiting("it is gone"),
                 ],

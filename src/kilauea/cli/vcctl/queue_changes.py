@@ -1,8 +1,7 @@
-"""Changes of queues and of trees of queues: what is below a queue is closed and deleted before it."""
+"""Changes of queues and of trees of queues: what is below a queue is closed before it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -92,16 +91,21 @@ async def _ordered(api: Api, name: str, action: str, timeout: int, cascade: bool
 
 async def _close_tree(api: Api, name: str, timeout: int) -> None:
     """Close a queue after all below it, which then open again with it."""
-    below = await _below(api, name)
+    below = await queues_below(api, name)
     opened = [queue["metadata"]["name"] for queue in below if state_of(queue) == "Open"]
-    for each in [*opened, name]:
-        await _ordered(api, each, "close", timeout)
+    order = [*opened, name]
+    for number, each in enumerate(order):
+        try:
+            await _ordered(api, each, "close", timeout)
+        except (ApiError, CommandError) as error:
+            left = f"\nnot closed yet: {', '.join(order[number:])}" if len(order) > 1 else ""
+            raise CommandError(f"{error}{left}") from error
     # Only now: a queue with this mark below an open one would be opened at once.
     for each in opened:
         await api.patch(QUEUES, Key("", each), {"metadata": {"annotations": {CLOSED_BY_PARENT: "true"}}})
 
 
-async def _below(api: Api, name: str) -> list[Obj]:
+async def queues_below(api: Api, name: str) -> list[Obj]:
     """The queues below one, leaves first.
 
     Raises:
@@ -118,34 +122,3 @@ async def _below(api: Api, name: str) -> list[Obj]:
 def state_of(queue: Obj) -> str:
     """The state of a queue; one that has none yet is open."""
     return str(part(queue, "status", "state") or "Open")
-
-
-# --- deletion
-
-
-async def delete_queue(api: Api, name: str, wait: bool, timeout: int) -> None:
-    """Delete a queue."""
-    await orders.delete(api, QUEUES, Key("", name), wait, timeout)
-
-
-async def delete_tree(api: Api, name: str, cascade: bool, dry_run: bool, wait: bool, timeout: int) -> None:
-    """Delete a queue after all below it; stop at the first that cannot be.
-
-    Raises:
-        CommandError: one cannot be deleted; the message names what is left.
-    """
-    below = [str(queue["metadata"]["name"]) for queue in await _below(api, name)] if cascade else []
-    order = [*below, name]
-    for number, each in enumerate(order):
-        if dry_run:
-            click.echo(f"queue {each} would be deleted")
-            continue
-        try:
-            await delete_queue(api, each, wait, timeout)
-        except (ApiError, CommandError) as error:
-            raise CommandError(f"{error}{_left(order[number:])}") from error
-        click.echo(f"queue {each} is deleted")
-
-
-def _left(names: Sequence[str]) -> str:
-    return f"\nnot deleted: {', '.join(names)}" if len(names) > 1 else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kilauea.api.cron import parse_schedule
+from kilauea.api.cron import Interval, Schedule, parse_schedule
 from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
-from kilauea.controllers.cronjobs.slots import slots
+from kilauea.controllers.cronjobs.slots import job_name, slots
 from kilauea.controllers.jobs.verdict import ended
 from kilauea.controllers.objects import (
     NOTHING,
@@ -54,7 +54,7 @@ class CronJobController:
         else:
             if not spec.get("suspend"):
                 found = slots(cron, schedule, now)
-                operations += _due(cron, found.latest, jobs, status)
+                operations += _due(cron, schedule, found.latest, jobs, status)
                 again = None if found.following is None else (found.following - now) / SECOND
         return Outcome([*operations, *status_patch(CRON_JOBS, cron, status)], again)
 
@@ -101,7 +101,9 @@ def _deletion(job: Obj) -> Delete:
     return Delete(JOBS, key_of(job), uid_of(job), propagation="Background")
 
 
-def _due(cron: Obj, due: int | None, jobs: Sequence[Obj], status: dict[str, Any]) -> list[Operation]:
+def _due(
+    cron: Obj, schedule: Schedule | Interval, due: int | None, jobs: Sequence[Obj], status: dict[str, Any]
+) -> list[Operation]:
     """Makes the job of the latest time that is due and has none; changes the status accordingly."""
     if due is None:
         return []
@@ -115,18 +117,18 @@ def _due(cron: Obj, due: int | None, jobs: Sequence[Obj], status: dict[str, Any]
         for job in active:
             operations.append(_deletion(job))
             operations.append(Record(cron, "Normal", "SuccessfulDelete", f"Deleted job {name_of(job)}"))
-    job = _job(cron, due)
+    job = _job(cron, job_name(cron, schedule, due), due)
     name = job["metadata"]["name"]
     status["lastScheduleTime"] = format_time(due)
     operations.append(Create(JOBS, job, about=cron))
     return [*operations, Record(cron, "Normal", "SuccessfulCreate", f"Created job {name}")]
 
 
-def _job(cron: Obj, due: int) -> dict[str, Any]:
+def _job(cron: Obj, name: str, due: int) -> dict[str, Any]:
     template = spec_of(cron)["jobTemplate"]
     given = template.get("metadata") or {}
     metadata: dict[str, Any] = {
-        "name": f"{name_of(cron)}-{due // (60 * SECOND)}",
+        "name": name,
         "namespace": cron["metadata"]["namespace"],
         "annotations": {**(given.get("annotations") or {}), SCHEDULED: format_time(due)},
         "ownerReferences": [owner_reference(CRON_JOBS, cron)],

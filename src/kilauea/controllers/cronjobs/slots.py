@@ -1,4 +1,4 @@
-"""Which time of a schedule is to be served now: of those that have passed, the latest; both kinds of cron jobs ask."""
+"""Which time of a schedule is to be served now, the latest of those that have passed, and how its job is called."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import NamedTuple
 from kilauea.api.cron import Interval, Schedule
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND, parse_time
-from kilauea.controllers.objects import spec_of, status_of
+from kilauea.controllers.objects import name_of, spec_of, status_of
 
+MINUTE = 60 * SECOND
 MANY_MISSED = 100
 """Times that may have passed before that is worth a warning; more are not counted one by one."""
 
@@ -30,6 +31,10 @@ class Slots(NamedTuple):
 def slots(cron: Obj, schedule: Schedule | Interval, now: int) -> Slots:
     """The times around now of a cron job, counted from when it was made or last served."""
     since = parse_time(status_of(cron).get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
+    if isinstance(schedule, Interval) and since > now + schedule.length:
+        # The clock was set back. An interval is a wait, which must not grow by that: it counts from now on.
+        since = now - now % SECOND
+        return Slots(since, False, since + schedule.length)
     following = schedule.after(max(now, since), since)
     deadline = spec_of(cron).get("startingDeadlineSeconds")
     start = since if deadline is None else max(since, now - int(deadline) * SECOND)
@@ -41,9 +46,15 @@ def slots(cron: Obj, schedule: Schedule | Interval, now: int) -> Slots:
     return Slots(_shortly_before(schedule, now, since), True, following)
 
 
+def job_name(cron: Obj, schedule: Schedule | Interval, due: int) -> str:
+    """The name of the job of a time: with the minute since 1970, or the second if several may be due in a minute."""
+    often = isinstance(schedule, Interval) and schedule.length < MINUTE
+    return f"{name_of(cron)}-{due // (SECOND if often else MINUTE)}"
+
+
 def _shortly_before(schedule: Schedule | Interval, now: int, since: int) -> int | None:
     """The latest time that has passed, found from now backwards in growing steps."""
-    step = 60 * SECOND
+    step = MINUTE
     while True:
         due = schedule.after(now - step, since)
         if due is not None and due <= now:

@@ -66,17 +66,31 @@ def _status_patch(flow: Obj, status: Mapping[str, Any]) -> list[Patch]:
 
 def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]]:
     """For each vertex that can begin, what makes its job, or what is in its way."""
-    found = phases(flow, jobs)
-    vertices = {each["name"]: each for each in vertices_of(flow)}
-    for vertex in vertices.values():
-        targets = (vertex.get("dependsOn") or {}).get("targets") or ()
-        if job_name(flow, vertex["name"]) in found:
+    found, entries = phases(flow, jobs), _entries(flow)
+    done = {name for name in entries if found.get(job_name(flow, name)) == "Completed"}
+    for name, vertices in entries.items():
+        if job_name(flow, name) in found:
             continue
-        if unknown := sorted(set(targets) - set(vertices)):
-            words = f'{vertex["name"]} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
+        ready = next((each for each in vertices if _targets(each) <= done), None)
+        unknown = sorted(target for each in vertices for target in _targets(each) - entries.keys())
+        if ready is not None:
+            yield [*_start(flow, name, view), *_ignored(flow, ready)]
+        elif unknown:
+            words = f'{name} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
             yield [_failure(flow, words)]
-        elif all(found.get(job_name(flow, target)) == "Completed" for target in targets):
-            yield [*_start(flow, vertex["name"], view), *_ignored(flow, vertex)]
+
+
+def _entries(flow: Obj) -> dict[str, list[Mapping[str, Any]]]:
+    """The vertices by name; of several with one name, the first that can begin makes their job."""
+    entries: dict[str, list[Mapping[str, Any]]] = {}
+    for vertex in vertices_of(flow):
+        entries.setdefault(vertex["name"], []).append(vertex)
+    return entries
+
+
+def _targets(vertex: Mapping[str, Any]) -> frozenset[str]:
+    """The vertices that one depends on."""
+    return frozenset((vertex.get("dependsOn") or {}).get("targets") or ())
 
 
 def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:

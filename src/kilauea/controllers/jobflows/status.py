@@ -1,6 +1,7 @@
 """How far a flow is: its jobs by phase, what became of each, and the phase of the whole.
 
-A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it.
+A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it;
+and so a flow that is over remembers all its jobs that had ended.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ LISTS = {
 }
 """Where jobs are listed by their phase; those with another one are in `unKnowJobs`, but for what will end soon."""
 ENDING = frozenset({"Completing", "Terminating"})
+ENDED = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases that a job does not leave again."""
+OVER = frozenset({"Succeed", "Failed"})
+"""Phases that a flow does not leave again."""
 
 
 def job_name(flow: Obj, vertex: str) -> str:
@@ -34,15 +39,20 @@ def vertices_of(flow: Obj) -> Sequence[Mapping[str, Any]]:
 
 
 def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
-    """What the status says of jobs that were completed when it was written, by name."""
-    listed = status_of(flow).get("jobStatusList") or ()
-    return {each["name"]: each for each in listed if each.get("state") == "Completed" and each.get("name")}
+    """What the status says of jobs that had ended when it was written, by name.
+
+    While a flow goes on, only those that were completed: others that are gone are made again.
+    """
+    status = status_of(flow)
+    ends = ENDED if (status.get("state") or {}).get("phase") in OVER else ("Completed",)
+    listed = status.get("jobStatusList") or ()
+    return {each["name"]: each for each in listed if each.get("state") in ends and each.get("name")}
 
 
 def phases(flow: Obj, jobs: Iterable[Obj]) -> dict[str, str]:
     """The phases of jobs by name, in the order of the flow; those that are gone and were not completed have none."""
     there = {name_of(job): _phase(job) for job in jobs}
-    past = dict.fromkeys(remembered(flow), "Completed")
+    past = {name: str(each["state"]) for name, each in remembered(flow).items()}
     names = dict.fromkeys(job_name(flow, vertex["name"]) for vertex in vertices_of(flow))
     return {name: found for name in names if (found := there.get(name, past.get(name))) is not None}
 

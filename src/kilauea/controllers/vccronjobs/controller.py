@@ -9,7 +9,7 @@ from kilauea.api.cron import Interval, Schedule, parse_schedule
 from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Record, View
 from kilauea.api.times import SECOND, format_time
-from kilauea.controllers.cronjobs.slots import Slots, slots
+from kilauea.controllers.cronjobs.slots import Slots, job_name, slots
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,
@@ -46,7 +46,7 @@ class VcCronJobController:
             operations += complaints
             if schedule is not None:
                 found = slots(cron, schedule, now)
-                operations += _due(cron, found, jobs, status, view)
+                operations += _due(cron, schedule, found, jobs, status, view)
                 again = None if found.following is None else (found.following - now) / SECOND
         return Outcome([*operations, *status_patch(VC_CRON_JOBS, cron, status)], again)
 
@@ -72,7 +72,9 @@ def _schedule(cron: Obj) -> tuple[Schedule | Interval | None, list[Operation]]:
         return None, [*complaints, Record(cron, "Warning", "InvalidTimeZone", words)]
 
 
-def _due(cron: Obj, found: Slots, jobs: Sequence[Obj], status: dict[str, Any], view: View) -> list[Operation]:
+def _due(
+    cron: Obj, schedule: Schedule | Interval, found: Slots, jobs: Sequence[Obj], status: dict[str, Any], view: View
+) -> list[Operation]:
     """Makes the job of the latest time that is due and has none; changes the status accordingly."""
     if found.latest is None:
         return []
@@ -80,8 +82,8 @@ def _due(cron: Obj, found: Slots, jobs: Sequence[Obj], status: dict[str, Any], v
     if found.many:
         words = "too many missed start times: set startingDeadlineSeconds, or look at the clocks of the cluster"
         operations.append(Record(cron, "Warning", "TooManyMissedTimes", words))
-    job, active = _job(cron, found.latest), running(jobs)
-    name = job["metadata"]["name"]
+    name, active = job_name(cron, schedule, found.latest), running(jobs)
+    job = _job(cron, name, found.latest)
     there = view.get(VC_JOBS, Key(cron["metadata"]["namespace"], name))
     if there is not None:
         if any(uid_of(there) == uid_of(each) for each in jobs):  # made, and then the status was not written
@@ -103,12 +105,12 @@ def _due(cron: Obj, found: Slots, jobs: Sequence[Obj], status: dict[str, Any], v
     return [*operations, Create(VC_JOBS, job, about=cron), Record(cron, "Normal", "SuccessfulCreate", words)]
 
 
-def _job(cron: Obj, due: int) -> dict[str, Any]:
+def _job(cron: Obj, name: str, due: int) -> dict[str, Any]:
     """The job of a time."""
     template = spec_of(cron)["jobTemplate"]
     given = template.get("metadata") or {}
     metadata: dict[str, Any] = {
-        "name": f"{name_of(cron)}-{due // (60 * SECOND)}",
+        "name": name,
         "namespace": cron["metadata"]["namespace"],
         "annotations": {**(given.get("annotations") or {}), SCHEDULED: format_time(due)},
         "ownerReferences": [owner_reference(VC_CRON_JOBS, cron)],

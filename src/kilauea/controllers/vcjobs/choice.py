@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ class Choice:
 
     Attributes:
         action: for the state machine.
+        cause: what has led to it, in words.
         targets: pods that a targeted action kills, by name.
         notes: patches that must be written before.
         records: what is told.
@@ -37,6 +38,7 @@ class Choice:
     """
 
     action: str = SYNC
+    cause: str = ""
     targets: dict[str, Member] = field(default_factory=dict)
     notes: Sequence[Patch] = ()
     records: list[Record] = field(default_factory=list)
@@ -84,7 +86,7 @@ def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
     """What the policies say now; nothing, if the job is over or about to be."""
     if work.phase in STOPPING or work.phase in STOPPED or has_no_try_left(work):
         return Choice(notes=note(work, ()))
-    waiting = _still_waiting(noted(work), members)
+    waiting = _still_waiting(noted(work, now), members)
     choice = Choice()
     said = [each for each in (verdict(work, found) for found in evidence(work, members, group)) if each]
     due = [(each.action, each.evidence) for each in said if not _is_put_off(each, choice, now)]
@@ -107,7 +109,7 @@ def has_no_try_left(work: Work) -> bool:
 def order(work: Work, action: str) -> Choice:
     """What a user has ordered, by a command."""
     started = Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {action} ")
-    return Choice(action, notes=note(work, ()), records=[started])
+    return Choice(action, "a Command", notes=note(work, ()), records=[started])
 
 
 # --- what waits
@@ -153,7 +155,8 @@ def _take_notes(
         seen.add(pod)
         member = members.of(task).get(pod)
         uid = member.uid if member else ""
-        waiting[pod] = Delayed(pod, uid, task, found.event, action, now + (timeout or 0), work.version)
+        wait = timeout or 0
+        waiting[pod] = Delayed(pod, uid, task, found.event, action, now + wait, work.version, wait)
         words = f"Execute action {action} after {_seconds(timeout or 0)}"
         choice.records.append(Record(work.obj, "Normal", "ExecuteAction", words))
 
@@ -197,16 +200,16 @@ def _cancel(choice: Choice, waiting: dict[str, Delayed]) -> None:
 
 def _decide(work: Work, members: Members, due: Iterable[tuple[str, Evidence]], choice: Choice) -> None:
     """Take the first action that concerns the whole job, or all that concern parts of it."""
-    parts: Mapping[str, None] = {}
+    parts: dict[str, str] = {}
     for action, found in due:
         if action not in TARGETED:
-            choice.action, choice.targets = action, {}
+            choice.action, choice.cause, choice.targets = action, found.words, {}
             return
         targets = dict(_targets(members, action, found))
         if targets or found.event == POD_EVICTED:
-            parts = {**parts, action: None}
+            parts.setdefault(action, found.words)
             choice.targets.update(targets)
-    choice.action = next(iter(parts), SYNC)
+    choice.action, choice.cause = next(iter(parts.items()), (SYNC, ""))
 
 
 def _targets(members: Members, action: str, found: Evidence) -> Iterator[tuple[str, Member]]:

@@ -131,7 +131,7 @@ def _act(
         operations = [*choice.notes, *sync.status, *heard, *said, *sync.operations]
         return Outcome(operations, min(due, default=None))
     if taken.procedure == "kill":
-        written, doing = kill_all(work, members, group, taken, choice.action, view, now)
+        written, doing = kill_all(work, members, group, taken, choice, view, now)
         return Outcome([*written, *choice.notes, *heard, *choice.records, *doing], choice.again)
     marked, doing = kill_targets(work, members, taken, choice, now)
     return Outcome([*marked, *choice.notes, *heard, *choice.records, *doing], choice.again)

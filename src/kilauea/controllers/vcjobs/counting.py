@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kilauea.controllers.vcjobs.machine import COMPLETED, FAILED, PENDING, RESTARTING, RUNNING, STOPPING
-from kilauea.controllers.vcjobs.members import COUNTED, Member, Members
+from kilauea.controllers.vcjobs.members import COUNTED, ENDED, Member, Members
 from kilauea.controllers.vcjobs.work import Work
 
 
@@ -29,6 +30,14 @@ class Counts:
             self.terminating += 1
         else:
             self.by_task.setdefault(member.task, Counter())[member.phase] += 1
+
+    def keep(self, recorded: Mapping[str, Any]) -> None:
+        """Count at least the pods that had ended by task when the status was written: some may be gone since."""
+        for task, found in recorded.items():
+            phases = found.get("phase") or {}
+            before = Counter({phase: int(phases[phase]) for phase in ENDED & phases.keys()})
+            if before:
+                self.by_task[task] = self.by_task.get(task, Counter()) | before
 
     def of(self, phase: str) -> int:
         """Pods in a phase."""
@@ -58,6 +67,26 @@ def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> C
             member = found.get(name)
             if member is not None:
                 counts.add(member, ending=member.going or name in gone or members.is_doomed(member))
+    return counts
+
+
+def count_ending(work: Work, members: Members, doomed: frozenset[str], *, keep: bool) -> Counts:
+    """Count the pods of a job that ends or restarts: those that stay, and all that are going.
+
+    Args:
+        work: the job.
+        members: its pods.
+        doomed: names of those that are about to be deleted.
+        keep: whether the status' counts of pods that have ended stay, whatever becomes of those pods: so it is with a
+            job that is stopped or about to be.
+    """
+    counts = Counts(terminating=sum(1 for each in members if each.going or each.name in doomed))
+    for task in work.tasks:
+        for member in members.of(task.name).values():
+            if 0 <= member.index < task.replicas and not member.going and member.name not in doomed:
+                counts.add(member, ending=False)
+    if keep:
+        counts.keep(work.status.get("taskStatusCount") or {})
     return counts
 
 

@@ -32,6 +32,7 @@ class Delayed(NamedTuple):
         action: to be done.
         due: when, in microseconds since 1970.
         version: of the job, when it was noted.
+        timeout: how long it was to wait, in microseconds; 0 if that was not noted.
     """
 
     pod: str
@@ -41,18 +42,23 @@ class Delayed(NamedTuple):
     action: str
     due: int
     version: int
+    timeout: int = 0
+
+    def at(self, now: int) -> Delayed:
+        """The same, due no later than after its whole time: a clock that was set back must not add to it."""
+        return self._replace(due=min(self.due, now + self.timeout)) if self.timeout else self
 
 
 _decode = msgspec.json.Decoder(list[Delayed]).decode
 
 
-def noted(work: Work) -> dict[str, Delayed]:
+def noted(work: Work, now: int) -> dict[str, Delayed]:
     """What waits, by pod; what cannot be read, or is from before all pods were killed, waits no more."""
     text = annotations_of(work.obj).get(NOTE)
     if not text:
         return {}
     try:
-        return {each.pod: each for each in _decode(text) if each.version == work.version}
+        return {each.pod: each.at(now) for each in _decode(text) if each.version == work.version}
     except msgspec.DecodeError:
         return {}
 

@@ -37,6 +37,15 @@ class Evidence(NamedTuple):
     exit_code: int = 0
     since: int | None = None
 
+    @property
+    def words(self) -> str:
+        """What has happened, and to whom; of several pods the first is named."""
+        if not self.pods or not self.pods[0]:
+            return f"{self.event} of the pod group"
+        more = f" and {len(self.pods) - 1} more" if len(self.pods) > 1 else ""
+        code = f" (exit code {self.exit_code})" if self.exit_code else ""
+        return f"{self.event} of pod {self.pods[0]}{more}{code}"
+
 
 def evidence(work: Work, members: Members, group: Obj | None) -> Iterator[Evidence]:
     """What has happened and was not acted on, in the order in which it is looked at."""

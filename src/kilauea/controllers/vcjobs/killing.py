@@ -14,7 +14,7 @@ from kilauea.api.ports import Delete, Obj, Operation, Patch, Single, Together, V
 from kilauea.controllers.objects import is_going, uid_of
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.choice import Choice
-from kilauea.controllers.vcjobs.counting import Counts, count, next_phase
+from kilauea.controllers.vcjobs.counting import count, count_ending, next_phase
 from kilauea.controllers.vcjobs.machine import RESTARTING, Step
 from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
@@ -22,19 +22,21 @@ from kilauea.controllers.vcjobs.work import Work
 
 
 def kill_all(
-    work: Work, members: Members, group: Obj | None, step: Step, action: str, view: View, now: int
+    work: Work, members: Members, group: Obj | None, step: Step, choice: Choice, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
     """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
     doomed = [each for each in members if not each.going and (each.marked or each.phase not in keep)]
-    counts = Counts(terminating=len(doomed) + sum(1 for each in members if each.going))
+    names = frozenset(each.name for each in doomed)
+    counts = count_ending(work, members, names, keep=not step.becomes)
     phase = step.becomes or next_phase(work, counts)
     written = status.changed(
         work,
         counts,
         now,
         phase=phase,
-        reason=action if step.becomes else "",
+        reason=choice.action if step.becomes else None,
+        message=_cause(work, step, choice),
         version=work.version + bool(step.becomes),
         retries=work.retries + step.counts,
         controlled=_claims(work),
@@ -61,6 +63,7 @@ def kill_targets(
         now,
         phase=step.becomes,
         reason=choice.action,
+        message=_cause(work, step, choice),
         version=work.version,
         retries=work.retries + step.counts,
         controlled=work.status.get("controlledResources") or {},
@@ -68,6 +71,12 @@ def kill_targets(
     )
     marks = together([_mark(each)] for each in chosen)
     return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
+
+
+def _cause(work: Work, step: Step, choice: Choice) -> str:
+    """Why the job is where it goes, and which retry that is if it counts as one."""
+    retry = work.retry_words(work.retries + 1) if step.counts else ""
+    return ", ".join(filter(None, (choice.cause, retry)))
 
 
 def _is_last_try(work: Work, step: Step) -> bool:

@@ -18,7 +18,8 @@ def changed(
     now: int,
     *,
     phase: str,
-    reason: str = "",
+    reason: str | None = None,
+    message: str = "",
     version: int = 0,
     retries: int = 0,
     controlled: Mapping[str, str],
@@ -31,14 +32,15 @@ def changed(
         counts: of its pods.
         now: the time, in microseconds since 1970.
         phase: that it is in from now on.
-        reason: the action that has led there; without one, that of the phase before if it is the same.
+        reason: the action that has led there, or what is wrong; empty takes it away, None leaves it with its phase.
+        message: more about the reason, in words.
         version: that it has from now on.
         retries: tries that have counted until now.
         controlled: what the job has made, for `controlledResources`.
         duration: whether to say how long it took to come to this phase.
     """
     before = work.status
-    state = _state(before.get("state") or {}, phase, reason)
+    state = _state(before.get("state") or {}, phase, reason, message)
     wanted = {
         "state": state,
         "minAvailable": work.min_available,
@@ -62,10 +64,11 @@ def changed(
     return [_patch(work, _said(wanted))]
 
 
-def _state(before: Mapping[str, Any], phase: str, reason: str) -> dict[str, Any]:
-    if before.get("phase") == phase:
-        return {**before, "reason": reason} if reason else {**before}
-    return {"phase": phase, "reason": reason} if reason else {"phase": phase}
+def _state(before: Mapping[str, Any], phase: str, reason: str | None, message: str) -> dict[str, Any]:
+    state = {**before} if before.get("phase") == phase else {"phase": phase}
+    if reason is None:
+        return state
+    return _said({**state, "reason": reason, "message": message})
 
 
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:

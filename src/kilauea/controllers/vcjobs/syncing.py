@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.api.job_plugins import unknown_arguments
 from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
 from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
@@ -14,7 +15,7 @@ from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
 from kilauea.controllers.vcjobs.killing import deletion, together
-from kilauea.controllers.vcjobs.machine import OVER, PENDING
+from kilauea.controllers.vcjobs.machine import FAILED, OVER, PENDING, RESTARTING
 from kilauea.controllers.vcjobs.making import Making
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.names import FORWARDING
@@ -22,6 +23,10 @@ from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
+MAX_RETRY_REACHED = "MaxRetryReached"
+"""Why a job has failed that was restarted as often as it may be."""
+GANG_NEVER_COMPLETE = "GangNeverComplete"
+"""Why a job waits whose gang needs pods that are made only once the gang runs."""
 FIRST_WAIT = 1.0
 """Seconds until a new job that something is wrong with is looked at again."""
 
@@ -45,6 +50,9 @@ class Sync:
         self.again: float | None = None
         self._counts = count(work, members)
         self._phase = next_phase(work, self._counts)
+        self._reason, self._message = self._why()
+        if not work.phase:  # a new job has none: so it is said once
+            self._tell_what_is_ignored()
         if self._phase not in OVER:
             self._keep_in_step()
         self.status = self._status()
@@ -62,10 +70,38 @@ class Sync:
             self._counts,
             self._now,
             phase=self._phase,
+            reason=self._reason,
+            message=self._message,
             version=work.version,
             retries=work.retries,
             controlled=self._controlled,
         )
+
+    def _why(self) -> tuple[str | None, str]:
+        """Reason and message of the phase, as the state says them; a reason of None leaves what is there."""
+        work = self._work
+        if work.phase == RESTARTING and self._phase == FAILED:
+            message = work.no_retry_left
+            self.records.append(Record(work.obj, "Warning", MAX_RETRY_REACHED, message))
+            return MAX_RETRY_REACHED, message
+        if self._phase == PENDING:
+            return self._why_pending()
+        return None, ""
+
+    def _why_pending(self) -> tuple[str | None, str]:
+        """Whether the job waits for ever; told once, and taken back when the job was changed so that it does not."""
+        work, before = self._work, self._work.status.get("state") or {}
+        late = (self._members.of(name) for name in work.late_tasks)
+        message = "" if any(late) else work.endless_wait
+        if not message:
+            return (None if before.get("reason") != GANG_NEVER_COMPLETE else ""), ""
+        if before.get("message") != message:
+            self.records.append(Record(work.obj, "Warning", GANG_NEVER_COMPLETE, message))
+        return GANG_NEVER_COMPLETE, message
+
+    def _tell_what_is_ignored(self) -> None:
+        for words in unknown_arguments(spec_of(self._work.obj).get("plugins") or {}):
+            self.records.append(Record(self._work.obj, "Warning", "UnknownPluginArgument", words))
 
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""

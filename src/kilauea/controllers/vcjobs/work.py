@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kilauea.api.ports import Key, Obj, key_of
+from kilauea.api.task_order import OrderedTask, endless_wait, late_tasks
 from kilauea.api.times import parse_duration
 from kilauea.controllers.objects import annotations_of, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.vcjobs.machine import PHASES, RESTART_JOB, RESTARTING
@@ -78,6 +79,12 @@ class Task:
         """How many pods the gang needs of it."""
         return self.replicas if self.min_available is None else self.min_available
 
+    @property
+    def order(self) -> OrderedTask:
+        """What counts of it where tasks depend on each other."""
+        ready_at = self.min_available or 0
+        return OrderedTask(self.name, self.replicas, self.minimum, ready_at, self.needs, self.needs_all)
+
 
 class Work:
     """A job, and what its status says.
@@ -118,6 +125,16 @@ class Work:
         return f"{self.replicas} pods are wanted, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
 
     @property
+    def late_tasks(self) -> list[str]:
+        """Names of the tasks whose pods are made only once others run."""
+        return [each.name for each in late_tasks([task.order for task in self.tasks])]
+
+    @property
+    def endless_wait(self) -> str:
+        """Why the gang can never be complete, as tasks depend on each other; empty if it can."""
+        return endless_wait([task.order for task in self.tasks], self.min_available)
+
+    @property
     def min_available(self) -> int:
         """Pods that must run together."""
         return _number(self._spec.get("minAvailable"))
@@ -152,6 +169,18 @@ class Work:
     def retries(self) -> int:
         """Restarts so far."""
         return _number(self.status.get("retryCount"))
+
+    def retry_words(self, number: int) -> str:
+        """How a retry is counted, in words."""
+        return f"retry {number} of spec.maxRetry {self.max_retry}"
+
+    @property
+    def no_retry_left(self) -> str:
+        """Why the last retry ends the job, and what can be done; to be asked while it is still Restarting."""
+        state = self.status.get("state") or {}
+        action, last = state.get("reason") or "a restart", state.get("message") or self.retry_words(self.retries)
+        way_out = "create the job again, with a larger spec.maxRetry if its pods are often evicted or fail"
+        return f"{action} on {last}, at which the job fails: {way_out}"
 
     @property
     def restarts_all(self) -> bool:

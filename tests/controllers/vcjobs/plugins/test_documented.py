@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 import pytest
 from msgspec.structs import fields
 
+from kilauea.api.job_plugins import ARGUMENTS
 from kilauea.controllers.vcjobs.plugins import PLUGINS
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "concepts" / "vcjobs.md"
 
@@ -34,8 +33,7 @@ def documented(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", [name for name in PLUGINS if name not in ("env", "hcclrank")])
 def test_the_arguments_of_a_plugin_and_their_defaults_are_documented(name: str) -> None:
-    flags: type[Arguments] = importlib.import_module(f"kilauea.controllers.vcjobs.plugins.{name}").Flags
-    defaults = {each.encode_name: each.default for each in fields(flags)}
+    defaults = {each.encode_name: each.default for each in fields(ARGUMENTS[name])}
     written = {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in defaults.items()}
     assert documented(name) == written
 

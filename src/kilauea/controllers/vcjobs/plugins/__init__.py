@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from kilauea.api.job_plugins import ARGUMENTS, PluginFault
 from kilauea.api.ports import Obj
 from kilauea.controllers.objects import spec_of
 from kilauea.controllers.vcjobs.plugins.base import JobPlugin
 from kilauea.controllers.vcjobs.plugins.env import Env
-from kilauea.controllers.vcjobs.plugins.faults import PluginFault
 from kilauea.controllers.vcjobs.plugins.hcclrank import Hcclrank
 from kilauea.controllers.vcjobs.plugins.mpi import Mpi
 from kilauea.controllers.vcjobs.plugins.pytorch import Pytorch
@@ -18,8 +18,9 @@ from kilauea.controllers.vcjobs.plugins.ssh import Ssh
 from kilauea.controllers.vcjobs.plugins.svc import Svc
 from kilauea.controllers.vcjobs.plugins.tensorflow import Tensorflow
 
-PLUGINS = {each.name: each for each in (Svc, Ssh, Env, Tensorflow, Mpi, Pytorch, Ray, Hcclrank)}
-"""All there are, in the order in which they act: hcclrank reads the rank that pytorch writes."""
+_CLASSES = {each.name: each for each in (Svc, Ssh, Env, Tensorflow, Mpi, Pytorch, Ray, Hcclrank)}
+PLUGINS = {name: _CLASSES[name] for name in ARGUMENTS}
+"""All there are, in the order in which they act."""
 
 __all__ = ["PLUGINS", "JobPlugin", "PluginFault", "active"]
 

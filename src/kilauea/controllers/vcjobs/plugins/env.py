@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilauea.api.job_plugins import Arguments, read
 from kilauea.api.ports import Obj
 from kilauea.controllers.vcjobs.plugins.additions import add_variables, all_containers, variable
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, read
 from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
 
 

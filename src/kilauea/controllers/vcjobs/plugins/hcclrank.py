@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kilauea.api.job_plugins import HcclrankArguments, read
 from kilauea.api.ports import Obj
 from kilauea.controllers.vcjobs.names import task_name
 from kilauea.controllers.vcjobs.plugins.additions import containers
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, read
 from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
 
 RANK_INDEX = "hccl/rankIndex"
-
-
-class Flags(Arguments, frozen=True, rename="kebab"):
-    """Arguments of hcclrank: the two tasks whose pods are counted, masters first."""
-
-    master: str = "master"
-    worker: str = "worker"
 
 
 class Hcclrank(JobPlugin):
@@ -28,7 +21,7 @@ class Hcclrank(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        self._flags = read(self.name, Flags, arguments)
+        self._flags = read(self.name, HcclrankArguments, arguments)
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
         """Write the rank that the containers are told, else the place among masters and workers."""

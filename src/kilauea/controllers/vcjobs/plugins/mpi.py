@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from kilauea.api.job_plugins import MpiArguments, read
 from kilauea.api.ports import Obj
 from kilauea.controllers.vcjobs.names import task_name
 from kilauea.controllers.vcjobs.plugins.additions import add_port, add_variables, all_containers, variable
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, read
 from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
 
 PORT_NAME = "mpijob-port"
-
-
-class Flags(Arguments, frozen=True, rename="kebab"):
-    """Arguments of mpi: the two tasks, and the port where the workers' daemons listen."""
-
-    master: str = "master"
-    worker: str = "worker"
-    port: Port = 22
 
 
 class Mpi(JobPlugin):
@@ -29,7 +21,7 @@ class Mpi(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        self._flags = read(self.name, Flags, arguments)
+        self._flags = read(self.name, MpiArguments, arguments)
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
         """Open the port, and tell the master of the workers; a master without workers is left alone."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from kilauea.api.job_plugins import PytorchArguments, read
 from kilauea.api.ports import Obj
 from kilauea.controllers.vcjobs.names import task_name
 from kilauea.controllers.vcjobs.plugins.additions import add_port, add_variables, containers, variable
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, Seconds, read
 from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
 
 PORT_NAME = "pytorchjob-port"
@@ -27,17 +27,6 @@ done 2>/dev/null
 """
 
 
-class Flags(Arguments, frozen=True, rename="kebab"):
-    """Arguments of pytorch: the two tasks, the master's port, and whether workers wait until it answers."""
-
-    master: str = "master"
-    worker: str = "worker"
-    port: Port = 23456
-    wait_master_enabled: bool = False
-    wait_master_timeout: Seconds = 300
-    wait_master_image: str = "busybox:1.36.1"
-
-
 class Pytorch(JobPlugin):
     """A PyTorch process group; without a master task nothing is added."""
 
@@ -45,7 +34,7 @@ class Pytorch(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        self._flags = read(self.name, Flags, arguments)
+        self._flags = read(self.name, PytorchArguments, arguments)
 
     def on_pod(self, pod: Pod, task: Task, index: int) -> None:
         """Set port and variables, and have workers wait for the master if that is wanted."""

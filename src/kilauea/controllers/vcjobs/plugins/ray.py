@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kilauea.api.job_plugins import PluginFault, RayArguments, read
 from kilauea.api.kinds import SERVICES
 from kilauea.api.ports import Obj
 from kilauea.api.wellknown import TASK_ROLE
 from kilauea.controllers.objects import name_of
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_NAMESPACE, task_name
 from kilauea.controllers.vcjobs.plugins.additions import add_port, containers
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, read
 from kilauea.controllers.vcjobs.plugins.base import Belonging, JobPlugin, Pod, Task
-from kilauea.controllers.vcjobs.plugins.faults import PluginFault
-
-
-class Flags(Arguments, frozen=True, rename="camel"):
-    """Arguments of ray: the two tasks, the container in each that runs Ray, and the ports of the head."""
-
-    head: str = "head"
-    worker: str = "worker"
-    head_container: str = "head"
-    worker_container: str = "worker"
-    port: Port = 6379
-    dashboard_port: Port = 8265
-    client_port: Port = 10001
 
 
 class Ray(JobPlugin):
@@ -35,7 +22,7 @@ class Ray(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        flags = self._flags = read(self.name, Flags, arguments)
+        flags = self._flags = read(self.name, RayArguments, arguments)
         if flags.head not in self.tasks:
             why = f"job {name_of(job)} doesn't have head task {flags.head}: name a task so, or say --head=<task>"
             raise PluginFault(self.name, why)

@@ -10,30 +10,18 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from kilauea.api.job_plugins import SshArguments, read
 from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Obj
 from kilauea.controllers.objects import name_of
 from kilauea.controllers.vcjobs.plugins.additions import add_volume
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, read
 from kilauea.controllers.vcjobs.plugins.base import Belonging, JobPlugin, Pod, Task
 
-DEFAULT_PATH = "/root/.ssh"
+DEFAULT_PATH = SshArguments().ssh_key_file_path
 _KEY_BITS = 2048
 _FOLDER = ".ssh"
 _FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 _ONLY_OWNER, _READABLE = 0o600, 0o644
-
-
-class Flags(Arguments, frozen=True, rename="kebab"):
-    """Arguments of ssh."""
-
-    ssh_key_file_path: str = DEFAULT_PATH
-    """Where the keys are mounted."""
-    ssh_private_key: str = ""
-    """The user's own key, as text; a key is made if it is empty."""
-    ssh_public_key: str = ""
-    ssh_port: Port = 22
-    """Where the daemons listen."""
 
 
 class Ssh(JobPlugin):
@@ -43,7 +31,7 @@ class Ssh(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        self._flags = read(self.name, Flags, arguments)
+        self._flags = read(self.name, SshArguments, arguments)
         self._secret = f"{name_of(job)}-ssh"
 
     @property

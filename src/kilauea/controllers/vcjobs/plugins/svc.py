@@ -10,26 +10,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from kilauea.api.job_plugins import SvcArguments, read
 from kilauea.api.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.api.ports import Obj
 from kilauea.controllers.objects import name_of
 from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_NAMESPACE
 from kilauea.controllers.vcjobs.plugins.additions import add_variables, add_volume, all_containers
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, read
 from kilauea.controllers.vcjobs.plugins.base import Belonging, JobPlugin, Pod, Task
 
 MOUNT_PATH = "/etc/volcano"
-
-
-class Flags(Arguments, frozen=True, rename="kebab"):
-    """Arguments of svc."""
-
-    publish_not_ready_addresses: bool = False
-    """Names are in the DNS before pods are ready."""
-    disable_network_policy: bool = False
-    """Everybody may reach the pods."""
-    inject_hosts_env: bool = True
-    """Containers have the names in variables; for tasks of thousands of pods the files are enough."""
 
 
 class Svc(JobPlugin):
@@ -39,7 +28,7 @@ class Svc(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        self._flags = read(self.name, Flags, arguments)
+        self._flags = read(self.name, SvcArguments, arguments)
         self._config_map = f"{name_of(job)}-svc"
 
     @property

@@ -7,21 +7,11 @@ from functools import cached_property
 
 import msgspec
 
+from kilauea.api.job_plugins import TensorflowArguments, read
 from kilauea.api.ports import Obj
 from kilauea.controllers.vcjobs.names import task_name
 from kilauea.controllers.vcjobs.plugins.additions import add_variables, containers, variable
-from kilauea.controllers.vcjobs.plugins.arguments import Arguments, Port, read
 from kilauea.controllers.vcjobs.plugins.base import JobPlugin, Pod, Task
-
-
-class Flags(Arguments, frozen=True, rename="kebab"):
-    """Arguments of tensorflow: the tasks that have each role, and the port of all."""
-
-    ps: str = "ps"
-    worker: str = "worker"
-    chief: str = "chief"
-    evaluator: str = "evaluator"
-    port: Port = 2222
 
 
 class Tensorflow(JobPlugin):
@@ -31,7 +21,7 @@ class Tensorflow(JobPlugin):
 
     def __init__(self, job: Obj, arguments: Sequence[str]) -> None:
         super().__init__(job, arguments)
-        self._flags = read(self.name, Flags, arguments)
+        self._flags = read(self.name, TensorflowArguments, arguments)
         flags = self._flags
         self._roles = {"ps": flags.ps, "worker": flags.worker, "chief": flags.chief, "evaluator": flags.evaluator}
 

@@ -1,0 +1,20 @@
+"""Jobs that are let in, as the original lets them in, and that can never start for the order of their tasks."""
+
+from __future__ import annotations
+
+from kilauea.api.batch import JobSpec, Task
+from kilauea.api.task_order import OrderedTask, endless_wait
+
+
+def order_warnings(spec: JobSpec) -> list[str]:
+    """Why the gang of a job can never be complete, and what to change."""
+    fault = endless_wait([_ordered(task) for task in spec.tasks or ()], spec.min_available or 0)
+    return [f"spec.tasks: {fault}"] if fault else []
+
+
+def _ordered(task: Task) -> OrderedTask:
+    depends = task.depends_on
+    needs = (depends.name if depends else None) or ()
+    needs_all = len(needs) < 2 or depends is None or depends.iteration != "any"
+    minimum = task.replicas if task.min_available is None else task.min_available
+    return OrderedTask(task.name or "", task.replicas, minimum, task.min_available or 0, needs, needs_all)

@@ -1,0 +1,248 @@
+"""The plugins that a Volcano job may name in `spec.plugins`, and their arguments.
+
+Arguments have the form of flags in Go: `--port=22`, `-port=22`, or `--port` and `22` one after the other; one that only
+says yes or no takes its value behind `=`, and is yes without. The controller of jobs reads them, and admission warns of
+those that it will not like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import FieldInfo, fields
+
+from kilauea.api.wellknown import parse_bool
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535, description="a port from 1 to 65535")]
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=86400, description="seconds from 1 to 86400")]
+
+
+class PluginFault(Exception):
+    """A plugin that does not exist, or that cannot use its arguments or the job.
+
+    Attributes:
+        plugin: its name.
+        why: what is wrong and what to do, in words.
+    """
+
+    def __init__(self, plugin: str, why: str) -> None:
+        super().__init__(f"plugin {plugin}: {why}")
+        self.plugin = plugin
+        self.why = why
+
+
+# --- what each plugin takes
+
+
+class Arguments(msgspec.Struct, frozen=True, rename="kebab"):
+    """What a plugin takes: a field for each flag, with its default."""
+
+
+class SvcArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of svc."""
+
+    publish_not_ready_addresses: bool = False
+    """Names are in the DNS before pods are ready."""
+    disable_network_policy: bool = False
+    """Everybody may reach the pods."""
+    inject_hosts_env: bool = True
+    """Containers have the names in variables; for tasks of thousands of pods the files are enough."""
+
+
+class SshArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of ssh."""
+
+    ssh_key_file_path: str = "/root/.ssh"
+    """Where the keys are mounted."""
+    ssh_private_key: str = ""
+    """The user's own key, as text; a key is made if it is empty."""
+    ssh_public_key: str = ""
+    ssh_port: Port = 22
+    """Where the daemons listen."""
+
+
+class TensorflowArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of tensorflow: the tasks with these roles, and the port of all."""
+
+    ps: str = "ps"
+    worker: str = "worker"
+    chief: str = "chief"
+    evaluator: str = "evaluator"
+    port: Port = 2222
+
+
+class MpiArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of mpi: the two tasks, and the port of the ssh daemons."""
+
+    master: str = "master"
+    worker: str = "worker"
+    port: Port = 22
+
+
+class PytorchArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of pytorch: the two tasks, the master's port, and whether workers wait until it answers."""
+
+    master: str = "master"
+    worker: str = "worker"
+    port: Port = 23456
+    wait_master_enabled: bool = False
+    wait_master_timeout: Seconds = 300
+    wait_master_image: str = "busybox:1.36.1"
+
+
+class RayArguments(Arguments, frozen=True, rename="camel"):
+    """Arguments of ray: the two tasks, the container in each that runs Ray, and the ports of the head."""
+
+    head: str = "head"
+    worker: str = "worker"
+    head_container: str = "head"
+    worker_container: str = "worker"
+    port: Port = 6379
+    dashboard_port: Port = 8265
+    client_port: Port = 10001
+
+
+class HcclrankArguments(Arguments, frozen=True, rename="kebab"):
+    """Arguments of hcclrank: the two tasks whose pods are counted, masters first."""
+
+    master: str = "master"
+    worker: str = "worker"
+
+
+ARGUMENTS: Mapping[str, type[Arguments]] = {
+    "svc": SvcArguments,
+    "ssh": SshArguments,
+    "env": Arguments,
+    "tensorflow": TensorflowArguments,
+    "mpi": MpiArguments,
+    "pytorch": PytorchArguments,
+    "ray": RayArguments,
+    "hcclrank": HcclrankArguments,
+}
+"""What each plugin takes; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
+
+
+# --- reading
+
+
+Kind = TypeVar("Kind", bound=Arguments)
+
+
+class _Flag(NamedTuple):
+    """An argument as it is written.
+
+    Attributes:
+        text: the argument.
+        field: which it is; None if there is no such argument.
+        value: the text of its value; None if there is none.
+        switch: the argument of yes or no before it, if it looks like the value of that one.
+    """
+
+    text: str
+    field: FieldInfo | None
+    value: str | None
+    switch: str = ""
+
+
+def read(plugin: str, kind: type[Kind], given: Sequence[str]) -> Kind:
+    """The arguments of a plugin; those that it does not know are left out.
+
+    Raises:
+        PluginFault: one that it knows has a value that it cannot use, or none.
+    """
+    values = {each.field.name: _value(plugin, each.field, each.value) for each in _flags(kind, given) if each.field}
+    return kind(**values)
+
+
+def unknown_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
+    """For each argument that a plugin of a job does not know, which one it is and what the plugin takes."""
+    return [
+        f"spec.plugins.{name}: unknown argument '{each.text}' is ignored: {_help(each, kind)}"
+        for name, kind in ARGUMENTS.items()
+        for each in _flags(kind, plugins.get(name) or ())
+        if each.field is None
+    ]
+
+
+def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
+    """For each plugin of a job that has an argument it cannot use, why."""
+    found = []
+    for name, kind in ARGUMENTS.items():
+        try:
+            read(name, kind, plugins.get(name) or ())
+        except PluginFault as fault:
+            found.append(f"spec.plugins.{name}: {fault.why}")
+    return found
+
+
+def said(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
+    """What a job says of one argument, as text; None if nothing."""
+    values = [each.value for each in _flags(kind, given) if each.field is not None and each.field.encode_name == flag]
+    return values[-1] if values else None
+
+
+def _flags(kind: type[Arguments], given: Sequence[str]) -> Iterator[_Flag]:
+    """Each argument with the text of its value; what follows one that is not known and is no flag is its value."""
+    known = {each.encode_name: each for each in fields(kind)}
+    rest, switch = list(reversed(given)), ""
+    while rest:
+        text = rest.pop()
+        name, equals, value = text.removeprefix("-").removeprefix("-").partition("=")
+        field = known.get(name) if text.startswith("-") else None
+        if field is not None and field.type is bool:
+            yield _Flag(text, field, value if equals else "true")
+            switch = "" if equals else name
+            continue
+        if field is not None:
+            yield _Flag(text, field, value if equals else (rest.pop() if rest else None))
+        else:
+            yield _Flag(text, None, None, switch if parse_bool(text) is not None else "")
+            if text.startswith("-") and not equals and rest and not rest[-1].startswith("-"):
+                rest.pop()
+        switch = ""
+
+
+def _help(flag: _Flag, kind: type[Arguments]) -> str:
+    known = [each.encode_name for each in fields(kind)]
+    if flag.switch:
+        return f"did you mean --{flag.switch}={flag.text}?"
+    if not known:
+        return "the plugin takes none"
+    near = get_close_matches(flag.text.lstrip("-").partition("=")[0], known, 1)
+    if near:
+        return f"did you mean --{near[0]}?"
+    return "the plugin takes " + ", ".join(f"--{each}" for each in known)
+
+
+def _value(plugin: str, field: FieldInfo, text: str | None) -> Any:
+    """The value that a text stands for."""
+    flag = field.encode_name
+    if text is None:
+        raise PluginFault(plugin, f"argument --{flag} has no value: write --{flag}={field.default}")
+    if field.type is str:
+        return text
+    if field.type is bool:
+        value: Any = parse_bool(text)
+        wanted = "true or false"
+    else:
+        value, wanted = _number(field, text)
+    if value is None:
+        example = "true" if field.type is bool else field.default
+        raise PluginFault(plugin, f"argument --{flag} is {text!r}: write {wanted}, such as --{flag}={example}")
+    return value
+
+
+def _number(field: FieldInfo, text: str) -> tuple[int | None, str]:
+    wanted = msgspec.inspect.type_info(field.type)
+    words = (
+        (wanted.extra_json_schema or {}).get("description", "a number")
+        if isinstance(wanted, msgspec.inspect.Metadata)
+        else "a number"
+    )
+    try:
+        return msgspec.convert(text, field.type, strict=False), words
+    except msgspec.ValidationError:
+        return None, words

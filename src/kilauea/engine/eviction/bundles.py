@@ -130,8 +130,10 @@ class Bundles:
         kept = []
         for bundle in found:
             left = tuple(task for task in bundle.tasks if task.key in let_go)
-            if bundle.whole and self._whole and len(left) == len(bundle.tasks):
-                kept.append(bundle)
+            if bundle.whole and self._whole:
+                # A plugin that counts as it goes may spare a gang among all candidates that it lets go alone.
+                if len(left) == len(bundle.tasks) or len(self._let_go(claim, bundle.tasks)) == len(bundle.tasks):
+                    kept.append(bundle)
             elif left and not bundle.whole:
                 kept.append(Bundle(bundle.job, left, whole=False, gain=math.inf))
         safe, whole = ([b for b in kept if b.whole == kind] for kind in (False, True))

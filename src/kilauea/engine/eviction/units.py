@@ -8,7 +8,7 @@ scheduler, 3.4.7 and 5.8.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -32,6 +32,14 @@ def surplus(job: Job, task: Task) -> int:
     if minimum and job.min_available >= job.role_minimum_total:
         spare = min(spare, job.role_count(task.role, status.READY, True) - minimum)
     return spare
+
+
+def whole_gang(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> bool:
+    """Whether tasks, several, are all that a job has on nodes: then they go together or not at all."""
+    if len(tasks) < 2 or any(task.group != tasks[0].group for task in tasks):
+        return False
+    job = jobs.get(tasks[0].group)
+    return job is not None and len(tasks) >= job.count(status.HOLDING)
 
 
 def enough_with(job: Job, unit: Unit) -> bool:

@@ -36,6 +36,7 @@ from typing import Any
 
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import argument
+from kilauea.engine.eviction.units import whole_gang
 from kilauea.engine.extension import PERMIT, REJECT, SpareReason
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
@@ -374,6 +375,8 @@ class Capacity(Plugin):
             return [], REJECT
         left: dict[str, dict[str, float]] = {}
         victims = []
+        # A gang that goes whole is one unit: what its queue holds before it goes counts for all its pods.
+        counts_down = not whole_gang(jobs, candidates)
         for task in candidates:
             job = jobs.get(task.group)
             queue = queues.get(job.queue) if job else None
@@ -383,7 +386,7 @@ class Capacity(Plugin):
             for at in chain:
                 left.setdefault(at.name, dict(at.allocated))
             if self._keeps(queue, task, left, claimer, reclaimer) is None:
-                for at in chain:
+                for at in chain if counts_down else ():
                     add(left[at.name], task.spec.requests, -1)
                 victims.append(task)
         return victims, PERMIT
@@ -433,11 +436,13 @@ class Capacity(Plugin):
             return [], REJECT
         left: dict[str, dict[str, float]] = {}
         victims = []
+        counts_down = not whole_gang(self._session.state.jobs, candidates)
         for task in candidates:
             queue = self._session.queues[self._session.state.jobs[task.group].queue]
             held = left.setdefault(queue.name, dict(queue.allocated))
             if keeps(queue, held, task.spec.requests) is None:
-                add(held, task.spec.requests, -1)
+                if counts_down:
+                    add(held, task.spec.requests, -1)
                 victims.append(task)
         return victims, PERMIT
 

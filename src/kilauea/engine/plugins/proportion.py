@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from kilauea.engine.eviction.units import whole_gang
 from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
@@ -151,6 +152,8 @@ class Proportion(Plugin):
     def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         left: dict[str, dict[str, float]] = {}
         victims = []
+        # A gang that goes whole is one unit: what its queue holds before it goes counts for all its pods.
+        counts_down = not whole_gang(self._session.state.jobs, candidates)
         for task in candidates:
             job = self._session.state.jobs.get(task.group)
             queue = self._session.queues.get(job.queue) if job else None
@@ -158,7 +161,8 @@ class Proportion(Plugin):
                 continue
             allocated = left.setdefault(queue.name, dict(queue.allocated))
             if not less_equal(allocated, queue.figures.deserved or NOTHING):
-                add(allocated, task.spec.requests, -1)
+                if counts_down:
+                    add(allocated, task.spec.requests, -1)
                 victims.append(task)
         return victims, PERMIT
 

@@ -18,15 +18,16 @@ from typing import Any
 
 from kilauea.engine.action import Action
 from kilauea.engine.conf import FLAGS, PluginConf, SchedulerConf, flag_of
-from kilauea.engine.cycle import open_plugins
 from kilauea.engine.extension import FLAGS as POINTS
 from kilauea.engine.extension import ExtensionPoints, Rejection, Scope
 from kilauea.engine.extension import points as extension
+from kilauea.engine.extension.points import answers
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.opening import open_plugins
 from kilauea.engine.plan import Refusal
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
@@ -42,8 +43,6 @@ SESSION_METHODS = (
     "waiting_jobs jobs_where in_order shape_of fits evaluation statement allocate_at_once admit refuse".split()
 )
 """What of the session's own methods is for plugins and actions; the rest is the engine's."""
-HELPERS = frozenset("add tiers_of walk ask post_guard guarded blame_for_keys predicates queue_moves".split())
-"""Methods of the extension points that are the engine's."""
 THINGS = (NodeRows, TaskShape, Task, Job, Queue, Refusal, Rejection, Scope)
 """What the session and the extension points hand out and take."""
 HEADINGS = ("What", "Why", "Arguments", "Example", "Difference from the original")
@@ -152,7 +151,7 @@ def _assigned(statement: ast.stmt, to: str) -> str:
 
 def type_names() -> Iterator[str]:
     """The names that signatures use for types, with what they stand for."""
-    body = ast.parse(inspect.getsource(extension)).body
+    body = ast.parse(inspect.getsource(answers)).body
     for statement in body:
         name = _assigned(statement, "")
         if isinstance(statement, ast.Assign) and re.fullmatch("[A-Z][a-z]+([A-Z][a-z]+)*", name):
@@ -229,8 +228,8 @@ def _attributes_of_session() -> list[list[str]]:
 
 
 def _points(chosen: Callable[[str], bool]) -> Iterator[str]:
-    for title, names in sections_of(ExtensionPoints):
-        shown = [name for name in names if chosen(name) and name not in HELPERS]
+    for title, names in (section for theme in ExtensionPoints.__bases__ for section in sections_of(theme)):
+        shown = [name for name in names if chosen(name) and hasattr(Session, name)]
         if shown:
             yield from (f"### {title[:1].upper()}{title[1:]}", BLANK)
             for name in shown:
@@ -365,7 +364,7 @@ def _asked(plugin: type[Plugin]) -> list[str]:
     session = Session(ClusterState(), conf, 0, None)
     try:
         open_plugins(session, conf, PLUGINS)
-        points = [point for point in POINTS if session.tiers_of(point) and point not in HELPERS]
+        points = [point for point in POINTS if session.points.tiers_of(point) and hasattr(Session, f"add_{point}")]
     finally:
         session.close()
     if not points:

@@ -135,6 +135,6 @@ def test_a_predicate_of_a_plugin_in_several_tiers_is_asked_once() -> None:
     for usable in (once, often):
         session = Session(state, usable, NOW, None)
         open_plugins(session, usable, PLUGINS)
-        predicates.append(len(session.predicates()))
+        predicates.append(len(session.points.predicates()))
         session.close()
     assert predicates[0] == predicates[1] > 0

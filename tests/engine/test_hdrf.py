@@ -189,7 +189,7 @@ def test_tasks_that_have_ended_do_not_keep_a_queue_from_being_saturated() -> Non
 )
 def test_points(flags: dict[str, bool], expected: tuple[int, int]) -> None:
     def count(session: Session) -> tuple[int, int]:
-        return len(list(session.walk("queue_order"))), len(list(session.walk("reclaimable")))
+        return len(list(session.points.walk("queue_order"))), len(list(session.points.walk("reclaimable")))
 
     assert inside(do=count, conf=conf("", [plugin("drf", **flags)])) == expected
 

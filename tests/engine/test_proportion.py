@@ -383,7 +383,7 @@ def test_a_queue_may_reclaim(cpu: str, state: str, may: bool) -> None:
 
 def test_proportion_never_abstains_from_a_vote_on_victims() -> None:
     def vote(session: Session) -> int:
-        (_, function), *_ = session.walk("reclaimable")
+        (_, function), *_ = session.points.walk("reclaimable")
         return int(function(session.state.tasks["ns/a"], [])[1])
 
     assert inside(group(), best_effort("a"), do=vote, conf=conf("", ["proportion"])) != ABSTAIN

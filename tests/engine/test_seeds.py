@@ -95,8 +95,8 @@ SEED_FLAGS = {
 def test_a_flag_as_the_seed_spells_it_switches_its_points(flag: str) -> None:
     def asked(point: str, on: bool) -> bool:
         session = open_points((plugin("a", **{flag: on}),))
-        session.add(point, "a", lambda *_: None)
-        return bool(session.tiers_of(point))
+        session.points.add(point, "a", lambda *_: None)
+        return bool(session.points.tiers_of(point))
 
     assert {point: (asked(point, True), asked(point, False)) for point in SEED_FLAGS[flag]} == dict.fromkeys(
         SEED_FLAGS[flag], (True, False)
@@ -232,7 +232,7 @@ def test_binpack_with_the_weights_of_the_seed() -> None:
 @pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
 def test_gang_with_its_flag_off_has_no_say_in_preemption_but_in_reclaim(point: str) -> None:
     def names(session: Session) -> list[str]:
-        return [name for name, _ in session.walk(point)]
+        return [name for name, _ in session.points.walk(point)]
 
     off = conf("", [plugin("gang", enablePreemptable=False)])
     assert inside(node("n1"), gang("t", 2, node="n1"), do=names, conf=off) == ["gang"] * (point == "reclaimable")
@@ -279,8 +279,7 @@ def test_a_session_holds_the_cluster_its_total_and_the_plugins_with_what_they_re
         assert list(session.queues) == ["q"]
         assert session.state.namespaces == {"ns": {"team": "red"}}
         assert session.total == {"cpu": 12000, "memory": 32 * GI, "pods": 220}
-        assert [p.name for p in session.plugins] == ["gang", "priority"]
-        assert [name for name, _ in session.walk("job_order")] == ["gang", "priority"]
+        assert [name for name, _ in session.points.walk("job_order")] == ["gang", "priority"]
         assert session.now == NOW
 
     objects = [node("n1", cpu=8), node("n2"), namespace("ns", {"team": "red"}), gang("g", 2)]
@@ -315,7 +314,7 @@ def registered() -> dict[str, set[str]]:
 
     def note(session: Session) -> None:
         for point, found in out.items():
-            found.update(name for name, _ in session.walk(point))
+            found.update(name for name, _ in session.points.walk(point))
 
     for name in sorted(PLUGINS.keys() & {n for names in PROVIDERS.values() for n in names.split()}):
         inside(queue("root"), queue("q"), do=note, conf=conf("", [plugin(name, enableHierarchy=True)]))

@@ -93,7 +93,10 @@ def test_the_order_can_be_switched_off() -> None:
 def test_votes_on_a_job_an_hour_old(limit: str | None, annotations: dict[str, str], expected: int) -> None:
     def votes(session: Session) -> tuple[Any, Any]:
         job = session.state.jobs["ns/g"]
-        ((_, enqueueable),), ((_, pipelined),) = session.walk("job_enqueueable"), session.walk("job_pipelined")
+        ((_, enqueueable),), ((_, pipelined),) = (
+            session.points.walk("job_enqueueable"),
+            session.points.walk("job_pipelined"),
+        )
         return enqueueable(job), pipelined(job)
 
     found = inside(aged(group(), 60, **annotations), do=votes, conf=conf("", [sla(limit)]))

@@ -614,7 +614,7 @@ def test_evicting_the_user_of_a_private_claim_makes_it_free() -> None:
 
 def test_a_cluster_where_no_waiting_pod_has_claims_registers_nothing() -> None:
     def registered(session: Session) -> int:
-        return len(session.predicates()) + len(session._on_allocate)
+        return len(session.points.predicates()) + len(session.points.on_allocate)
 
     plain = [node("n1"), csi_node("n1", csi=1), group(), pod("p")]
     running = [claim(bound="v"), volume("v", driver="csi"), user("r", "data", node="n1")]

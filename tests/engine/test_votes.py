@@ -299,8 +299,8 @@ def test_flag_of_a_point(flags: dict[str, bool], asked: bool) -> None:
 def test_every_point_has_its_flag(point: str, flag: str) -> None:
     def asked(entry: Data) -> bool:
         session = open_points((entry,))
-        session.add(point, "a", lambda *_: None)
-        return bool(session.tiers_of(point))
+        session.points.add(point, "a", lambda *_: None)
+        return bool(session.points.tiers_of(point))
 
     assert asked(plugin("a"))
     assert not asked(plugin("a", **{flag: False}))
@@ -310,15 +310,15 @@ def test_every_point_has_its_flag(point: str, flag: str) -> None:
 def test_three_points_have_no_flag(point: str) -> None:
     off = {f"enable{name}": False for name in ("JobReady", "Preemptable", "Reclaimable", "JobOrder", "QueueOrder")}
     session = open_points((plugin("a", **off),))
-    session.add(point, "a", lambda *_: None)
-    assert session.tiers_of(point)
+    session.points.add(point, "a", lambda *_: None)
+    assert session.points.tiers_of(point)
 
 
 def test_cluster_order_is_off_unless_asked_for() -> None:
     for entry, asked in ((plugin("a"), False), (plugin("a", enabledClusterOrder=True), True)):
         session = open_points((entry,))
         session.add_cluster_order("a", lambda name: name)
-        assert bool(session.tiers_of("cluster_order")) is asked
+        assert bool(session.points.tiers_of("cluster_order")) is asked
 
 
 def test_best_effort_pods_have_their_place_in_the_order_too() -> None:

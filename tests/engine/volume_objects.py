@@ -136,7 +136,7 @@ def ephemeral(name: str, volume: str = "scratch", **more: Any) -> Object:
 
 def filter_of(session: Session, type_: type[Any]) -> Any:
     """The filter of a session, found by what it listens to."""
-    handlers = (getattr(handler, "__self__", None) for _, handler in session._on_allocate)
+    handlers = (getattr(handler, "__self__", None) for _, handler in session.points.on_allocate)
     return next(one for one in handlers if isinstance(one, type_))
 
 

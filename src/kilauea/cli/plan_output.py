@@ -14,9 +14,9 @@ from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human, in_words
 from kilauea.engine.explain.group import rank
-from kilauea.engine.explain.plan_builder import counts_of
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
+from kilauea.engine.report import counts_of
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import Result
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kilauea.engine.plugin import NoArguments
-
-if TYPE_CHECKING:
-    from kilauea.engine.session import Session
+from kilauea.engine.session import Session
 
 
 class Action:

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import DEFAULT_CONF, Finding, PluginConf, SchedulerConf, parse_conf, read_arguments
+from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf, read_arguments
 from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Guard, Watchdog
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
+from kilauea.engine.opening import close_plugins, open_plugins
 from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
@@ -62,7 +63,7 @@ def cycle(
         session = Session(state, conf, now, seed, observer)
         session.findings.extend(faults)
         try:
-            open_plugins(session, conf, plugins, watchdog)
+            opened = open_plugins(session, conf, plugins, watchdog)
             observer.took("session", "open", observer.now() - started)
             hold_promises(session)
             for name in conf.actions:
@@ -70,7 +71,7 @@ def cycle(
             drop_vain_promises(session)
             if brief:
                 return outline(session)
-            session.close_plugins()
+            close_plugins(session, opened)
             return conclude(session, reasons=reasons)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
@@ -80,34 +81,6 @@ def cycle(
             conf = conf.without(action=fault.action)
         finally:
             session.close()
-
-
-def open_plugins(
-    session: Session, conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog = UNWATCHED
-) -> None:
-    """Make the plugins of a configuration and let them register; one that is named several times, as it is named last.
-
-    Raises:
-        PluginFault: one of them cannot.
-    """
-    opened = []
-    for name, entry in {entry.name: entry for tier in conf.tiers for entry in tier}.items():
-        of = plugins[name]
-        if of is not PLUGINS.get(name):
-            domains = len(session.domains.tree.names)
-            session.post_guard(name, Guard(name, of.__module__, watchdog, domains=domains))
-        opened.append(_make(session, of, entry))
-    session.open_plugins(opened)
-
-
-def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:
-    where = f"plugin {of.name}"
-    arguments, findings = session.ask("Arguments", of.name, read_arguments, of.Arguments, entry.arguments, where)
-    session.findings.extend(findings)
-    plugin: Plugin = session.ask(
-        "construction", of.name, session.guarded("construction", of.name, of), entry, arguments
-    )
-    return plugin
 
 
 def _execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kilauea.engine.conf import PluginConf
-
-if TYPE_CHECKING:
-    from kilauea.engine.session import Session
+from kilauea.engine.session import Session
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,8 @@ from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
-from kilauea.engine.model.tasks import SpecTable, Stage, Task, TaskSpec, stage_of, task_of
+from kilauea.engine.model.task_specs import SpecTable, TaskSpec
+from kilauea.engine.model.tasks import Stage, Task, stage_of, task_of
 from kilauea.engine.model.volumes import Storage
 
 

@@ -12,16 +12,14 @@ of the cycle.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kilauea.engine.evaluation import kernels
+from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
 from kilauea.engine.model.tasks import Task
-
-if TYPE_CHECKING:
-    from kilauea.engine.session import Session
 
 ALLOCATE, PIPELINE, EVICT = "allocate", "pipeline", "evict"
 
@@ -47,12 +45,12 @@ class Operation(NamedTuple):
 
 
 class Statement:
-    """A list of operations over one session."""
+    """A list of operations in the ledger of one session."""
 
-    __slots__ = ("_session", "operations")
+    __slots__ = ("_ledger", "operations")
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self.operations: list[Operation] = []
 
     def allocate(self, task: Task, row: int) -> None:
@@ -61,7 +59,7 @@ class Statement:
         Raises:
             StatementError: the task does not wait, or the node lacks room now.
         """
-        check_placing(self._session, task, row, now=True)
+        check_placing(self._ledger, task, row, now=True)
         self.take(task, row, now=True)
 
     def pipeline(self, task: Task, row: int) -> None:
@@ -70,13 +68,13 @@ class Statement:
         Raises:
             StatementError: the task does not wait, or the node will lack room.
         """
-        check_placing(self._session, task, row, now=False)
+        check_placing(self._ledger, task, row, now=False)
         self.take(task, row, now=False)
 
     def take(self, task: Task, row: int, *, now: bool) -> None:
         """As `allocate` (now) or `pipeline`, for a task and a node that an evaluation of this moment has matched."""
         before = task.status
-        self._session.place(task, row, status.ALLOCATED if now else status.PIPELINED)
+        self._ledger.place(task, row, status.ALLOCATED if now else status.PIPELINED)
         self.operations.append(Operation(ALLOCATE if now else PIPELINE, task, row, before))
 
     def evict(self, task: Task, action: str, claimer: str = "") -> None:
@@ -85,9 +83,9 @@ class Statement:
         Raises:
             StatementError: the task does not run and will not start in this cycle, or is evicted already.
         """
-        check_evicting(self._session, task)
-        before, row = task.status, self._session.nodes.row_of[task.node]
-        self._session.release(task, row)
+        check_evicting(self._ledger, task)
+        before, row = task.status, self._ledger.nodes.row_of[task.node]
+        self._ledger.release(task, row)
         self.operations.append(Operation(EVICT, task, row, before, action, claimer))
 
     def checkpoint(self) -> int:
@@ -99,67 +97,67 @@ class Statement:
         while len(self.operations) > checkpoint:
             operation = self.operations.pop()
             if operation.kind == EVICT:
-                self._session.restore(operation.task, operation.row, operation.before)
+                self._ledger.restore(operation.task, operation.row, operation.before)
             else:
-                self._session.displace(operation.task, operation.row)
+                self._ledger.displace(operation.task, operation.row)
 
     def discard(self, checkpoint: int = 0) -> None:
         """Undo everything since the checkpoint; tasks that had found room are remembered, for the plan's reasons."""
-        self._session.had_room.update(op.task.key for op in self.operations[checkpoint:] if op.kind == ALLOCATE)
+        self._ledger.report.had_room.update(op.task.key for op in self.operations[checkpoint:] if op.kind == ALLOCATE)
         self.roll_back(checkpoint)
 
     def commit(self) -> None:
         """Put everything into the plan."""
         for operation in self.operations:
             if operation.kind == ALLOCATE:
-                self._session.bind(operation.task)
+                self._ledger.bind(operation.task)
             elif operation.kind == EVICT and operation.before == status.BINDING:
-                self._session.withdraw(operation.task, operation.row, operation.claimer)
+                self._ledger.withdraw(operation.task, operation.row, operation.claimer)
             elif operation.kind == EVICT:
-                self._session.note_eviction(operation.task, operation.action, operation.claimer)
+                self._ledger.note_eviction(operation.task, operation.action, operation.claimer)
         self.operations.clear()
 
 
-def check_placing(session: Session, task: Task, row: int, *, now: bool) -> None:
+def check_placing(ledger: Ledger, task: Task, row: int, *, now: bool) -> None:
     """Refuse to place a task that does not wait, or on a node without the room (now, or once all is freed).
 
     Raises:
         StatementError: as said.
     """
-    _check_known(session, task)
+    _check_known(ledger, task)
     if task.status != status.PENDING:
         where = f" on node {task.node}" if task.node else ""
         raise StatementError(f"task {task.key} cannot be placed: it is {status.NAMES[task.status]}{where}")
-    if not 0 <= row < len(session.nodes):
-        raise StatementError(f"task {task.key} cannot be placed: row {row} is not one of {len(session.nodes)} nodes")
-    need = session.shape_of(task).need
-    node = session.nodes.select(np.array([row], dtype=np.intp))
+    if not 0 <= row < len(ledger.nodes):
+        raise StatementError(f"task {task.key} cannot be placed: row {row} is not one of {len(ledger.nodes)} nodes")
+    need = ledger.shape_of(task).need
+    node = ledger.nodes.select(np.array([row], dtype=np.intp))
     later = node.used - node.releasing + node.pipelined
     for used, when in ((node.used, "now"), (later, "beside what is promised to others")) if now else ((later, LATER),):
         if not kernels.fits(used, need, node.allocatable)[0]:
             lacking = (used + need > node.allocatable)[:, 0]
-            names = ", ".join(name for name, lacks in zip(session.axis.names, lacking, strict=True) if lacks)
+            names = ", ".join(name for name, lacks in zip(ledger.nodes.axis.names, lacking, strict=True) if lacks)
             raise StatementError(
-                f"task {task.key} cannot be placed: node {session.nodes.names[row]} lacks {names} {when}"
+                f"task {task.key} cannot be placed: node {ledger.nodes.names[row]} lacks {names} {when}"
             )
 
 
-def check_evicting(session: Session, task: Task) -> None:
+def check_evicting(ledger: Ledger, task: Task) -> None:
     """Refuse to evict a task that holds nothing which a plan can take back.
 
     Raises:
         StatementError: as said.
     """
-    _check_known(session, task)
+    _check_known(ledger, task)
     if task.status not in EVICTABLE:
         raise StatementError(f"task {task.key} cannot be evicted: it is {status.NAMES[task.status]}")
-    if task.node not in session.nodes.row_of:
+    if task.node not in ledger.nodes.row_of:
         raise StatementError(f"task {task.key} cannot be evicted: its node {task.node} is unknown")
 
 
-def _check_known(session: Session, task: Task) -> None:
-    job = session.state.jobs.get(task.group)
-    if session.state.tasks.get(task.key) is not task:
+def _check_known(ledger: Ledger, task: Task) -> None:
+    job = ledger.state.jobs.get(task.group)
+    if ledger.state.tasks.get(task.key) is not task:
         raise StatementError(f"task {task.key} is not a task of this session")
-    if job is None or job.queue not in session.queues:
+    if job is None or job.queue not in ledger.state.queues:
         raise StatementError(f"task {task.key} has no pod group in a queue")

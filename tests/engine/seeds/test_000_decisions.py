@@ -67,7 +67,7 @@ def held(plan: Plan, *names: str) -> list[float]:
 @pytest.mark.parametrize("in_tree", [False, True])
 def test_where_capacity_has_its_say(in_tree: bool) -> None:
     def points(session: Session) -> set[str]:
-        return {point for point in FLAGS for name, _ in session.walk(point) if name == "capacity"}
+        return {point for point in FLAGS for name, _ in session.points.walk(point) if name == "capacity"}
 
     found = inside(CLUSTER, queue("root"), queue("q"), do=points, conf=tree_conf("") if in_tree else flat_conf(""))
     assert {"queue_order", "job_enqueueable", "job_enqueued", "allocatable", "preemptive", "reclaimable"} <= found

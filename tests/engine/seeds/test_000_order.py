@@ -177,7 +177,7 @@ def test_when_the_nearer_one_has_no_more_to_give_the_next_one_loses() -> None:
 def test_nearness_is_a_matter_of_the_tree_alone() -> None:
     """Side by side the queue that would be served last loses: `batch` has 40 of 30 cores, `training` 50 of 40."""
     leaves = [q for q in seven_queues() if not q.name.startswith(("root", "team"))]
-    registered = inside(CLUSTER, leaves, do=lambda s: s.tiers_of("victim_queue_order"), conf=flat_conf(""))
+    registered = inside(CLUSTER, leaves, do=lambda s: s.points.tiers_of("victim_queue_order"), conf=flat_conf(""))
     assert registered == []
     plan = plan_of(CLUSTER, leaves, FULL, wants("new", "inference", 10), conf=flat_conf("allocate, reclaim"))
     assert losers(plan) == ["b"]

@@ -47,7 +47,7 @@ class Allocate(Action):
             refusal = session.overused(queue)
             if refusal is not None:
                 for waiting in turns.drain(queue):
-                    session.refusals.setdefault(waiting.key, refusal)
+                    session.report.refusals.setdefault(waiting.key, refusal)
                 continue
             job = turns.next_job(queue)
             if job is None:
@@ -79,7 +79,7 @@ class Allocate(Action):
                 session.admit(job)
             invalid = session.job_valid(job)
             if invalid is not None:
-                session.refusals[job.key] = invalid
+                session.report.refusals[job.key] = invalid
                 continue
             tasks = self._tasks(session, job)
             if tasks:

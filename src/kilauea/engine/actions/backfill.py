@@ -48,11 +48,11 @@ class Backfill(Action):
         best_effort = [task for task in job.tasks.values() if task.spec.best_effort and not task.gated]
         for task in best_effort:
             if task.status == status.PIPELINED:
-                session.displace(task, session.nodes.row_of[task.node])
+                session.ledger.displace(task, session.nodes.row_of[task.node])
         return [task for task in best_effort if task.status == status.PENDING]
 
     def _place(self, session: Session, task: Task) -> None:
-        unfit = session.unfit.setdefault(task.group, {})
+        unfit = session.report.unfit.setdefault(task.group, {})
         refusal = session.pre_predicate(task)
         if refusal is not None:
             unfit[task.key] = refusal

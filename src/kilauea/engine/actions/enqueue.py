@@ -26,7 +26,7 @@ class Enqueue(Action):
             if refusal is None:
                 session.job_enqueued(job)
                 session.admit(job)
-                session.refusals.pop(job.key, None)
+                session.report.refusals.pop(job.key, None)
             else:
-                session.refusals[job.key] = refusal
+                session.report.refusals[job.key] = refusal
             turns.put_back(queue)

@@ -44,7 +44,7 @@ class Preempt(Action):
             return
         pool = VictimPool(session, fresh=True)
         between, within = BetweenJobs(session), WithinJob(session)
-        gangs = bool(session.tiers_of("job_ready"))
+        gangs = bool(session.points.tiers_of("job_ready"))
         turns = QueueTurns(session, starving)
         while (queue := turns.next_queue()) is not None:
             jobs = turns.drain(queue)

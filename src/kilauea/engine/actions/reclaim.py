@@ -45,7 +45,7 @@ class Reclaim(Action):
         if not waiting:
             return
         pool, policy = VictimPool(session, fresh=True), BetweenQueues(session)
-        gangs = bool(session.tiers_of("job_ready"))
+        gangs = bool(session.points.tiers_of("job_ready"))
         serve = serve_starving if self.arguments.serves == STARVING else serve_pending
         turns = QueueTurns(session, waiting)
         while (queue := turns.next_queue()) is not None:

@@ -18,7 +18,7 @@ class Shuffle(Action):
     name = "shuffle"
 
     def execute(self, session: Session) -> None:
-        if not session.tiers_of("victim_tasks"):
+        if not session.points.tiers_of("victim_tasks"):
             return
         running = [
             task

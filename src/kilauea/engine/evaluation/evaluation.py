@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.evaluation import kernels
-from kilauea.engine.extension import NodePredicate, NodeScorer, PluginFault, Scope
-from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.evaluation.picking import Picker
+from kilauea.engine.extension import ExtensionPoints, NodePredicate, NodeScorer, PluginFault, Scope
+from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.resources import order_of
 from kilauea.engine.model.shapes import NOT_ASKED, TaskShape
 from kilauea.engine.plan import NodeReason
-
-if TYPE_CHECKING:
-    from kilauea.engine.session import Session
-
 
 MOST_KNOWN = 1024
 """Different figures of nodes that an evaluation remembers."""
@@ -69,19 +66,20 @@ class Examined(NamedTuple):
 
 
 class Evaluation:
-    """One shape against all nodes of a session."""
+    """One shape against all nodes of a cluster."""
 
-    def __init__(self, session: Session, shape: TaskShape) -> None:
-        self._session = session
-        self._nodes = session.nodes
+    def __init__(self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, shape: TaskShape) -> None:
+        self._nodes = nodes
+        self._picker = picker
+        self._picks = picker.needed
         self._shape = shape
-        chosen = [p for p in session.predicates() if p.applies is None or p.applies(shape)]
+        chosen = [p for p in points.predicates() if p.applies is None or p.applies(shape)]
         self._static = [p for p in chosen if p.scope is Scope.STATIC]
         self._local = [p for p in chosen if p.scope in (Scope.NODE, Scope.FIGURES)]
         self._cluster = [p for p in chosen if p.scope is Scope.CLUSTER]
-        scorers: list[NodeScorer] = [s for _, s in session.walk("node_score")]
+        scorers: list[NodeScorer] = [s for _, s in points.walk("node_score")]
         self._scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
-        batch = (*session.walk("node_map"), *session.walk("batch_node_score"))
+        batch = (*points.walk("node_map"), *points.walk("batch_node_score"))
         self._batch: list[NodeScorer] = [s for _, s in batch]
         scopes = {*(p.scope for p in self._local), *(s.scope for s in self._scorers)}
         self._by_figures = scopes <= {Scope.FIGURES}
@@ -102,7 +100,7 @@ class Evaluation:
         self._refresh()
         cluster = self._cluster_fit()
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
-        if cluster is None and not batch and not self._session.picks_nodes:
+        if cluster is None and not batch and not self._picks:
             return self._choose_by_score(within)
         for now, fit in ((True, self._now > kernels.NEVER), (False, self._later)):
             if cluster is not None:
@@ -134,7 +132,7 @@ class Evaluation:
         scores, candidates = self._score[rows], self._nodes.select(rows)
         if batch:
             scores = scores + self._scores(batch, candidates)
-        return int(rows[self._session.pick(self._shape, candidates, scores)])
+        return int(rows[self._picker.pick(self._shape, candidates, scores)])
 
     def hopeful(self) -> NDArray[np.bool_]:
         """(N,) nodes that nothing rules out that evictions could not mend."""

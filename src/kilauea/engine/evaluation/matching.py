@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kilauea.api.selectors import NodeTerm, Requirement, TolerationKey, node_term_matches, requirement_matches_value
 from kilauea.api.selectors import tolerates as tolerates_taint
 from kilauea.engine.model.nodes import NodeTable
-from kilauea.engine.model.tasks import Spread, TaskSpec
+from kilauea.engine.model.task_specs import Spread, TaskSpec
 
 KEPT = 4096
 """Masks that are kept with a table."""

@@ -102,7 +102,7 @@ class DomainSearch:
         refusal = self._policy.refusal(self._queue, tasks)
         if refusal is not None:
             for task in tasks:
-                session.task_refusals.setdefault(task.key, refusal)
+                session.report.task_refusals.setdefault(task.key, refusal)
             return False
         self._enough = enough
         self._asked: dict[str, float] = {}

@@ -152,7 +152,7 @@ class NodeSearch:
             return False
         refusal = self._policy.refusal(self._queue, [task]) or session.pre_predicate(task)
         if refusal is not None:
-            session.task_refusals.setdefault(task.key, refusal)
+            session.report.task_refusals.setdefault(task.key, refusal)
             return False
         over = self._policy.over_limit(self._queue, task)
         choice = session.evaluation(task).choose() if over is None else None
@@ -166,7 +166,7 @@ class NodeSearch:
         if option is None:
             self._in_vain[kind] = plan.checkpoint()
             if over is not None:
-                session.task_refusals.setdefault(task.key, over)
+                session.report.task_refusals.setdefault(task.key, over)
             return False
         plan.evict(option.units)
         plan.nominate(task, option.row)

@@ -68,7 +68,7 @@ class Policy(ABC):
 
     def let_go(self, claimer: Any, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that the plugins let go for a task, or for a gang in a domain (`GangClaim`)."""
-        return self.session.victims(self.point, claimer, candidates) if candidates else []
+        return self.session.points.victims(self.point, claimer, candidates) if candidates else []
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
         """Why a queue gets no turn; None if it does."""
@@ -194,7 +194,7 @@ class GangsOfOtherQueues(BetweenQueues):
         return chosen
 
     def let_go(self, claimer: Any, candidates: Sequence[Task]) -> list[Task]:
-        return self.session.victims(self.point, claimer, candidates) if candidates else []
+        return self.session.points.victims(self.point, claimer, candidates) if candidates else []
 
     def keeps(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
         reason = super().keeps(claimer, asked, unit, crossing=crossing)

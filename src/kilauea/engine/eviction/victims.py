@@ -48,7 +48,7 @@ class VictimPool:
         row_of = session.nodes.row_of
         states = (status.BOUND, status.RUNNING, status.BINDING) if fresh else (status.BOUND, status.RUNNING)
         self.states = states
-        started = {session.state.tasks[bind.pod].group for bind in session.binds} if fresh else set()
+        started = {session.state.tasks[bind.pod].group for bind in session.report.binds} if fresh else set()
         held = session.jobs_where(session.table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0)
         known_jobs = {job.key for job in held}
         held += [session.state.jobs[key] for key in sorted(started - known_jobs)]

@@ -14,7 +14,7 @@ from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.tasks import TaskSpec
+from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.plan import NodeReason, Pending, Plan
 from kilauea.engine.state import ClusterState
 

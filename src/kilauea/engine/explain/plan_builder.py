@@ -19,19 +19,20 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
 from kilauea.engine.queues.faults import Fault, conditions, findings, jobs_without_queue, queue_faults
 from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
+from kilauea.engine.report import counts_of
 from kilauea.engine.session import Session
 
 
 def outline(session: Session) -> Plan:
     """What a session whose actions are done does with pods, without reasons and figures."""
-    return Plan(tuple(session.binds), nominations(session), tuple(session.evictions))
+    return Plan(tuple(session.report.binds), nominations(session), tuple(session.report.evictions))
 
 
 def nominations(session: Session) -> tuple[Nomination, ...]:
     """Pods that are promised room."""
     return tuple(
         Nomination(task.key, task.node)
-        for job in sorted(session.touched.values(), key=lambda j: j.order)
+        for job in sorted(session.ledger.touched.values(), key=lambda j: j.order)
         if job.counts[status.PIPELINED]
         for task in sorted(job.tasks.values(), key=lambda t: t.order)
         if task.status == status.PIPELINED
@@ -43,12 +44,12 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
     faults = sorted((*queue_faults(session), *_ignored_by_queue(session)), key=lambda fault: fault.queue)
     for job in jobs_without_queue(session):
         message = f"queue {job.queue} of pod group {job.key} does not exist"
-        session.conditions.setdefault(job.key, Condition("QueueNotFound", "QueueNotFound", message))
+        session.report.conditions.setdefault(job.key, Condition("QueueNotFound", "QueueNotFound", message))
     promises, ignored = nominations(session), ignored_wishes(session)
     return Plan(
-        tuple(session.binds),
+        tuple(session.report.binds),
         promises,
-        tuple(session.evictions),
+        tuple(session.report.evictions),
         groups(session, ignored),
         queues(session, conditions(faults)),
         tuple(pending(session) if reasons else _promised(session, promises)),
@@ -75,17 +76,17 @@ def groups(session: Session, ignored: Mapping[str, Condition]) -> dict[str, Grou
     phase = table.phase[:size]
     expected = np.where(stale >= 0, stale, np.where(phase == PHASES.index(INQUEUE), phase, PHASES.index(PENDING)))
     jobs = {job.key: job for job in session.jobs_where(expected != phase)}
-    for job in session.touched.values():
+    for job in session.ledger.touched.values():
         jobs[job.key] = job
-    for key in (*session.conditions, *session.refusals, *ignored):
+    for key in (*session.report.conditions, *session.report.refusals, *ignored):
         if key in session.state.jobs:
             jobs[key] = session.state.jobs[key]
     return {
         job.key: GroupOutcome(
             phase_of(session, job),
             counts_of(job),
-            session.conditions.get(job.key),
-            session.refusals.get(job.key),
+            session.report.conditions.get(job.key),
+            session.report.refusals.get(job.key),
             ignored.get(job.key),
         )
         for job in sorted(jobs.values(), key=lambda j: j.order)
@@ -106,7 +107,7 @@ def phase_of(session: Session, job: Job) -> str:
     Tasks that terminate hold their room until they have ended, so a gang that is whole with them is Running, though
     those that are to replace them wait.
     """
-    condition = session.conditions.get(job.key)
+    condition = session.report.conditions.get(job.key)
     releasing = sum(1 for t in job.tasks.values() if t.status == status.RELEASING and t.node)
     scheduled = job.scheduled_count + releasing
     whole = releasing and scheduled >= job.min_available
@@ -116,11 +117,6 @@ def phase_of(session: Session, job: Job) -> str:
         ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
         return COMPLETED if len(job.tasks) == ended else RUNNING
     return INQUEUE if job.phase == INQUEUE else PENDING
-
-
-def counts_of(job: Job) -> dict[str, int]:
-    """Tasks of a job by name of their status, without zeros."""
-    return {name: count for name, count in zip(status.NAMES, job.counts, strict=True) if count}
 
 
 # --- queues
@@ -174,13 +170,13 @@ def _pending(session: Session, job: Job, task: Task) -> Pending:
         return Pending(task.key, job.key, "Nominated", message, job.queue)
     if task.gated:
         return Pending(task.key, job.key, "SchedulingGated", "a scheduling gate holds the pod back", job.queue)
-    refusal = session.refusals.get(job.key)
+    refusal = session.report.refusals.get(job.key)
     if refusal is not None and (job.is_pending or refusal.code.startswith("NotEnough")):
         return _refused(task, job, refusal)
-    own = session.task_refusals.get(task.key)
+    own = session.report.task_refusals.get(task.key)
     if own is not None:
         return _refused(task, job, own)
-    unfit = session.unfit.get(job.key, {})
+    unfit = session.report.unfit.get(job.key, {})
     if task.key in unfit:
         return _unfit(task, job, unfit[task.key])
     if refusal is not None:
@@ -214,16 +210,16 @@ def _unfit(task: Task, job: Job, why: Unfit | Refusal) -> Pending:
 
 def _gang(session: Session, job: Job, task: Task) -> Pending:
     """The task itself was not refused: a mate of its gang was, or nobody looked at it."""
-    unfit = session.unfit.get(job.key, {})
-    blocked = [mate for key, mate in job.tasks.items() if key in unfit or key in session.task_refusals]
-    if not blocked and task.key not in session.had_room and task.status != status.ALLOCATED:
+    unfit = session.report.unfit.get(job.key, {})
+    blocked = [mate for key, mate in job.tasks.items() if key in unfit or key in session.report.task_refusals]
+    if not blocked and task.key not in session.report.had_room and task.status != status.ALLOCATED:
         message = "no action of this cycle dealt with the pod"
         return Pending(task.key, job.key, "NotReached", message, job.queue)
     if not blocked:
         message = f"its gang has room for fewer than its minimum of {job.min_available}"
         return Pending(task.key, job.key, "GangWaiting", message, job.queue)
     mate = min(blocked, key=lambda t: t.order)
-    why = unfit.get(mate.key) or session.task_refusals[mate.key]
+    why = unfit.get(mate.key) or session.report.task_refusals[mate.key]
     message = f"its gang of {job.min_available} waits for {mate.name}: {why.message}"
     reasons = () if isinstance(why, Refusal) else why.reasons
     return Pending(task.key, job.key, "GangWaiting", message, job.queue, why.resource, why.asked, why.left, reasons)
@@ -248,23 +244,3 @@ def _homeless(session: Session) -> list[Pending]:
             message = f"queue {job.queue} of pod group {task.group} does not exist"
             out.append(Pending(task.key, task.group, "QueueNotFound", message, job.queue))
     return sorted(out, key=lambda p: p.pod)
-
-
-def fit_error(session: Session, job: Job) -> str:
-    """Why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
-    parts = [f"{count} {name}" for name, count in counts_of(job).items()]
-    parts.append(f"{job.min_available} minAvailable")
-    text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(sorted(parts))}"
-    waiting = list(job.pending())
-    if waiting:
-        room = sum(1 for task in waiting if task.key in session.had_room)
-        reasons = [f"{n} {r}" for n, r in ((room, "Schedulable"), (len(waiting) - room, "Unschedulable")) if n]
-        text += f"; Pending: {', '.join(sorted(reasons))}"
-    refusal = session.refusals.get(job.key)
-    if refusal is not None:
-        return f"{text}. Origin reason is: {refusal.message}"
-    unfit = session.unfit.get(job.key, {})
-    if unfit:
-        task = min((session.state.tasks[key] for key in unfit), key=lambda t: t.order)
-        return f"{text}. Origin reason is {task.name}: {unfit[task.key].message}"
-    return text

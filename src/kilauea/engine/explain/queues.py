@@ -58,7 +58,7 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
     resources = list(dict.fromkeys(named)) or sorted(lacking, key=order_of)
     asked = {name: lacking.get(name, 0) for name in resources}
     way = [queue.name for queue in (*session.queues[job.queue].figures.ancestors[::-1], session.queues[job.queue])]
-    own = any(plugin.name == CARDS for plugin in session.plugins)
+    own = any(plugin.name == CARDS for tier in session.conf.tiers for plugin in tier)
     found = levels(plan.queues, way, asked, blocking, own_capability=own)
     full = [level.queue for level in found if level.blocks]
     lent = _lent(session, plan, job, full, resources)

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kilauea.engine.conf import SchedulerConf
-from kilauea.engine.cycle import open_plugins
 from kilauea.engine.extension.guard import UNWATCHED, Watchdog
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import PENDING
+from kilauea.engine.opening import open_plugins
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
@@ -68,9 +68,9 @@ def _move(session: Session, plan: Plan) -> None:
     tasks, row_of = session.state.tasks, session.nodes.row_of
     for eviction in plan.evictions:
         task = tasks[eviction.pod]
-        session.release(task, row_of[task.node])
+        session.ledger.release(task, row_of[task.node])
     for bind in plan.binds:
-        session.place(tasks[bind.pod], row_of[bind.node], status.ALLOCATED)
-        session.bind(tasks[bind.pod])
+        session.ledger.place(tasks[bind.pod], row_of[bind.node], status.ALLOCATED)
+        session.ledger.bind(tasks[bind.pod])
     for nomination in plan.nominations:
-        session.place(tasks[nomination.pod], row_of[nomination.node], status.PIPELINED)
+        session.ledger.place(tasks[nomination.pod], row_of[nomination.node], status.PIPELINED)

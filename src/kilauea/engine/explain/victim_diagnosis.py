@@ -172,7 +172,7 @@ class Inquiry:
         self._job = job
         self._task = task
         self._initiator = task if policy.by_task else GangClaim(policy.action, job, 0)
-        self._gangs = not policy.by_task or bool(session.tiers_of("job_ready"))
+        self._gangs = not policy.by_task or bool(session.points.tiers_of("job_ready"))
         self._wanted = policy.candidates(pool, job, task)
         if isinstance(policy, BetweenJobs):
             self._wanted = self._wanted | WithinJob(session).candidates(pool, job, task)
@@ -217,12 +217,12 @@ class Inquiry:
 
     def _votes(self, tasks: Sequence[Task]) -> list[Task]:
         """Those that the plugins let go together."""
-        return self._session.victims(self._policy.point, self._initiator, tasks) if tasks else []
+        return self._session.points.victims(self._policy.point, self._initiator, tasks) if tasks else []
 
     def _answers(self, tasks: Sequence[Task]) -> list[set[str]]:
         """Whom each of the plugins names when it is asked about all; they tell apart who is not alike."""
-        point, walk = self._policy.point, self._session.walk(self._policy.point)
-        asked = [self._session.ask(point, plugin, f, self._initiator, tasks) for plugin, f in walk if tasks]
+        point, walk = self._policy.point, self._session.points.walk(self._policy.point)
+        asked = [self._session.points.ask(point, plugin, f, self._initiator, tasks) for plugin, f in walk if tasks]
         return [{task.key for task in answer[0]} for answer in asked]
 
     def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
@@ -240,7 +240,7 @@ class Inquiry:
             return reason
         sparing = self._sparing([task])
         if sparing:
-            return session.why_spared(policy.point, sparing[-1], self._initiator, task)
+            return session.points.why_spared(policy.point, sparing[-1], self._initiator, task)
         unit = pool.unit(session, task, gangs=self._gangs)
         if unit is None or any(mate.group == self._job.key and mate is not task for mate in unit):
             return GANG
@@ -267,9 +267,9 @@ class Inquiry:
         found: list[str] = []
         if len(self._votes(tasks)) == len(tasks):
             return found
-        for tier in session.tiers_of(point):
+        for tier in session.points.tiers_of(point):
             for plugin, function in tier:
-                answer = session.ask(point, plugin, function, self._initiator, tasks)
+                answer = session.points.ask(point, plugin, function, self._initiator, tasks)
                 named, vote = victims_and_vote(point, plugin, answer)
                 if vote != ABSTAIN and len(named) < len(tasks):
                     found.append(plugin)

@@ -1,20 +1,19 @@
 """How plugins and actions take part in a cycle: the extension points, guards around user code, and observers."""
 
-from kilauea.engine.extension.points import (
+from kilauea.engine.extension.points import ExtensionPoints
+from kilauea.engine.extension.points.answers import (
     ABSTAIN,
-    FLAGS,
     PERMIT,
     REJECT,
-    ExtensionPoints,
     NodePredicate,
     NodeScorer,
     PluginFault,
-    Refusal,
     Rejection,
     Scope,
-    SpareReason,
-    victims_and_vote,
 )
+from kilauea.engine.extension.points.registry import FLAGS
+from kilauea.engine.extension.points.victims import victims_and_vote
+from kilauea.engine.plan import Refusal, SpareReason
 
 __all__ = [
     "ABSTAIN",

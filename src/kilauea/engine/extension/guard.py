@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from kilauea.engine.extension import PluginFault
+from kilauea.engine.extension.points.answers import PluginFault
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
 

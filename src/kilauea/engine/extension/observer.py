@@ -7,18 +7,7 @@ Without an observer nothing is measured, and nothing is spent on it where it wou
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
-
-from kilauea.engine.evaluation import Choice, Evaluation
-from kilauea.engine.extension import NodeScorer
-from kilauea.engine.model.nodes import NodeRows
-from kilauea.engine.model.shapes import TaskShape
-
-if TYPE_CHECKING:
-    from kilauea.engine.session import Session
+from typing import Literal, Protocol
 
 Part = Literal["session", "opening", "closing", "action"]
 """A session being opened as a whole; a plugin's work at its opening, at its closing; an action."""
@@ -64,25 +53,3 @@ class Unobserved:
 
 
 UNOBSERVED = Unobserved()
-
-
-class ObservedEvaluation(Evaluation):
-    """An evaluation that tells how long each choice took: the scoring, and all the rest, which are the predicates."""
-
-    def __init__(self, session: Session, shape: TaskShape) -> None:
-        super().__init__(session, shape)
-        self._time, self._tell = session.observer.now, session.observer.chose
-        self._scoring = 0
-
-    def choose(self, within: NDArray[np.intp] | None = None) -> Choice | None:
-        """As without an observer."""
-        started, self._scoring = self._time(), 0
-        choice = super().choose(within)
-        self._tell(self._time() - started - self._scoring, self._scoring)
-        return choice
-
-    def _scores(self, scorers: list[NodeScorer], nodes: NodeRows) -> NDArray[np.float64]:
-        started = self._time()
-        scores = super()._scores(scorers, nodes)
-        self._scoring += self._time() - started
-        return scores

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from kilauea.api.selectors import Selector, matches
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.placements import LabelClass, LabelClasses, Placements
-from kilauea.engine.model.tasks import PodTerm, Task, TaskSpec
+from kilauea.engine.model.task_specs import PodTerm, TaskSpec
+from kilauea.engine.model.tasks import Task
 
 NOBODY: Mapping[str, str] = {}
 

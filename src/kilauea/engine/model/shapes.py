@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.model.placements import LabelClass, LabelClasses
+from kilauea.engine.model.placements import LabelClass
 from kilauea.engine.model.resources import ALWAYS, ResourceAxis
-from kilauea.engine.model.tasks import Task, TaskSpec
+from kilauea.engine.model.task_specs import TaskSpec
 
 NOT_ASKED = np.iinfo(np.int64).min // 4
 """In `TaskShape.need`: this resource is not looked at."""
@@ -57,32 +57,3 @@ class TaskShape:
         """(5 R + 2,) what a node's figures grow by when a task of this shape takes room there."""
         self.promised: NDArray[np.int64] = np.concatenate([none, none, none, self.request, self.request, scored])
         """(5 R + 2,) the same when room is only promised."""
-
-
-class ShapeTable:
-    """Gives tasks their shapes; one for each session."""
-
-    def __init__(self, axis: ResourceAxis, classes: LabelClasses, selected: frozenset[str] | None, images: bool):
-        self._axis = axis
-        self._classes = classes
-        self._selected = selected
-        """Label keys that any selector names; None when nobody selects pods at all."""
-        self._images = images
-        self._shapes: dict[tuple[object, ...], TaskShape] = {}
-
-    def __len__(self) -> int:
-        return len(self._shapes)
-
-    def shape_of(self, task: Task, owner: str, queue: str = "") -> TaskShape:
-        """The shape of a task; `owner` and `queue` as in `TaskShape`."""
-        label_class = self._classes.get(task.label_class)
-        images = task.images if self._images else (0, ())
-        key: tuple[object, ...] = (id(task.spec), images, owner, queue)
-        if self._selected is not None:
-            labels = label_class.labels
-            chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))
-            key = (*key, label_class.namespace, chosen)
-        shape = self._shapes.get(key)
-        if shape is None:
-            shape = self._shapes[key] = TaskShape(task.spec, label_class, images, owner, queue, self._axis)
-        return shape

@@ -125,7 +125,7 @@ def _parts(queue: Queue, sheet: Worksheet) -> Iterator[Part]:
 def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: dict[str, int]) -> Trial | None:
     """Place the gang in a domain and take it out again; None if it does not fit."""
     job, chosen = sheet.job, session.domains.chosen
-    session.unfit[job.key] = {}
+    session.report.unfit[job.key] = {}
     statement, left, score = session.statement(), sheet.copy(), 0.0
     waiting = [part for part in _parts(queue, sheet) if left.tasks[part.key]]
     while waiting:
@@ -191,7 +191,7 @@ def _take(session: Session, statement: Statement, steps: list[tuple[Task, int, b
 def _repeat(session: Session, sheet: Worksheet, trial: Trial) -> Statement:
     """Do a trial in earnest."""
     job, domains = sheet.job, session.domains
-    session.unfit[job.key] = {}
+    session.report.unfit[job.key] = {}
     statement = session.statement()
     _take(session, statement, in_rank_order(session, trial.steps))
     sheet.tasks = trial.left.tasks

@@ -69,7 +69,7 @@ def drop_vain_promises(session: Session) -> None:
     for job, promised in _open_promises(session):
         if job.is_pending or not (session.job_ready(job) or session.job_pipelined(job)):
             for task, row in promised:
-                session.displace(task, row)
+                session.ledger.displace(task, row)
 
 
 def _open_promises(session: Session) -> list[tuple[Job, list[tuple[Task, int]]]]:
@@ -101,7 +101,7 @@ def start_where_free(
     statement = session.statement()
     for task, row in promised:
         # Its own nomination takes up the room that is asked about.
-        session.displace(task, row)
+        session.ledger.displace(task, row)
         choice = session.evaluation(task).choose(None if elsewhere else np.array([row], dtype=np.intp))
         if choice is not None and choice.now:
             statement.allocate(task, choice.row)
@@ -113,5 +113,5 @@ def start_where_free(
         return started
     statement.roll_back()
     for task, row in promised:
-        session.place(task, row, status.PIPELINED)
+        session.ledger.place(task, row, status.PIPELINED)
     return []

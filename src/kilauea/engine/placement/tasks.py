@@ -59,13 +59,13 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     """
     checkpoint = statement.checkpoint()
     rows = None if domain < 0 else session.domains.tree.rows[domain]
-    unfit = session.unfit.setdefault(part.job.key, {})
+    unfit = session.report.unfit.setdefault(part.job.key, {})
     refused: dict[str, Refusal] = {}
     while tasks:
         task = tasks.pop()
         refusal = session.allocatable(part.queue, task)
         if refusal is not None:
-            session.task_refusals[task.key] = refusal
+            session.report.task_refusals[task.key] = refusal
             refused[task.key] = _of_gang(refusal, statement.operations[checkpoint:])
             continue
         if task.gated:
@@ -85,7 +85,7 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     if session.sub_job_ready(part.job, part.sub_job) or session.sub_job_pipelined(part.job, part.sub_job):
         return True
     statement.discard(checkpoint)
-    session.task_refusals.update(refused)
+    session.report.task_refusals.update(refused)
     return False
 
 
@@ -102,7 +102,7 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
     """Place one task on the best node; remembers why if there is none."""
     refusal = session.pre_predicate(task)
     if refusal is not None:
-        session.unfit[task.group][task.key] = refusal
+        session.report.unfit[task.group][task.key] = refusal
         return False
     evaluation = session.evaluation(task)
     nominated = session.nodes.row_of.get(task.nominated, -1) if task.nominated else -1
@@ -112,7 +112,7 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
     choice = choice or evaluation.choose(rows)
     if choice is None:
         name = session.domains.tree.names[domain] if domain > 0 else ""
-        session.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)
+        session.report.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)
         return False
     statement.take(task, choice.row, now=choice.now)
     return True

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.engine.explain.plan_builder import fit_error
 from kilauea.engine.extension import PERMIT, REJECT, Refusal, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -76,23 +75,23 @@ class Gang(Plugin):
         counts = table.counts[:, : len(table)]
         unready = counts[list(status.READY)].sum(axis=0) < table.min_available[: len(table)]
         jobs = {job.key: job for job in session.jobs_where(unready)}
-        jobs.update((job.key, job) for job in session.touched.values() if job.queue in session.queues)
+        jobs.update((job.key, job) for job in session.ledger.touched.values() if job.queue in session.queues)
         for job in jobs.values():
             if job.tasks:
                 self._conclude(session, job)
 
     def _conclude(self, session: Session, job: Job) -> None:
         if job.is_ready:
-            session.conditions[job.key] = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
+            session.report.conditions[job.key] = Condition("Scheduled", "tasks in gang are ready to be scheduled", "")
             return
         releasing = sum(1 for t in job.tasks.values() if t.node and t.status == status.RELEASING)
         waits = job.counts[status.PENDING] or job.counts[status.PIPELINED]
         if releasing and not waits and job.scheduled_count + releasing >= job.min_available:
             return
-        room = sum(1 for task in job.pending() if task.key in session.had_room)
+        room = sum(1 for task in job.pending() if task.key in session.report.had_room)
         missing = job.min_available - job.ready_count - room
-        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {fit_error(session, job)}"
-        session.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", message)
+        message = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {session.report.fit_error(job)}"
+        session.report.conditions[job.key] = Condition("Unschedulable", "NotEnoughResources", message)
 
 
 def valid(job: Job) -> Refusal | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,7 @@ from numpy.typing import NDArray
 from kilauea.engine.model.jobs import INQUEUE, PHASES
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.tasks import Task
-
-if TYPE_CHECKING:
-    from kilauea.engine.session import Session
+from kilauea.engine.session import Session
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

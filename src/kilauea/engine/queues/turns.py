@@ -34,14 +34,14 @@ class Line(Generic[T]):
         try:
             heapq.heappush(self._heap, entry)
         except TypeError as error:
-            self._session.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
+            self._session.points.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
 
     def rearrange(self) -> None:
         """Put everything in order again, after keys have changed in place."""
         try:
             heapq.heapify(self._heap)
         except TypeError as error:
-            self._session.blame_for_keys(self._point, [key for key, _ in self._heap], error)
+            self._session.points.blame_for_keys(self._point, [key for key, _ in self._heap], error)
 
     def first(self) -> T | None:
         """Take the first out of the line; None when it is empty."""
@@ -50,7 +50,7 @@ class Line(Generic[T]):
         try:
             return heapq.heappop(self._heap)[1]
         except TypeError as error:
-            self._session.blame_for_keys(self._point, [key for key, _ in self._heap], error)
+            self._session.points.blame_for_keys(self._point, [key for key, _ in self._heap], error)
 
 
 class QueueTurns:
@@ -70,7 +70,7 @@ class QueueTurns:
 
     def next_queue(self) -> Queue | None:
         """Take the first queue out of the line; None when the line is empty."""
-        moves = self._session.queue_moves() if self._queues else self._moves
+        moves = self._session.points.queue_moves() if self._queues else self._moves
         if moves != self._moves:
             self._moves = moves
             self._queues.rearrange()

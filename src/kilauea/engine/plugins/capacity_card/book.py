@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from kilauea.engine.model.cards import CARD, EITHER, WITHOUT_CARDS
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.resources import ALWAYS
-from kilauea.engine.model.tasks import Task, TaskSpec
+from kilauea.engine.model.task_specs import TaskSpec
+from kilauea.engine.model.tasks import Task
 
 MOST_KEPT = 100_000
 """Answers about tasks that are kept from cycle to cycle."""

@@ -42,7 +42,7 @@ from kilauea.engine.evaluation import kernels, matching
 from kilauea.engine.extension import Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import TaskSpec
+from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins.nodeorder.images import image_locality
 from kilauea.engine.plugins.nodeorder.pod_affinity import PodAffinityScore

@@ -15,7 +15,7 @@ from kilauea.engine.evaluation import matching
 from kilauea.engine.model.neighbours import Wanted
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import PodTerm, Spread
+from kilauea.engine.model.task_specs import PodTerm, Spread
 from kilauea.engine.session import Session
 
 DEFAULT_SKEWS = ((HOSTNAME, 3), (ZONE, 5))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from kilauea.engine.extension import Rejection
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import HostPort, Task
+from kilauea.engine.model.task_specs import HostPort
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
 TAKEN = Rejection("NodePorts", "node(s) didn't have free ports for the requested pod ports")

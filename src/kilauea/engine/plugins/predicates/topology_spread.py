@@ -10,7 +10,7 @@ from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model.neighbours import Wanted
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import PodTerm, Spread
+from kilauea.engine.model.task_specs import PodTerm, Spread
 from kilauea.engine.session import Session
 
 SKEW = Rejection("PodTopologySpread", "node(s) didn't match pod topology spread constraints")

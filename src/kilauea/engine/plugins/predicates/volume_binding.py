@@ -20,7 +20,8 @@ from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model import status
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import ClaimUse, Task
+from kilauea.engine.model.task_specs import ClaimUse
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.volumes import ONE_POD, Claim, Volume
 from kilauea.engine.plugins.predicates.volume_pools import Pools, order_of
 from kilauea.engine.plugins.predicates.volume_provision import ELSEWHERE, FITS, Provision

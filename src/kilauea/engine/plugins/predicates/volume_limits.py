@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from kilauea.engine.extension import Rejection
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import ClaimUse, Task
+from kilauea.engine.model.task_specs import ClaimUse
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
 FULL = Rejection("NodeVolumeLimits", "node(s) exceed max volume count")

@@ -15,7 +15,7 @@ from kilauea.engine.evaluation import matching
 from kilauea.engine.extension import Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.tasks import ClaimUse
+from kilauea.engine.model.task_specs import ClaimUse
 from kilauea.engine.model.volumes import Volume
 from kilauea.engine.session import Session
 

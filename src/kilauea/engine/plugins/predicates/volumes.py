@@ -6,7 +6,8 @@ A cluster in which no pod that waits has a claim pays for none of this.
 from __future__ import annotations
 
 from kilauea.engine.extension import Refusal
-from kilauea.engine.model.tasks import ClaimUse, Task
+from kilauea.engine.model.task_specs import ClaimUse
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.volumes import Claim
 from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
 from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter

@@ -27,11 +27,11 @@ from kilauea.engine.conf import (
     read_arguments,
     where_of,
 )
-from kilauea.engine.cycle import open_plugins
 from kilauea.engine.events import Changed
 from kilauea.engine.extension import FLAGS as POINTS
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED, Watchdog
+from kilauea.engine.opening import open_plugins
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
@@ -201,7 +201,7 @@ class _Workings:
     def __init__(self, conf: SchedulerConf, session: Session) -> None:
         self._conf = conf
         self._entries = {entry.name: entry for entry in reversed(list(_entries(conf)))}
-        self._points = {point: _names(session.tiers_of(point)) for point in POINTS}
+        self._points = {point: _names(session.points.tiers_of(point)) for point in POINTS}
 
     def check(self) -> Iterator[Issue]:
         """Everything."""

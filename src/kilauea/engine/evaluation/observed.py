@@ -1,0 +1,37 @@
+"""Evaluations whose time is taken, for cycles with an observer."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.evaluation.evaluation import Choice, Evaluation
+from kilauea.engine.evaluation.picking import Picker
+from kilauea.engine.extension import ExtensionPoints, NodeScorer
+from kilauea.engine.extension.observer import Observer
+from kilauea.engine.model.nodes import NodeRows, NodeTable
+from kilauea.engine.model.shapes import TaskShape
+
+
+class ObservedEvaluation(Evaluation):
+    """An evaluation that tells how long each choice took: the scoring, and all the rest, which are the predicates."""
+
+    def __init__(
+        self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, shape: TaskShape, observer: Observer
+    ) -> None:
+        super().__init__(nodes, points, picker, shape)
+        self._time, self._tell = observer.now, observer.chose
+        self._scoring = 0
+
+    def choose(self, within: NDArray[np.intp] | None = None) -> Choice | None:
+        """As without an observer."""
+        started, self._scoring = self._time(), 0
+        choice = super().choose(within)
+        self._tell(self._time() - started - self._scoring, self._scoring)
+        return choice
+
+    def _scores(self, scorers: list[NodeScorer], nodes: NodeRows) -> NDArray[np.float64]:
+        started = self._time()
+        scores = super()._scores(scorers, nodes)
+        self._scoring += self._time() - started
+        return scores

@@ -1,0 +1,83 @@
+"""What plugins answer, and how they are registered: votes, sort keys, rejections, scopes, and the fault of a plugin."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import SpareReason
+
+PERMIT, ABSTAIN, REJECT = 1, 0, -1
+"""Votes."""
+
+Key = Any
+"""A sort key: anything comparable, lower first."""
+
+
+class Scope(enum.Enum):
+    """What a predicate depends on beside the task; it says when an answer has to be asked for again."""
+
+    STATIC = "what the node's object says"
+    FIGURES = "what is allocatable and used on the node, and no more: equal nodes have equal answers"
+    NODE = "what runs on the node"
+    CLUSTER = "what runs anywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node is rejected: a code for programs, a message in the words of Kubernetes."""
+
+    code: str
+    message: str
+    room: bool = False
+    """It is about room, so it is told by the scarcest resource too."""
+    hopeless: bool = False
+    """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
+
+
+Codes = NDArray[Any]
+Predicate = Callable[[TaskShape, NodeRows], Codes | None]
+NodeScore = Callable[[TaskShape, NodeRows], NDArray[np.float64] | None]
+Applies = Callable[[TaskShape], bool]
+VictimVote = Callable[[Task, Sequence[Task]], tuple[Sequence[Task], int]]
+WhySpared = SpareReason | Callable[[Any, Task], SpareReason]
+EventHandler = Callable[[Task, int], None]
+
+
+class PluginFault(Exception):
+    """A plugin raised or answered nonsense."""
+
+    def __init__(self, plugin: str, point: str, error: object) -> None:
+        self.what = f"failed in {point}: {error}"
+        super().__init__(f"plugin {plugin} {self.what}")
+        self.plugin = plugin
+        self.point = point
+
+
+@dataclass(frozen=True, slots=True)
+class NodePredicate:
+    """A registered predicate. Answer code i > 0 stands for `rejections[i - 1]`."""
+
+    plugin: str
+    function: Predicate
+    rejections: tuple[Rejection, ...]
+    scope: Scope
+    applies: Applies | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScorer:
+    """A registered score over nodes."""
+
+    plugin: str
+    function: NodeScore
+    applies: Applies | None
+    scope: Scope = Scope.NODE

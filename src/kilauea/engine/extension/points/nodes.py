@@ -1,0 +1,127 @@
+"""Points at which plugins filter and score nodes, and are told what comes to them and leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.extension.points.answers import (
+    Applies,
+    EventHandler,
+    NodePredicate,
+    NodeScore,
+    NodeScorer,
+    Predicate,
+    Rejection,
+    Scope,
+)
+from kilauea.engine.extension.points.registry import Registry
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+
+
+class NodePoints(Registry):
+    """Predicates, scores and event handlers."""
+
+    # --- nodes
+
+    def add_predicate(
+        self,
+        plugin: str,
+        predicate: Predicate,
+        rejections: Sequence[Rejection] = (),
+        *,
+        scope: Scope = Scope.NODE,
+        applies: Applies | None = None,
+    ) -> None:
+        """Which nodes can take a task of a shape.
+
+        The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
+        rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
+        scope NODE or FIGURES is asked again only for nodes on which something changed. A plugin may register several
+        predicates.
+        """
+        named = tuple(rejections) or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
+        predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
+        known = self._registered["predicate"].setdefault(plugin, [])
+        known.append(NodePredicate(plugin, predicate, named, scope, applies))
+
+    def add_node_score(
+        self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE
+    ) -> None:
+        """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up.
+
+        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes; that is quicker.
+        """
+        self._add_scorer("node_score", plugin, score, applies, scope)
+
+    def add_batch_node_score(self, plugin: str, score: NodeScore, *, applies: Applies | None = None) -> None:
+        """As `add_node_score`, for scores that depend on the other candidates or on other nodes; asked at each choice.
+
+        `applies` says cheaply whether the score can matter for a shape now.
+        """
+        self._add_scorer("batch_node_score", plugin, score, applies)
+
+    def _add_scorer(
+        self, point: str, plugin: str, score: NodeScore, applies: Applies | None, scope: Scope = Scope.NODE
+    ) -> None:
+        score, applies = self.guarded(point, plugin, score), self.guarded("applies", plugin, applies)
+        self._put(point, plugin, NodeScorer(plugin, score, applies, scope))
+
+    def add_node_map(
+        self, plugin: str, score: NodeScore, reduce: Callable[[TaskShape, NDArray[np.float64]], NDArray[np.float64]]
+    ) -> None:
+        """A score over nodes and what makes it comparable: `reduce` gets the floors of the scores of all candidates."""
+        score, reduce = self.guarded("node_map", plugin, score), self.guarded("node_reduce", plugin, reduce)
+
+        def reduced(shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+            raw = score(shape, nodes)
+            return None if raw is None else reduce(shape, np.floor(raw))
+
+        self._put("node_map", plugin, NodeScorer(plugin, reduced, None))
+
+    def add_best_node(self, plugin: str, choose: Callable[[TaskShape, NodeRows, NDArray[np.float64]], int]) -> None:
+        """Pick a node among scored candidates: an index into them, or -1 to leave it to the next plugin."""
+        self.add("best_node", plugin, choose)
+
+    def add_target_job(self, plugin: str, choose: Callable[[Sequence[Job]], Job | None]) -> None:
+        """The job that nodes are reserved for; the first plugin decides. No action of this version asks."""
+        self.add("target_job", plugin, choose)
+
+    def add_reserved_nodes(self, plugin: str, reserve: Callable[[], None]) -> None:
+        """To be told to reserve nodes. No action of this version does."""
+        self.add("reserved_nodes", plugin, reserve)
+
+    def target_job(self, jobs: Sequence[Job]) -> Job | None:
+        """What the first plugin says."""
+        for plugin, function in self.walk("target_job"):
+            job: Job | None = self.ask("target_job", plugin, function, jobs)
+            return job
+        return None
+
+    def reserved_nodes(self) -> None:
+        """Tell everyone to reserve nodes."""
+        self._all("reserved_nodes")
+
+    def predicates(self) -> list[NodePredicate]:
+        """All predicates, in order."""
+        return [predicate for several in dict(self.walk("predicate")).values() for predicate in several]
+
+    def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
+        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""
+        self.on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
+        self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
+
+    def arrived(self, task: Task, row: int) -> None:
+        """Tell the plugins that a task came to a node's view."""
+        for plugin, handler in self.on_allocate:
+            self.ask("event handler", plugin, handler, task, row)
+
+    def departed(self, task: Task, row: int) -> None:
+        """Tell the plugins that a task left a node's view."""
+        for plugin, handler in self.on_deallocate:
+            self.ask("event handler", plugin, handler, task, row)

@@ -1,0 +1,149 @@
+"""What plugins registered, by extension point, and in which order they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from kilauea.engine.conf import PluginConf
+from kilauea.engine.extension.points.answers import EventHandler, PluginFault, Rejection
+from kilauea.engine.plan import Refusal
+
+FLAGS: dict[str, tuple[str, ...]] = {
+    "job_order": ("joborder",),
+    "queue_order": ("queueorder",),
+    "queue_moves": ("queueorder",),
+    "task_order": ("taskorder",),
+    "sub_job_order": ("subjoborder",),
+    "cluster_order": ("clusterorder",),
+    "victim_queue_order": (),
+    "job_ready": ("jobready",),
+    "sub_job_ready": ("subjobready",),
+    "job_valid": (),
+    "predicate": ("predicate",),
+    "pre_predicate": ("predicate",),
+    "allocatable": ("allocatable",),
+    "preemptive": ("preemptive",),
+    "overused": ("overused",),
+    "job_enqueueable": ("jobenqueued",),
+    "job_enqueued": ("jobenqueued",),
+    "job_pipelined": ("jobpipelined",),
+    "sub_job_pipelined": ("subjobpipelined",),
+    "job_starving": ("jobstarving",),
+    "preemptable": ("preemptable",),
+    "reclaimable": ("reclaimable",),
+    "unified_evictable": (),
+    "victim_tasks": ("victim",),
+    "best_node": ("bestnode",),
+    "node_score": ("nodeorder",),
+    "batch_node_score": ("nodeorder",),
+    "node_map": ("nodeorder",),
+    "hyper_node_order": ("hypernodeorder",),
+    "hyper_node_gradient_for_job": ("hypernodegradient",),
+    "hyper_node_gradient_for_sub_job": ("hypernodegradient",),
+    "target_job": ("targetjob",),
+    "reserved_nodes": ("reservednodes",),
+}
+"""Extension points, each with the flags any of which switches it on; without a flag a point is always on."""
+
+
+class Guarding(Protocol):
+    """Puts itself around what a plugin registers."""
+
+    def around(self, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, guarded."""
+
+
+class Registry:
+    """The functions of plugins by extension point, and the tiers in which they are asked."""
+
+    def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+        self._tiers = tiers
+        self._registered: dict[str, dict[str, Any]] = {point: {} for point in FLAGS}
+        self._walks: dict[str, list[list[tuple[str, Any]]]] = {}
+        self._guards: dict[str, Guarding] = {}
+        self._opening = ""
+        """The plugin that is registering."""
+        self.on_allocate: list[tuple[str, EventHandler]] = []
+        self.on_deallocate: list[tuple[str, EventHandler]] = []
+
+    def close(self) -> None:
+        """Forget all plugins.
+
+        What they registered are mostly methods of theirs, and they hold the session. As long as their functions stand
+        here, session and plugins keep each other alive, and only the garbage collector would free them.
+        """
+        self._registered = {point: {} for point in FLAGS}
+        self._walks.clear()
+        self._guards.clear()
+        self.on_allocate.clear()
+        self.on_deallocate.clear()
+
+    @contextmanager
+    def registering(self, plugin: str) -> Iterator[None]:
+        """While this lasts only one plugin may register, so that none does so under the name of another."""
+        self._opening = plugin
+        try:
+            yield
+        finally:
+            self._opening = ""
+
+    def post_guard(self, plugin: str, guard: Guarding) -> None:
+        """Have a guard around everything that a plugin registers from now on."""
+        self._guards[plugin] = guard
+
+    def guarded(self, point: str, plugin: str, function: Any) -> Any:
+        """The function with its plugin's guard around it, if the plugin has one."""
+        if self._opening and plugin != self._opening:
+            raise PluginFault(self._opening, point, f"it registers under the name {plugin!r}: use self.name")
+        guard = self._guards.get(plugin)
+        return function if guard is None or function is None else guard.around(point, function)
+
+    def add(self, point: str, plugin: str, function: Any) -> None:
+        """Register a function of a plugin at a point by name; the typed `add_*` below are the usual way."""
+        self._put(point, plugin, self.guarded(point, plugin, function))
+
+    def _put(self, point: str, plugin: str, registered: Any) -> None:
+        self._registered[point][plugin] = registered
+        self._walks.pop(point, None)
+
+    def tiers_of(self, point: str) -> list[list[tuple[str, Any]]]:
+        """The tiers of a point: (plugin, function) of those that registered and are on, empty tiers left out."""
+        walk = self._walks.get(point)
+        if walk is None:
+            flags, registered = FLAGS[point], self._registered[point]
+            rows = [
+                [(p.name, registered[p.name]) for p in tier if p.name in registered and p.is_enabled(*flags)]
+                for tier in self._tiers
+            ]
+            # Kept, because points are asked once a task and more; a registration at the point drops it.
+            walk = self._walks[point] = [row for row in rows if row]
+        return walk
+
+    def walk(self, point: str) -> Iterator[tuple[str, Any]]:
+        """All functions of a point, in order."""
+        for tier in self.tiers_of(point):
+            yield from tier
+
+    def ask(self, point: str, plugin: str, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call a plugin; whatever goes wrong is its fault by name."""
+        try:
+            return function(*arguments)
+        except PluginFault:
+            raise
+        except Exception as error:
+            raise PluginFault(plugin, point, f"{type(error).__name__}: {error}") from error
+
+    def _first(self, point: str, *arguments: object) -> Any:
+        for tier in self.tiers_of(point):
+            for plugin, function in tier:
+                answer = self.ask(point, plugin, function, *arguments)
+                if answer is not None:
+                    if not isinstance(answer, (Refusal, Rejection)):
+                        raise PluginFault(plugin, point, f"expected a refusal or None, got {answer!r}")
+                    return answer
+        return None
+
+    def _all(self, point: str, *arguments: object) -> list[Any]:
+        return [self.ask(point, plugin, function, *arguments) for plugin, function in self.walk(point)]

@@ -1,0 +1,140 @@
+"""Points at which plugins choose victims of evictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kilauea.engine.conf import PluginConf
+from kilauea.engine.extension.points.answers import ABSTAIN, PluginFault, VictimVote, WhySpared
+from kilauea.engine.extension.points.registry import Registry
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import SpareReason
+
+
+def victims_and_vote(point: str, plugin: str, answer: Any) -> tuple[Sequence[Task], int]:
+    """An answer about victims, if it is one: tasks and a vote."""
+    fits = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], int)
+    if not fits or not isinstance(answer[0], Sequence) or not all(isinstance(task, Task) for task in answer[0]):
+        raise PluginFault(plugin, point, f"expected a list of tasks and a vote, got {answer!r}")
+    return answer[0], answer[1]
+
+
+class VictimPoints(Registry):
+    """Who may be evicted, and for whom."""
+
+    def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+        super().__init__(tiers)
+        self._vetoes: set[tuple[str, str]] = set()
+        """(point, plugin) of the votes about victims whose veto is final."""
+        self._why_spared: dict[tuple[str, str], WhySpared] = {}
+
+    def close(self) -> None:
+        """Forget the plugins' reasons too, which may be methods of theirs."""
+        super().close()
+        self._why_spared.clear()
+
+    # --- victims
+
+    def add_preemptable(
+        self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
+    ) -> None:
+        """Which of the candidates may be evicted for a task of the same queue.
+
+        With `veto` a candidate that the plugin spares stays spared, whatever other plugins name. `why` is the reason,
+        or gives it, that explanations show for a task that the plugin spares.
+        """
+        self._add_victim_vote("preemptable", plugin, vote, veto, why)
+
+    def add_reclaimable(
+        self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
+    ) -> None:
+        """Which of the candidates, tasks of other queues, may be evicted for a task; more as for `add_preemptable`."""
+        self._add_victim_vote("reclaimable", plugin, vote, veto, why)
+
+    def add_unified_evictable(
+        self,
+        plugin: str,
+        vote: Callable[..., tuple[Sequence[Task], int]],
+        *,
+        veto: bool = False,
+        why: WhySpared | None = None,
+    ) -> None:
+        """Which of the candidates may be evicted for a whole gang. Not subject to any flag; more as above."""
+        self._add_victim_vote("unified_evictable", plugin, vote, veto, why)
+
+    def _add_victim_vote(
+        self,
+        point: str,
+        plugin: str,
+        vote: Callable[..., tuple[Sequence[Task], int]],
+        veto: bool,
+        why: WhySpared | None,
+    ) -> None:
+        self.add(point, plugin, vote)
+        if veto:
+            self._vetoes.add((point, plugin))
+        if why is not None:
+            self._why_spared[point, plugin] = why
+
+    def why_spared(self, point: str, plugin: str, initiator: object, task: Task) -> SpareReason:
+        """Why a plugin that votes about victims at a point spares a task."""
+        why = self._why_spared.get((point, plugin), SpareReason("SparedByPlugin", f"plugin {plugin} spares it"))
+        if not isinstance(why, SpareReason):
+            why = self.ask(point, plugin, why, initiator, task)
+        reason: SpareReason = why
+        return reason._replace(plugin=plugin)
+
+    def add_victim_tasks(self, plugin: str, victims: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
+        """Tasks to evict without a claimer."""
+        self.add("victim_tasks", plugin, victims)
+
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that may be evicted for a task of the same queue."""
+        return self.victims("preemptable", preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates of other queues that may be evicted for a task."""
+        return self.victims("reclaimable", reclaimer, candidates)
+
+    def unified_evictable(self, initiator: object, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that may be evicted for a whole gang."""
+        return self.victims("unified_evictable", initiator, candidates)
+
+    def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks to evict without a claimer: the union of what a tier says, of the first tier that says anything."""
+        for tier in self.tiers_of("victim_tasks"):
+            union = {t.uid: t for plugin, f in tier for t in self.ask("victim_tasks", plugin, f, tasks)}
+            if union:
+                return list(union.values())
+        return []
+
+    def victims(self, point: str, initiator: object, candidates: Sequence[Task]) -> list[Task]:
+        """Tier by tier: the intersection of the answers, in the order of the first; vetoed candidates are never in it.
+
+        Abstentions are skipped. An empty answer ends its tier; an intersection that becomes empty is replaced by the
+        answer of the next plugin. The first tier that ends with victims decides (spec 3.4.5). A veto holds for all
+        later plugins and tiers: otherwise an answer of a later one brings back what a gang or a priority protects.
+        """
+        vetoed: set[str] = set()
+        for tier in self.tiers_of(point):
+            chosen: list[Task] | None = None
+            for plugin, function in tier:
+                answer, vote = victims_and_vote(point, plugin, self.ask(point, plugin, function, initiator, candidates))
+                if vote == ABSTAIN:
+                    continue
+                if (point, plugin) in self._vetoes:
+                    named = {task.uid for task in answer}
+                    vetoed.update(task.uid for task in candidates if task.uid not in named)
+                if not answer:
+                    chosen = None
+                    break
+                if not chosen:
+                    chosen = list(answer)
+                else:
+                    uids = {task.uid for task in answer}
+                    chosen = [task for task in chosen if task.uid in uids]
+            chosen = [task for task in chosen or () if task.uid not in vetoed]
+            if chosen:
+                return chosen
+        return []

@@ -1,0 +1,38 @@
+"""Sums over the jobs of each queue, as a session finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model.job_table import JobTable
+from kilauea.engine.model.queues import Queue, QueueFigures
+from kilauea.engine.model.resources import ResourceAxis
+
+
+def sum_jobs(queues: Mapping[str, Queue], table: JobTable, axis: ResourceAxis) -> NDArray[np.intp]:
+    """Give every queue what its jobs hold and ask for; the answer is how many jobs each has, by the queue's row."""
+    ordered = sorted(queues)
+    jobs = table.queue[: len(table)] >= 0
+    rows = table.queue[: len(table)][jobs]
+    sums = {}
+    for field in ("allocated", "pending", "elastic", "reserved"):
+        column = getattr(table, field)[:, : len(table)][:, jobs]
+        out = sums[field] = np.zeros((len(axis), len(ordered)), dtype=np.int64)
+        for r in range(len(axis)):
+            np.add.at(out[r], rows, column[r])
+    held = [_by_queue(sums[f], axis) for f in ("allocated", "elastic", "reserved")]
+    requests = _by_queue(sums["allocated"] + sums["pending"], axis)
+    for row, name in enumerate(ordered):
+        queue = queues[name]
+        queue.figures = QueueFigures()
+        queue.allocated, queue.elastic, queue.inqueue = (of[row] for of in held)
+        queue.request = requests[row]
+    return np.bincount(rows, minlength=len(ordered))
+
+
+def _by_queue(sums: NDArray[np.int64], axis: ResourceAxis) -> list[dict[str, float]]:
+    """Columns of an array (R, Q) as amount maps without zeros."""
+    return [{n: v for n, v in zip(axis.names, column, strict=True) if v} for column in sums.T.tolist()]

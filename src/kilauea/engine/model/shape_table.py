@@ -1,0 +1,37 @@
+"""The shapes of one session: one for all tasks that nothing in the cluster tells apart."""
+
+from __future__ import annotations
+
+from kilauea.engine.model.placements import LabelClasses
+from kilauea.engine.model.resources import ResourceAxis
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+
+
+class ShapeTable:
+    """Gives tasks their shapes; one for each session."""
+
+    def __init__(self, axis: ResourceAxis, classes: LabelClasses, selected: frozenset[str] | None, images: bool):
+        self._axis = axis
+        self._classes = classes
+        self._selected = selected
+        """Label keys that any selector names; None when nobody selects pods at all."""
+        self._images = images
+        self._shapes: dict[tuple[object, ...], TaskShape] = {}
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def shape_of(self, task: Task, owner: str, queue: str = "") -> TaskShape:
+        """The shape of a task; `owner` and `queue` as in `TaskShape`."""
+        label_class = self._classes.get(task.label_class)
+        images = task.images if self._images else (0, ())
+        key: tuple[object, ...] = (id(task.spec), images, owner, queue)
+        if self._selected is not None:
+            labels = label_class.labels
+            chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))
+            key = (*key, label_class.namespace, chosen)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = TaskShape(task.spec, label_class, images, owner, queue, self._axis)
+        return shape

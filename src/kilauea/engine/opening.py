@@ -1,0 +1,64 @@
+"""A session gets its plugins: they are made from the configuration, register, and are heard once more at the end.
+
+The session knows only the functions that plugins register, not the plugins. Who opens a session keeps them, and so they
+are freed with the last of their functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kilauea.engine.conf import PluginConf, SchedulerConf, read_arguments
+from kilauea.engine.extension.guard import UNWATCHED, Guard, Watchdog
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
+
+
+def open_plugins(
+    session: Session, conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog = UNWATCHED
+) -> list[Plugin]:
+    """Make the plugins of a configuration and let them register; one that is named several times, as it is named last.
+
+    Raises:
+        PluginFault: one of them cannot.
+    """
+    opened = []
+    for name, entry in {entry.name: entry for tier in conf.tiers for entry in tier}.items():
+        of = plugins[name]
+        if of is not PLUGINS.get(name):
+            domains = len(session.domains.tree.names)
+            session.points.post_guard(name, Guard(name, of.__module__, watchdog, domains=domains))
+        opened.append(_make(session, of, entry))
+    for plugin in opened:
+        started = session.observer.now()
+        with session.points.registering(plugin.name):
+            _call(session, "on_session_open", plugin, plugin.on_session_open)
+        session.observer.took("opening", plugin.name, session.observer.now() - started)
+    return opened
+
+
+def close_plugins(session: Session, opened: Sequence[Plugin]) -> None:
+    """Let the plugins add what they have to say about the outcome.
+
+    Raises:
+        PluginFault: one of them cannot.
+    """
+    for plugin in opened:
+        started = session.observer.now()
+        _call(session, "on_session_close", plugin, plugin.on_session_close)
+        session.observer.took("closing", plugin.name, session.observer.now() - started)
+
+
+def _call(session: Session, step: str, plugin: Plugin, method: Callable[[Session], None]) -> None:
+    session.points.ask(step, plugin.name, session.points.guarded(step, plugin.name, method), session)
+
+
+def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:
+    where = f"plugin {of.name}"
+    arguments, findings = session.points.ask("Arguments", of.name, read_arguments, of.Arguments, entry.arguments, where)
+    session.findings.extend(findings)
+    plugin: Plugin = session.points.ask(
+        "construction", of.name, session.points.guarded("construction", of.name, of), entry, arguments
+    )
+    return plugin

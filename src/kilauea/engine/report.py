@@ -1,0 +1,66 @@
+"""What a cycle has to tell: its decisions, and why it passed over what it passed over. The plan is made from it."""
+
+from __future__ import annotations
+
+from kilauea.engine.conf import Finding
+from kilauea.engine.evaluation import Unfit
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Bind, Condition, Eviction
+
+
+class Report:
+    """Decisions and reasons of one cycle, as actions and plugins write them down."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        """Warnings."""
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+        self.conditions: dict[str, Condition] = {}
+        """By job: the condition that the gang plugin gives it."""
+        self.refusals: dict[str, Refusal] = {}
+        """By job: why it was refused before any node was looked at."""
+        self.task_refusals: dict[str, Refusal] = {}
+        """By task: why it was refused before any node was looked at."""
+        self.unfit: dict[str, dict[str, Unfit | Refusal]] = {}
+        """By job, by task: why no node takes it."""
+        self.had_room: set[str] = set()
+        """Tasks that found room, which they lost again because their gang did not."""
+
+    def refuse(self, subject: Job | Task, refusal: Refusal) -> None:
+        """Say why a job or a task was passed over; the plan shows it while the task waits."""
+        if isinstance(subject, Job):
+            self.refusals[subject.key] = refusal
+        else:
+            self.task_refusals[subject.key] = refusal
+
+    def withdraw(self, task: Task) -> None:
+        """A task that was to start does not start after all."""
+        self.binds = [bind for bind in self.binds if bind.pod != task.key]
+
+    def fit_error(self, job: Job) -> str:
+        """Why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
+        parts = [f"{count} {name}" for name, count in counts_of(job).items()]
+        parts.append(f"{job.min_available} minAvailable")
+        text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(sorted(parts))}"
+        waiting = list(job.pending())
+        if waiting:
+            room = sum(1 for task in waiting if task.key in self.had_room)
+            reasons = [f"{n} {r}" for n, r in ((room, "Schedulable"), (len(waiting) - room, "Unschedulable")) if n]
+            text += f"; Pending: {', '.join(sorted(reasons))}"
+        refusal = self.refusals.get(job.key)
+        if refusal is not None:
+            return f"{text}. Origin reason is: {refusal.message}"
+        unfit = self.unfit.get(job.key, {})
+        if unfit:
+            task = min((job.tasks[key] for key in unfit), key=lambda t: t.order)
+            return f"{text}. Origin reason is {task.name}: {unfit[task.key].message}"
+        return text
+
+
+def counts_of(job: Job) -> dict[str, int]:
+    """Tasks of a job by name of their status, without zeros."""
+    return {name: count for name, count in zip(status.NAMES, job.counts, strict=True) if count}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kilauea.cli.main import main
 from kilauea.engine import conf as conf_module
-from kilauea.engine.explain.configuration import WHY, check_conf
+from kilauea.engine.explain.conf_check import WHY, check_conf
 from kilauea.runtime.extensions import BUILT_IN, load_extensions
 
 CONFIGURATIONS = Path(__file__).resolve().parent / "configurations"

@@ -12,7 +12,7 @@ from kilauea.cli.inputs import Usage, plugins_option
 from kilauea.cli.table import printable, table
 
 if TYPE_CHECKING:
-    from kilauea.engine.explain.configuration import Issue
+    from kilauea.engine.explain.conf_check import Issue
     from kilauea.runtime.conf_file import ConfFile
     from kilauea.runtime.extensions import Extensions
 
@@ -48,7 +48,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
     An error keeps the configuration from being used. A warning says that it does not do what it seems to, a note what
     is worth knowing. Exit code 0 if there is no error, 2 if there is one.
     """
-    from kilauea.engine.explain.configuration import ERROR
+    from kilauea.engine.explain.conf_check import ERROR
     from kilauea.runtime.conf_file import read_conf_file
     from kilauea.runtime.extensions import ExtensionError, load_extensions
     from kilauea.runtime.files import SourceError
@@ -73,7 +73,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
 
 def _findings(conf_file: ConfFile, extensions: Extensions) -> list[dict[str, Any]]:
     """What was found, as plain data in the order of the file."""
-    from kilauea.engine.explain.configuration import ERROR, SEVERITIES, WHY, Issue, check_conf
+    from kilauea.engine.explain.conf_check import ERROR, SEVERITIES, WHY, Issue, check_conf
     from kilauea.runtime.watchdog import watchdog
 
     fault = conf_file.fault
@@ -102,7 +102,7 @@ def _as_data(issue: Issue, line: int, column: int) -> dict[str, Any]:
 
 
 def _table(name: str, findings: list[dict[str, Any]]) -> list[str]:
-    from kilauea.engine.explain.configuration import SEVERITIES
+    from kilauea.engine.explain.conf_check import SEVERITIES
 
     name = printable(name)
 

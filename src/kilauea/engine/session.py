@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.evaluation import Evaluation, kernels
-from kilauea.engine.evaluation.kept import Evaluations
+from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
@@ -96,7 +96,9 @@ class Session:
         selected = _selected_labels(state) if selecting else None
         shapes = ShapeTable(self.axis, state.classes, selected, self.nodes.holds_images)
         self.ledger = Ledger(state, self.points, self.report, self.domains, self.neighbours, shapes)
-        self._evaluations = Evaluations(self.nodes, self.points, Picker(self.points, len(self.nodes), seed), observer)
+        self._evaluations = EvaluationCache(
+            self.nodes, self.points, Picker(self.points, len(self.nodes), seed), observer
+        )
 
     def close(self) -> None:
         """Make the state again what it was when the session opened, and let go of the plugins.

@@ -16,7 +16,7 @@ BYTES_A_NODE = 17
 """What an evaluation takes of it: two scores and a mask for each node."""
 
 
-class Evaluations:
+class EvaluationCache:
     """Evaluations by shape."""
 
     def __init__(self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, observer: Observer) -> None:

@@ -202,7 +202,7 @@ def test_a_gang_that_no_domain_can_hold_is_told_so() -> None:
 def test_without_hypernodes_the_plugin_asks_for_no_scores() -> None:
     def asked(session: Session) -> list[bool]:
         shape = session.shape_of(session.state.tasks["ns/p"])
-        return [scorer.applies(shape) for _, scorer in session.walk("batch_node_score")]
+        return [scorer.applies(shape) for _, scorer in session.points.walk("batch_node_score")]
 
     pods = [close("g", 1), pod("p", "g"), queue("q")]
     document = conf("", ["network-topology-aware"])

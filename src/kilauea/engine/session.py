@@ -150,6 +150,7 @@ class Session:
 
     job_key = _of_points(ExtensionPoints.job_key)
     queue_key = _of_points(ExtensionPoints.queue_key)
+    queues_moved = _of_points(ExtensionPoints.queues_moved)
     task_key = _of_points(ExtensionPoints.task_key)
     sub_job_key = _of_points(ExtensionPoints.sub_job_key)
     cluster_key = _of_points(ExtensionPoints.cluster_key)

@@ -120,9 +120,10 @@ class Capacity(Plugin):
     def on_session_open(self, session: Session) -> None:
         self._session = session
         self._hierarchy = self.conf.is_enabled("hierarchy")
-        self._moves = 0
-        self._places: dict[str, list[Any]] = {}
-        """By queue: the part of sort keys that is about it; changed in place."""
+        self._places: dict[str, tuple[object, ...]] = {}
+        """By queue: the part of sort keys that is about it."""
+        self._changed: dict[str, None] = {}
+        """Queues whose part changed since keys were last asked for, so that those below them moved."""
         self._lending = Lending(session)
         self._limits = self._settled()
         self._tree = self._limits.tree
@@ -135,11 +136,16 @@ class Capacity(Plugin):
             if ROOT_QUEUE in session.queues and self.arguments.root_quota == "total":
                 session.queues[ROOT_QUEUE].figures.capability = dict(session.total)
             self._sum_up()
+            self._below: dict[str, list[str]] = {name: [name] for name in session.queues}
+            """By queue: itself, and all that stand below it."""
+            for name in session.queues:
+                for ancestor in self._tree.ancestors.get(name, ()):
+                    self._below[ancestor.name].append(name)
             session.add_event_handler(self.name, self._placed, self._gone)
             session.add_victim_queue_order(self.name, self._victim_order)
         for queue in session.queues.values():
             self._settle_share(queue)
-        session.add_queue_order(self.name, self._order, moves=lambda: self._moves)
+        session.add_queue_order(self.name, self._order)
         session.add_allocatable(self.name, self._allocatable)
         session.add_preemptive(self.name, self._preemptive)
         session.add_reclaimable(self.name, self._reclaimable, why=self._why)
@@ -251,22 +257,24 @@ class Capacity(Plugin):
 
     def _settle_share(self, queue: Queue) -> None:
         queue.figures.share = self._share(queue)
-        nothing = queue.name in self._limits.deserve_nothing
-        self._places[queue.name] = [queue.figures.share, nothing, queue.creation, queue.name]
+        self._places[queue.name] = self._place(queue)
+
+    def _place(self, queue: Queue) -> tuple[object, ...]:
+        return self._share(queue), queue.name in self._limits.deserve_nothing, queue.creation, queue.name
 
     def _order(self, queue: Queue) -> tuple[object, ...]:
         """Priority, then share; in a tree the shares of the ancestors, from the root, before that of the queue.
 
         Two queues are told apart by the first ancestors that differ, whose share, creation and name decide.
         """
-        place = self._places[queue.name]
         if not self._hierarchy:
-            place[0] = self._share(queue)
-            return (-queue.priority, place[0], place[1])
+            return (-queue.priority, self._share(queue), queue.name in self._limits.deserve_nothing)
+        if self._changed:
+            moved = {name: None for changed in self._changed for name in self._below[changed]}
+            self._changed.clear()
+            self._session.queues_moved(moved)
         way = self._tree.ancestors.get(queue.name, ())
-        if not way or self.arguments.ancestor_shares == "opening":
-            place[0] = self._share(queue)
-        return (-queue.priority, *(self._places[ancestor.name] for ancestor in way[1:]), place)
+        return (-queue.priority, *[self._places[ancestor.name] for ancestor in way[1:]], self._places[queue.name])
 
     def _placed(self, task: Task, _: int) -> None:
         self._change(task, 1)
@@ -281,9 +289,13 @@ class Capacity(Plugin):
         for ancestor in self._tree.ancestors.get(queue.name, ()):
             add(ancestor.allocated, task.spec.requests, by)
             if live:
-                self._places[ancestor.name][0] = self._share(ancestor)
-                self._moves += ancestor.name != ROOT_QUEUE
-        self._places[queue.name][0] = self._share(queue)
+                self._places[ancestor.name] = self._place(ancestor)
+                # The root is above all queues, so its share puts none before another.
+                if ancestor.name != ROOT_QUEUE:
+                    self._changed[ancestor.name] = None
+        self._places[queue.name] = self._place(queue)
+        if live:
+            self._changed[queue.name] = None
 
     def _victim_order(self, queue: Queue, claimer: Queue) -> int:
         """Queues nearer to the claimer lose first."""

@@ -82,7 +82,7 @@ class Drf(Plugin):
         if self.conf.is_enabled("hierarchy"):
             tree = Hierarchy(session, weighted=self.arguments.shares == "level")
             session.add_event_handler(self.name, tree.came, tree.left)
-            session.add_queue_order(self.name, tree.key, moves=tree.moves)
+            session.add_queue_order(self.name, tree.key)
             session.add_reclaimable(
                 self.name, lambda task, candidates: (tree.victims(task, candidates), PERMIT), why=FAIR_SHARE
             )

@@ -30,7 +30,7 @@ Rows = NDArray[np.intp]
 
 GRAIN = 44
 """A child's amounts are rounded to multiples of about 2**-44 of what the cluster offers."""
-NOTHING_HELD = [False, 0.0]
+NOTHING_HELD = (False, 0.0)
 """Part of a key for nodes without jobs."""
 
 
@@ -141,7 +141,8 @@ class Hierarchy:
         self._built = False
         self._left = False
         """A task left since the last settling."""
-        self._version = 0
+        self._moved: dict[str, None] = {}
+        """Queues whose keys changed by what others got, and are not reported yet."""
 
     # --- what changes
 
@@ -159,20 +160,18 @@ class Hierarchy:
     def key(self, queue: Queue) -> tuple[Any, ...]:
         """Sort key of a queue: for each node on its way from the root, whether it is saturated, and share / weight.
 
-        Ways have one length in keys: one that ends early goes on as if each node had a single child. The parts are
-        lists that change in place with the shares, and are common to all queues below a node.
+        Ways have one length in keys: one that ends early goes on as if each node had a single child.
         """
         self._settle()
-        return self._keys[queue.name]
+        return self._key(queue)
 
-    def moves(self) -> int:
-        """A number that changes with keys of queues that did not themselves get room."""
-        self._settle()
-        return self._version
+    def _key(self, queue: Queue) -> tuple[Any, ...]:
+        parts = self._parts
+        return tuple([parts[number] for number in self._ways[queue.name]])
 
     def victims(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates any one of which the claimer could replace, its queue still standing before theirs."""
-        jobs = self._session.state.jobs
+        jobs, queues = self._session.state.jobs, self._session.queues
         job = jobs.get(claimer.group)
         self._settle()
         if job is None or self._place_of[job.row] < 0:
@@ -187,7 +186,7 @@ class Hierarchy:
                 which = (of.key, id(task.spec))
                 if which not in known:
                     with self._trial(task, -1):
-                        known[which] = self._keys[job.queue] < self._keys[of.queue]
+                        known[which] = self._key(queues[job.queue]) < self._key(queues[of.queue])
                 if known[which]:
                     out.append(task)
         return out
@@ -251,7 +250,7 @@ class Hierarchy:
         for number, branch in enumerate(nodes):
             branch.number = number
         self._number_nodes(nodes, [len(level) for level in levels])
-        self._keys = self._make_keys(ways)
+        self._lay_ways(ways)
         end_of_queue = np.zeros(len(queues), dtype=np.intp)
         for queue in queues:
             end_of_queue[queue.row] = ways[queue.name][-1].number
@@ -272,21 +271,31 @@ class Hierarchy:
         self._last: Rows = 1 + np.cumsum(children)
         self._first: Rows = self._last - children
         self._nodes = Figures.empty(len(self._offer.amounts), len(nodes))
-        self._parts: list[list[Any]] = [[False, 0.0] for _ in nodes]
-        self._below: dict[int, list[Any]] = {}
-        """By number of an end: the part of keys that stands for single children below it."""
 
-    def _make_keys(self, ways: dict[str, list[Branch]]) -> dict[str, tuple[Any, ...]]:
+    def _lay_ways(self, ways: dict[str, list[Branch]]) -> None:
+        """The parts of keys by number, and for each queue the numbers of its own.
+
+        The nodes' parts come first; then, for each end of a way that is shorter than the longest, the part that stands
+        for the single children which it would have; the last is that of nodes without jobs, whose number is -1.
+        """
         depth = max(map(len, ways.values()), default=0)
-        parts = [*self._parts, NOTHING_HELD]
-        self._below = {way[-1].number: [False, 0.0] for way in ways.values() if len(way) < depth}
-        return {
-            name: (
-                *[parts[branch.number] for branch in way],
-                *[self._below[way[-1].number] for _ in range(depth - len(way))],
-            )
+        ends = dict.fromkeys(way[-1].number for way in ways.values() if len(way) < depth and way[-1].number >= 0)
+        self._below = {end: len(self._parent) + i for i, end in enumerate(ends)}
+        """By number of an end: that of the part below it."""
+        self._parts: list[tuple[bool, float]] = [NOTHING_HELD] * (len(self._parent) + len(ends) + 1)
+        self._ways = {
+            name: [
+                *(branch.number for branch in way),
+                *[self._below.get(way[-1].number, -1)] * (depth - len(way)),
+            ]
             for name, way in ways.items()
         }
+        self._under: list[list[str]] = [[] for _ in self._parent]
+        """By number of a node: the queues below it."""
+        for name, way in ways.items():
+            for branch in way:
+                if branch.number >= 0:
+                    self._under[branch.number].append(name)
 
     # --- computing
 
@@ -312,6 +321,9 @@ class Hierarchy:
             if changed:
                 self._refresh(changed)
             self._left = False
+        if self._moved:
+            moved, self._moved = self._moved, {}
+            self._session.queues_moved(moved)
 
     def _refresh(self, places: list[int]) -> None:
         """Compute the ways from changed jobs to the root; everything, if a resource ran out or is there again."""
@@ -349,19 +361,22 @@ class Hierarchy:
                 rows = slice(int(self._first[inner[0]]), int(self._last[inner[-1]]))
                 starts = self._first[inner] - rows.start
                 self._nodes.put(inner, self._nodes.parents(rows, starts, self._offer, self._scale[rows]))
-        for node in range(1, len(self._parts)):
+        for node in range(1, len(self._parent)):
             self._publish(node)
 
     def _publish(self, node: int) -> None:
         """Bring the parts of keys up to date."""
         saturated, share = bool(self._nodes.saturated[node]), float(self._nodes.share[node])
-        part, weighted = self._parts[node], share / self._weight[node]
-        if part[0] != saturated or part[1] != weighted:
-            part[:] = saturated, weighted
-            if node in self._below:
-                self._below[node][:] = saturated, share
-            if self._decides[node] or self._left:
-                self._version += 1
+        part = saturated, share / self._weight[node]
+        if self._parts[node] == part:
+            return
+        self._parts[node] = part
+        if node in self._below:
+            self._parts[self._below[node]] = saturated, share
+        # A node above all queues, or above one only, puts none before another that was not before it already; and the
+        # one queue is not in the line when it gets room. When it lost a task, it may be.
+        if self._decides[node] or self._left:
+            self._moved.update(dict.fromkeys(self._under[node]))
 
 
 FROM_FIRST = np.zeros(1, dtype=np.intp)

@@ -6,7 +6,7 @@ A queue that is taken is out of the line until it is put back, and gets its new 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from kilauea.engine.model.jobs import Job
@@ -36,12 +36,18 @@ class Line(Generic[T]):
         except TypeError as error:
             self._session.points.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
 
-    def rearrange(self) -> None:
-        """Put everything in order again, after keys have changed in place."""
+    def rearrange(self, moved: Collection[T]) -> None:
+        """Give those that moved the places of the keys that they have now."""
+        # Most stay where they are. Sweeping over all is still quicker than taking some out of the middle of a heap.
+        self._heap = [(self._key(entry[1]), entry[1]) if entry[1] in moved else entry for entry in self._heap]
         try:
             heapq.heapify(self._heap)
         except TypeError as error:
             self._session.points.blame_for_keys(self._point, [key for key, _ in self._heap], error)
+
+    def peek(self) -> T | None:
+        """The first, which stays in the line; None when it is empty."""
+        return self._heap[0][1] if self._heap else None
 
     def first(self) -> T | None:
         """Take the first out of the line; None when it is empty."""
@@ -59,6 +65,7 @@ class QueueTurns:
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
         self._session = session
         self._moves = 0
+        """How many moves of queues the line has taken in."""
         self._jobs: dict[str, Line[Job]] = {}
         self._queues = Line[Queue](session, "queue_order", session.queue_key)
         for job in jobs:
@@ -70,10 +77,17 @@ class QueueTurns:
 
     def next_queue(self) -> Queue | None:
         """Take the first queue out of the line; None when the line is empty."""
-        moves = self._session.points.queue_moves() if self._queues else self._moves
-        if moves != self._moves:
-            self._moves = moves
-            self._queues.rearrange()
+        first = self._queues.peek()
+        if first is None:
+            return None
+        points = self._session.points
+        # Shares are computed when they are asked for, so plugins hear now that a turn is about to begin, and report
+        # which queues moved. The key itself is not used: a queue keeps the place by which it joined unless it moved.
+        points.queue_key(first)
+        if points.moves != self._moves:
+            seen, self._moves = self._moves, points.moves
+            queues = self._session.queues
+            self._queues.rearrange({queues[name] for name in points.moved_since(seen) if name in queues})
         return self._queues.first()
 
     def next_job(self, queue: Queue) -> Job | None:

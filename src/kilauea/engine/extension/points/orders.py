@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any, NoReturn
 
+from kilauea.engine.conf import PluginConf
 from kilauea.engine.extension.points.answers import Key, PluginFault
 from kilauea.engine.extension.points.registry import Registry
 from kilauea.engine.model.jobs import Job
@@ -15,24 +17,26 @@ from kilauea.engine.model.tasks import Task
 class OrderPoints(Registry):
     """Sort keys of jobs, queues, tasks, sub-gangs and clusters."""
 
+    def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
+        super().__init__(tiers)
+        self.moves = 0
+        """Grows whenever queues move."""
+        self._moved: dict[str, int] = {}
+        """By queue: what `moves` was when it moved last. Each line of queues remembers what it has taken in."""
+
     # --- orders: the first plugin that tells two apart decides
 
     def add_job_order(self, plugin: str, key: Callable[[Job], Key]) -> None:
         """Order of jobs within a queue."""
         self.add("job_order", plugin, key)
 
-    def add_queue_order(
-        self, plugin: str, key: Callable[[Queue], Key], *, moves: Callable[[], int] | None = None
-    ) -> None:
+    def add_queue_order(self, plugin: str, key: Callable[[Queue], Key]) -> None:
         """Order in which queues get their turns.
 
-        A queue's key is taken when it joins the line. A key that also changes by what other queues get is made of
-        lists, which the plugin changes in place; `moves` then brings them up to date, and its number changes when any
-        may have changed for a queue that waits in the line.
+        A queue's key is taken when it joins the line, and again when `queues_moved` names it. Before each turn the key
+        of the first in line is asked for, so a plugin may wait until then to find out what has moved.
         """
         self.add("queue_order", plugin, key)
-        if moves is not None:
-            self.add("queue_moves", plugin, moves)
 
     def add_task_order(self, plugin: str, key: Callable[[Task], Key]) -> None:
         """Order of the tasks of a job."""
@@ -58,9 +62,17 @@ class OrderPoints(Registry):
         """Sort key of a queue; ties fall to creation time and name."""
         return (*self._keys("queue_order", queue), queue.creation, queue.name)
 
-    def queue_moves(self) -> int:
-        """A number that changes when queues that wait in the line may have changed places."""
-        return sum(self._all("queue_moves"))
+    def queues_moved(self, queues: Iterable[str]) -> None:
+        """Say that the keys of queues, by name, have changed by what other queues got or lost."""
+        self.moves += 1
+        for name in queues:
+            self._moved.pop(name, None)
+            self._moved[name] = self.moves
+
+    def moved_since(self, moves: int) -> set[str]:
+        """Queues that `queues_moved` has named since `moves` stood at this number."""
+        # The last that moved are the last of the dict, so that this takes as long as there are queues that did.
+        return set(takewhile(lambda name: self._moved[name] > moves, reversed(self._moved)))
 
     def task_key(self, task: Task) -> tuple[Key, ...]:
         """Sort key of a task; ties fall to the index in its name, creation time and UID."""

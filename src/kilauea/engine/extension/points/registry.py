@@ -13,7 +13,6 @@ from kilauea.engine.plan import Refusal
 FLAGS: dict[str, tuple[str, ...]] = {
     "job_order": ("joborder",),
     "queue_order": ("queueorder",),
-    "queue_moves": ("queueorder",),
     "task_order": ("taskorder",),
     "sub_job_order": ("subjoborder",),
     "cluster_order": ("clusterorder",),

@@ -94,6 +94,7 @@ class Statement:
 
     def roll_back(self, checkpoint: int = 0) -> None:
         """Undo everything since the checkpoint, last first."""
+        # Last first: an operation may stand on what the ones before it did, as a task that took an evicted one's room.
         while len(self.operations) > checkpoint:
             operation = self.operations.pop()
             if operation.kind == EVICT:

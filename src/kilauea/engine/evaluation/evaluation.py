@@ -98,6 +98,8 @@ class Evaluation:
         With `within` (ascending rows) no other node is considered.
         """
         self._refresh()
+        # What depends on other nodes is never kept: a pod placed anywhere may change it everywhere, so there is no row
+        # to look at again. Most shapes have none of it and take the short way.
         cluster = self._cluster_fit()
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
         if cluster is None and not batch and not self._picks:
@@ -155,6 +157,8 @@ class Evaluation:
         if self._seen < 0:
             self._look_at_all()
         elif self._seen < len(changed):
+            # The list of changes only grows, and each evaluation remembers how far it has read: whoever places a task
+            # need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
             rows = sorted(set(changed[self._seen :]))
             if len(rows) == 1 and self._by_figures:
                 self._look_again_at(rows[0])
@@ -180,6 +184,8 @@ class Evaluation:
 
     def _look_again_at(self, row: int) -> None:
         """One node has changed, as is usual; the next one often becomes what another has become before."""
+        # A gang fills equal nodes one after another, so the same figures come up again and again. All figures of a node
+        # lie in one column, whose bytes are a complete key as long as nothing but figures decides.
         figures = self._nodes.block[:, row].tobytes()
         found = self._known.get(figures)
         if found is None:
@@ -191,6 +197,7 @@ class Evaluation:
     def _examine(self, nodes: NodeRows) -> Examined:
         """Look at some nodes, with everything but what depends on their objects alone."""
         need = self._shape.need
+        # Room now and room later differ only while something is being freed or promised; most cycles skip the second.
         room = kernels.fits(nodes.used, need, nodes.allocatable)
         fit = room
         if self._nodes.future:
@@ -223,6 +230,7 @@ class Evaluation:
                 total = score if total is None else total + score
         if total is None:
             return np.zeros(len(nodes))
+        # One look at the sum instead of one at each score; who is to blame is found out only when somebody is.
         if not kernels.all_finite(total):
             self._blame(scorers, nodes)
         return total

@@ -34,6 +34,7 @@ def best(scores: FloatArray) -> int:
     """Index of the highest score, the first among equals; -1 if there is none that can be taken."""
     if not len(scores):
         return -1
+    # argmax takes the first among equals, which makes ties fall to the order of the nodes.
     index = int(scores.argmax())
     return index if scores[index] > NEVER else -1
 
@@ -50,6 +51,7 @@ def hundredths(part: IntArray, whole: IntArray, complete: bool) -> tuple[FloatAr
     With `complete` there is one everywhere, and the second answer is None.
     """
     if complete:
+        # The usual case, without a mask: these few operations run once for each node that changed.
         return floor(part * 100 / whole), None
     has = whole != 0
     out = np.zeros(part.shape)
@@ -72,6 +74,8 @@ def balance_gain(used: IntArray, asked: IntArray, allocatable: IntArray, complet
     lacks are left out; with `complete` it lacks none. Spec of the node plugins, 2.2.
     """
     if complete and used.shape[0] == 2:
+        # Of two fractions the deviation is half their distance. Computed so, it is exact where the general formula
+        # rounds, and a rounding error would move a floor, and with it a placement.
         fractions = np.empty((2, 2, used.shape[1]))
         np.divide(used, allocatable, out=fractions[0])
         np.divide(used + asked, allocatable, out=fractions[1])
@@ -91,6 +95,7 @@ def _deviation(used: IntArray, allocatable: IntArray, has: BoolArray) -> FloatAr
     np.minimum(part, 1.0, out=part)
     count = np.maximum(has.sum(axis=0), 1)
     mean = part.sum(axis=0) / count
+    # For one or two resources the exact values are taken instead, for the same reason as above.
     spread = np.sqrt((((part - mean) ** 2) * has).sum(axis=0) / count)
     low, high = np.where(has, part, np.inf).min(axis=0), np.where(has, part, -np.inf).max(axis=0)
     deviation: FloatArray = np.where(count == 2, (high - low) / 2, np.where(count == 1, 0.0, spread))

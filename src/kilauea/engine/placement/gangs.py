@@ -110,6 +110,7 @@ def _best_first(session: Session, part: Part, gradient: list[int]) -> Iterator[i
     """Domains by falling score, which those that are left give among themselves."""
     left = list(gradient)
     while len(left) > 1:
+        # Asked again for those that are left, because plugins score domains against each other.
         scores = session.hyper_node_scores(part, left)
         best = max(left, key=lambda domain: scores[domain])
         yield best
@@ -141,6 +142,8 @@ def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: 
     steps = [(op.task, op.row, op.kind == ALLOCATE) for op in statement.operations]
     fits = bool(steps) and (session.job_ready(job) or session.job_pipelined(job))
     after = {key: chosen[key] for key in (job.key, *job.sub_jobs) if key in chosen}
+    # A trial leaves nothing behind: the domains that placing chose are taken back like the tasks, and the best trial is
+    # repeated from its steps. Several trials cannot stand side by side, since they want the same room.
     statement.discard()
     for key in (job.key, *job.sub_jobs):
         chosen.pop(key, None)

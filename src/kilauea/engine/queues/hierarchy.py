@@ -126,6 +126,8 @@ class Figures:
         if len(starts) > 1:
             least = np.repeat(least, np.diff(starts, append=len(share)))
         factor = np.where(saturated, some, least * weights / np.where(some, share, np.inf))
+        # Rounded to a grain that is a power of two, sums are exact: shares are the same to the last bit whatever the
+        # order of the children, computed all at once or one way after another, and so are plans.
         sums = np.add.reduceat(np.rint(held * factor * offer.grain), starts, axis=1) / offer.grain
         return Figures(sums, offer.shares(sums), np.logical_and.reduceat(saturated, starts))
 
@@ -183,6 +185,7 @@ class Hierarchy:
                 of = jobs.get(task.group)
                 if of is None or self._place_of[of.row] < 0:
                     continue
+                # Each candidate is tried alone, so equal tasks of one job have one answer.
                 which = (of.key, id(task.spec))
                 if which not in known:
                     with self._trial(task, -1):
@@ -218,6 +221,7 @@ class Hierarchy:
         self._offer = Offer(session.axis.vector(session.total))
         self._in_use = held[:, rows].sum(axis=1).astype(np.float64)
         end_of_job = self._lay_out(table.queue[rows])
+        # Children lie side by side in the order of their parents, so that one `reduceat` serves a whole level.
         order = np.argsort(end_of_job, kind="stable")
         rows = rows[order]
         self._end_of_job = end_of_job[order]
@@ -312,6 +316,8 @@ class Hierarchy:
                 if place < 0:
                     continue
                 held = axis.vector(jobs[key].allocated)
+                # Compared with what is held here, not summed up from events: a statement that was rolled back leaves
+                # no change, and no way to the root is computed for it.
                 change = held - self._jobs.held[:, place]
                 if change.any():
                     self._jobs.held[:, place] = held
@@ -327,6 +333,7 @@ class Hierarchy:
 
     def _refresh(self, places: list[int]) -> None:
         """Compute the ways from changed jobs to the root; everything, if a resource ran out or is there again."""
+        # Whether a job is saturated depends on which resources ran out, so when that changes, any job may have changed.
         if not np.array_equal(self._demanding, self._in_use < self._offer.amounts):
             self._compute_all()
             return

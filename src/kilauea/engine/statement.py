@@ -84,6 +84,10 @@ class Statement:
             StatementError: the task does not run and will not start in this cycle, or is evicted already.
         """
         check_evicting(self._ledger, task)
+        self.release(task, action, claimer)
+
+    def release(self, task: Task, action: str, claimer: str) -> None:
+        """As `evict`, for a task that is known to run, or to start in this cycle."""
         before, row = task.status, self._ledger.nodes.row_of[task.node]
         self._ledger.release(task, row)
         self.operations.append(Operation(EVICT, task, row, before, action, claimer))

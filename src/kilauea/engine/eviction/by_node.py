@@ -14,7 +14,7 @@ claimer; only then may the one unit that is larger than the excess go (`floor.py
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,13 +100,15 @@ class Attempt:
         crossing: a unit may take a queue from above to below what it deserves.
         turns: (T,) the turn of each task's job to lose tasks.
         in_vain: (N,) nodes that were tried in vain for tasks of this kind.
+        kind: what tells tasks apart for which the same nodes are tried in vain.
     """
 
     task: Task
     wanted: NDArray[np.bool_]
     crossing: bool
     turns: NDArray[np.int64]
-    in_vain: NDArray[np.bool_] = field(repr=False)
+    in_vain: NDArray[np.bool_]
+    kind: tuple[object, ...]
 
 
 def node_search(session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool) -> Search:
@@ -187,12 +189,15 @@ class NodeSearch:
         wanted = self._policy.candidates(pool, self._job, task) & pool.there
         turns = pool.turns(session, self._queue)
         kind = (type(self._policy), self._queue.name, self._job.priority, task.priority, session.shape_of(task))
-        distance = pool.distance(session, self._queue)
-        farthest = int(distance[wanted].max(initial=0))
-        for crossing in (False, True) if self._policy.may_cross else (False,):
-            for limit in np.unique(distance[wanted]).tolist():
-                in_vain = pool.in_vain((*kind, crossing, limit == farthest or limit))
-                yield Attempt(task, wanted & (distance <= limit), crossing, turns, in_vain)
+        distance, levels = pool.distance(session, self._queue)
+        for crossing in (False, True):
+            # Where no unit stayed for the sake of the line alone, letting units cross it changes nothing.
+            if crossing and kind not in pool.held_by_the_line:
+                return
+            for limit in levels:
+                near = wanted if limit == levels[-1] else wanted & (distance <= limit)
+                if limit == levels[0] or near.any():
+                    yield Attempt(task, near, crossing, turns, pool.in_vain((*kind, crossing, limit)), kind)
 
     def _best_of(self, attempt: Attempt) -> Option | None:
         in_vain = attempt.in_vain
@@ -318,10 +323,10 @@ class NodeSearch:
             unit = self._unit(attempt, victim)
             if unit is None or not self._plugins_let_go(attempt.task, unit):
                 continue
-            if self._keeps(attempt.task, unit, crossing=False) is None:
+            if self._may_go(attempt, unit, crossing=False):
                 waiting[:0] = [task for task, _ in late]
                 return unit, 0.0
-            if attempt.crossing and self._keeps(attempt.task, unit, crossing=True) is None:
+            if attempt.crossing and self._may_go(attempt, unit, crossing=True):
                 late.append((victim, unit))
         if not late:
             return None, 0.0
@@ -360,7 +365,7 @@ class NodeSearch:
                 continue
             if not self._plugins_let_go(task, unit):
                 continue
-            if self._keeps(task, unit, crossing=attempt.crossing) is not None:
+            if not self._may_go(attempt, unit, crossing=attempt.crossing):
                 continue
             overshoot = self._policy.overshoot(self._queue, unit) if attempt.crossing else 0.0
             plan.evict([unit])
@@ -384,8 +389,15 @@ class NodeSearch:
         """Whether the plugins let all of a unit go; of a single pod that is known."""
         return len(unit) == 1 or len(self._policy.let_go(task, unit)) == len(unit)
 
-    def _keeps(self, task: Task, unit: Unit, *, crossing: bool) -> object:
-        return self._policy.keeps(self._queue, task.spec.requests, unit, crossing=crossing)
+    def _may_go(self, attempt: Attempt, unit: Unit, *, crossing: bool) -> bool:
+        """Whether queues let a unit go; if only the line is in the way, that is noted."""
+        asked = attempt.task.spec.requests
+        if self._policy.keeps(self._queue, asked, unit, crossing=crossing) is None:
+            return True
+        known = crossing or not self._policy.may_cross or attempt.kind in self._pool.held_by_the_line
+        if not known and self._policy.keeps(self._queue, asked, unit, crossing=True) is None:
+            self._pool.held_by_the_line.add(attempt.kind)
+        return False
 
     def _option(self, attempt: Attempt, row: int, units: list[Unit], overshoot: float) -> Option:
         """What has just been evicted for a task on a node, as an option."""

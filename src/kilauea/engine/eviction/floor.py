@@ -153,8 +153,7 @@ def nothing_to_take(claimer: Queue, owner: Queue, task: Task) -> SpareReason | N
     claimer those of its ancestors may stand that take part in reclaim and are not the owner's too.
     """
     held, of_owner = owner.allocated, owner.figures.deserved or NOTHING
-    asked = [n for n in task.spec.requests if n != PODS]
-    too_much = [n for n in asked if held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
+    too_much = [n for n in task.spec.requests if n != PODS and held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
     if not too_much:
         if task.spec.best_effort:
             return None

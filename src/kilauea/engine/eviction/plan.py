@@ -67,12 +67,12 @@ class EvictionPlan:
         """Free what units hold."""
         for unit in units:
             for victim in unit:
-                self._statement.evict(victim, self.policy.action, self.job.key)
+                self._statement.release(victim, self.policy.action, self.job.key)
             self.pool.evicted(unit, gone=True)
 
     def nominate(self, task: Task, row: int) -> None:
         """Promise a task room on a node."""
-        self._statement.pipeline(task, row)
+        self._statement.take(task, row, now=False)
 
     def undo(self, checkpoint: int = 0) -> None:
         """Take back everything since a checkpoint."""

@@ -92,8 +92,10 @@ class VictimPool:
         self._no_spare = np.zeros(len(known), dtype=bool)
         self._size = np.zeros(len(known), dtype=np.int64)
         self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
+        self.held_by_the_line: set[tuple[object, ...]] = set()
+        """Kinds of tasks for which a unit stayed only so as not to take its queue below what that deserves."""
         self._turns: dict[str, NDArray[np.int64]] = {}
-        self._distances: dict[str, NDArray[np.int64]] = {}
+        self._distances: dict[str, tuple[NDArray[np.int64], list[int]]] = {}
         self._stale = set(range(len(known)))
         """Jobs of which pods came or went since the two arrays above were brought up to date."""
         self._used = np.flatnonzero(np.diff(self._starts))
@@ -145,8 +147,8 @@ class VictimPool:
             known = self._turns[claimer.name] = by_job[self._job_index]
         return known
 
-    def distance(self, session: Session, claimer: Queue) -> NDArray[np.int64]:
-        """(T,) how late each task's queue loses tasks to another, as plugins order queues; 0 for the first."""
+    def distance(self, session: Session, claimer: Queue) -> tuple[NDArray[np.int64], list[int]]:
+        """(T,) how late each task's queue loses tasks to another, as plugins say; and the values, ascending."""
         known = self._distances.get(claimer.name)
         if known is None:
             queues = [session.queues[name] for name in sorted(session.queues)]
@@ -155,7 +157,7 @@ class VictimPool:
             ordered = sorted(range(len(keys)), key=keys.__getitem__)
             for before, row in itertools.pairwise(ordered):
                 by_queue[row] = by_queue[before] + (keys[row] != keys[before])
-            known = self._distances[claimer.name] = by_queue[self.queue]
+            known = self._distances[claimer.name] = (by_queue[self.queue], sorted(set(by_queue.tolist())))
         return known
 
     def earliest(self, wanted: NDArray[np.bool_], turns: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:

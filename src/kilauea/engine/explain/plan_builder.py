@@ -116,7 +116,8 @@ def phase_of(session: Session, job: Job) -> str:
     if scheduled >= job.min_available:
         ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
         return COMPLETED if len(job.tasks) == ended else RUNNING
-    return INQUEUE if job.phase == INQUEUE else PENDING
+    # What is promised room stays admitted, although all that ran of its group has ended.
+    return INQUEUE if job.phase == INQUEUE or job.counts[status.PIPELINED] else PENDING
 
 
 # --- queues

@@ -44,7 +44,7 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
         if session.allocatable(queue, task) is not None or session.pre_predicate(task) is not None:
             continue
         if session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None:
-            statement.pipeline(task, row)
+            statement.take(task, row, now=False)
             session.promised.setdefault(job.key, []).append((task, row))
 
 
@@ -104,12 +104,15 @@ def start_where_free(
         session.ledger.displace(task, row)
         choice = session.evaluation(task).choose(None if elsewhere else np.array([row], dtype=np.intp))
         if choice is not None and choice.now:
-            statement.allocate(task, choice.row)
+            statement.take(task, choice.row, now=True)
         else:
-            statement.pipeline(task, row)
+            statement.take(task, row, now=False)
     started = [task.key for task, _ in promised if task.status == status.ALLOCATED]
     if started and session.job_ready(job):
         statement.commit()
+        # A mate that allocate placed for a gang that then had to wait counts for readiness, so it starts with the rest.
+        for mate in sorted((t for t in job.tasks.values() if t.status == status.ALLOCATED), key=lambda t: t.order):
+            session.ledger.bind(mate)
         return started
     statement.roll_back()
     for task, row in promised:

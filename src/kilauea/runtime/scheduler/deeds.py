@@ -139,14 +139,14 @@ class Deeds:
             self._failed(deed, error)
 
     async def _bind(self, deed: Deed) -> None:
-        started = self._clock.now()
-        self._metrics.task_latency("PreBound", deed.created, started)
+        started = self._clock.monotonic()
+        self._metrics.task_latency("PreBound", deed.created, self._clock.now())
         target = {"apiVersion": "v1", "kind": "Node", "name": deed.node}
         metadata = {"name": deed.key.name, "namespace": deed.key.namespace, "uid": deed.uid}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self._api.create(PODS, deed.key.namespace, body, "binding", deed.key.name)
-        now = self._clock.now()
-        self._metrics.bound(deed.created, started, now)
+        took = self._clock.monotonic() - started
+        self._metrics.bound(deed.created, self._clock.now(), took)
         message = f"Successfully assigned {deed.pod} to {deed.node}"
         self._record(Record(deed.about, "Normal", "Scheduled", message))
 

@@ -101,7 +101,7 @@ def deciding(
     extensions: Extensions, seed: int | None, giving_back: GivingBack, clock: Clock, metrics: SchedulerMetrics
 ) -> Decide:
     """The engine with the plugins of the user, if there are any, under a watchdog; its time is taken."""
-    observer = Stopwatch(clock.now, metrics)
+    observer = Stopwatch(clock.monotonic, metrics)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int, reasons: bool) -> Plan:
         conf, plugins = giving_back.applied(conf, extensions.plugins)

@@ -94,7 +94,7 @@ class Scheduler:
         self._period = period
         self._stirred = asyncio.Event()
         self._due = 0
-        """When everything is looked at again."""
+        """When everything is looked at again, by the monotonic clock."""
         self._earliest = 0
         """When a cycle may be stirred."""
         self._settled = -1
@@ -115,12 +115,12 @@ class Scheduler:
                     await self.step()
             except Exception:
                 log.exception("a cycle failed; the next one is tried after a period")
-                self._due = self._earliest = self._clock.now() + self._period
+                self._due = self._earliest = self._clock.monotonic() + self._period
 
     def _rests(self) -> bool:
         """Whether there is nothing to decide; the next look is then a period away."""
         parts = self._parts
-        if self._settled != parts.feed.changes or self._clock.now() < self._due:
+        if self._settled != parts.feed.changes or self._clock.monotonic() < self._due:
             return False
         reading = parts.conf.look()
         self._say_reading(reading)
@@ -131,37 +131,37 @@ class Scheduler:
         if not QUIET_ACTIONS.issuperset(conf.actions):
             return False
         self._stirred.clear()
-        self._due = self._clock.now() + self._period
+        self._due = self._clock.monotonic() + self._period
         return True
 
     async def step(self) -> Plan:
         """One cycle."""
-        parts, started = self._parts, self._clock.now()
+        parts, started = self._parts, self._clock.monotonic()
         whole = started >= self._due
         if whole:
             self._say_reading(parts.conf.look())
-        conf = parts.conf.conf
+        conf, now = parts.conf.conf, self._clock.now()
         try:
             plan = await parts.feed.undisturbed(
-                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, started, whole))
+                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, now, whole))
             )
-            decided = self._clock.now()
+            took = self._clock.monotonic() - started
             await self._carry_out(plan)
             self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
             if whole:
-                plan = self._without_fruitless(plan, started)
+                plan = self._without_fruitless(plan, now)
             parts.statuses.after(plan, all_=whole)
         finally:
             parts.feed.catch_up()
         self.cycles += 1
-        parts.figures.after(plan, conf, started, decided, all_=whole)
+        parts.figures.after(plan, conf, now, took, all_=whole)
         self._say(plan)
-        now = self._clock.now()
+        ended = self._clock.monotonic()
         if whole:
-            self._due = now + self._period
+            self._due = ended + self._period
             busy = plan.pending or plan.groups or plan.evictions or parts.statuses.busy
             self._settled = -1 if busy else parts.feed.changes
-        self._earliest = now + int((now - started) * REST)
+        self._earliest = ended + int((ended - started) * REST)
         return plan
 
     def _without_fruitless(self, plan: Plan, now: int) -> Plan:
@@ -182,9 +182,9 @@ class Scheduler:
 
     async def _wait(self) -> None:
         """Wait until a cycle is due, or stirred and permitted."""
-        stirred = await self._stirred_within(self._due - self._clock.now())
+        stirred = await self._stirred_within(self._due - self._clock.monotonic())
         if stirred:
-            now = self._clock.now()
+            now = self._clock.monotonic()
             pause = min(max(self._earliest, now + GATHER), max(self._due, now)) - now
             await self._clock.sleep(pause / SECOND)
 

@@ -97,10 +97,15 @@ class Election:
 
     async def _renew(self) -> None:
         """Renew until that has not succeeded for too long, or somebody else holds the lease."""
-        while self.leader == self._identity and (left := self._left()) > 0:
-            await self._clock.sleep(min(self._terms.retry, left))
+        while self.valid:
+            await self._clock.sleep(min(self._terms.retry, self._left()))
             if (left := self._left()) > 0:
                 await self._in_time(left)
+
+    @property
+    def valid(self) -> bool:
+        """Whether we lead now: the lease was ours when we last heard of it, and cannot have run out since."""
+        return self.leader == self._identity and self._left() > 0
 
     def _left(self) -> float:
         """Seconds for which we still lead if we cannot renew."""

@@ -181,7 +181,13 @@ class Webhooks:
         return ", ".join(resource.plural for resource in self._cache.missing())
 
     def _not_ready(self) -> str:
-        return f"reading {self._missing()}" if self._missing() else "not registered yet" if self._registered is None else ""
+        return (
+            f"reading {self._missing()}"
+            if self._missing()
+            else "not registered yet"
+            if self._registered is None
+            else ""
+        )
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[int]:
@@ -230,7 +236,11 @@ class Webhooks:
             self._credentials = found
             return
         now = self._clock.monotonic()
-        if found is self._credentials and self._registered is not None and now - self._registered < REGISTER_SECONDS * SECOND:
+        if (
+            found is self._credentials
+            and self._registered is not None
+            and now - self._registered < REGISTER_SECONDS * SECOND
+        ):
             return
         await register(self._api, self._hooks, self._options.where, found.bundle)
         self._registered = now

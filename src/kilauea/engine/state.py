@@ -205,6 +205,7 @@ class ClusterState:
         ours = (pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0]) in self.scheduler_names
         if not ours and not task.node:
             return
+        task.foreign = not ours
         self.axis.admit(task.spec.requests)
         self.tasks[task.key] = task
         task.label_class = self.classes.id_of(task.namespace, pod.labels)

@@ -81,7 +81,8 @@ class Statement:
         """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job.
 
         Raises:
-            StatementError: the task does not run and will not start in this cycle, or is evicted already.
+            StatementError: the task is another scheduler's, does not run and will not start in this cycle, or is evicted
+                already.
         """
         check_evicting(self._ledger, task)
         before, row = task.status, self._ledger.nodes.row_of[task.node]
@@ -149,6 +150,8 @@ def check_evicting(ledger: Ledger, task: Task) -> None:
     Raises:
         StatementError: as said.
     """
+    if task.foreign:
+        raise StatementError(f"task {task.key} cannot be evicted: another scheduler has placed it")
     _check_known(ledger, task)
     if task.status not in EVICTABLE:
         raise StatementError(f"task {task.key} cannot be evicted: it is {status.NAMES[task.status]}")

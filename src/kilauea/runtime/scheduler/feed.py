@@ -65,13 +65,13 @@ class Feed:
     Args:
         state: takes the events.
         assumed: what was decided and is not seen yet.
-        alone: schedulers whose pods without a group are groups of one.
+        alone: schedulers whose pods without a group are groups of one, if the state has them among its own.
     """
 
     def __init__(self, state: ClusterState, assumed: Assumed, alone: frozenset[str] = frozenset()) -> None:
         self.state = state
         self.assumed = assumed
-        self.alone = alone
+        self.alone = alone & state.scheduler_names
         self.pods: dict[str, bytes] = {}
         """Every pod that was read, as it came; bytes weigh less on the collector than objects."""
         self.groups: dict[str, PodGroup] = {}

@@ -32,7 +32,7 @@ def lets_all_go(session: Session) -> None:
     session.add_preemptable("lets-all-go", lambda claimer, tasks: list(tasks))
     session.add_reclaimable("lets-all-go", lambda claimer, tasks: list(tasks))
     session.add_unified_evictable("lets-all-go", lambda claim, tasks: list(tasks))
-    session.add_victim_tasks("lets-all-go", lambda tasks: list(tasks))
+    session.add_victim_tasks("lets-all-go", list)
 
 
 def plan(action: str, held: dict[str, Any], wanted: dict[str, Any], scheduler: str) -> Plan:

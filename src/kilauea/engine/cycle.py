@@ -11,16 +11,17 @@ from collections.abc import Mapping
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf, read_arguments
+from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf
 from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
-from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Guard, Watchdog
+from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Watchdog
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
-from kilauea.engine.opening import close_plugins, open_plugins
+from kilauea.engine.opening import close_plugins, execute, open_plugins
 from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.services import joined, services_placed
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
 
@@ -57,6 +58,25 @@ def cycle(
         reasons: the plan says of each task that waits why; without, only of those that are promised room.
         observer: takes the time of its parts.
     """
+    with services_placed(state, now, seed, brief=brief, reasons=reasons) as services:
+        others = _decide(state, conf, now, seed, plugins, actions, watchdog, observer, brief=brief, reasons=reasons)
+        return joined(services, others)
+
+
+def _decide(
+    state: ClusterState,
+    conf: SchedulerConf,
+    now: int,
+    seed: int | None,
+    plugins: Mapping[str, type[Plugin]],
+    actions: Mapping[str, type[Action]],
+    watchdog: Watchdog,
+    observer: Observer,
+    *,
+    brief: bool,
+    reasons: bool,
+) -> Plan:
+    """The plan for all but the services; arguments as for the cycle."""
     faults: list[Finding] = []
     while True:
         started = observer.now()
@@ -67,7 +87,7 @@ def cycle(
             observer.took("session", "open", observer.now() - started)
             hold_promises(session)
             for name in conf.actions:
-                _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
+                execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
             drop_vain_promises(session)
             if brief:
                 return outline(session)
@@ -81,14 +101,3 @@ def cycle(
             conf = conf.without(action=fault.action)
         finally:
             session.close()
-
-
-def _execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog) -> None:
-    own, started = of is not ACTIONS.get(of.name), session.observer.now()
-    guard = Guard(of.name, of.__module__, watchdog if own else UNWATCHED, "action")
-    arguments, findings = guard.call("Arguments", read_arguments, of.Arguments, given, f"action {of.name}")
-    session.findings.extend(findings)
-    action = guard.call("construction", of, arguments)
-    for step in (action.on_start, action.execute, action.on_end):
-        guard.call(step.__name__, step, session)
-    session.observer.took("action", of.name, session.observer.now() - started)

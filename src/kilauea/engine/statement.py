@@ -163,5 +163,5 @@ def _check_known(ledger: Ledger, task: Task) -> None:
     job = ledger.state.jobs.get(task.group)
     if ledger.state.tasks.get(task.key) is not task:
         raise StatementError(f"task {task.key} is not a task of this session")
-    if job is None or job.queue not in ledger.state.queues:
+    if job is None or job.queue not in ledger.queues:
         raise StatementError(f"task {task.key} has no pod group in a queue")

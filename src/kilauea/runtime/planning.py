@@ -219,9 +219,9 @@ def newest(objects: Iterable[Object]) -> int:
     return max((parse_time(text) for text in times if text), default=0)
 
 
-def build_state(objects: Iterable[Object]) -> ClusterState:
-    """The state of a cluster with these objects, ready for a cycle."""
-    state = ClusterState()
+def build_state(objects: Iterable[Object], schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS) -> ClusterState:
+    """The state of a cluster with these objects, ready for a cycle of somebody who serves these schedulers."""
+    state = ClusterState(scheduler_names=schedulers)
     for obj in objects:
         state.apply(Changed(obj))
     state.settle()
@@ -252,9 +252,10 @@ def plan_cycles(
     seed: int | None,
     cycles: int,
     extensions: Extensions = BUILT_IN,
+    schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS,
 ) -> Result:
     """The plan of the last of some cycles; between them pods that were bound run, and evicted ones are gone."""
-    state = build_state(cluster.objects)
+    state = build_state(cluster.objects, schedulers)
     cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
     objects: Sequence[Object] = cluster.objects
     pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)} if cycles > 1 else {}
@@ -273,10 +274,13 @@ def plan_cycles(
 def explain_group(
     result: Result, conf: SchedulerConf, now: int, seed: int | None, key: str, extensions: Extensions = BUILT_IN
 ) -> tuple[Explanation, float]:
-    """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took."""
+    """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took.
+
+    Of a service only why it waits: it is in no queue.
+    """
     started = time.perf_counter()
     explanation = explain(result.plan, result.state, key)
-    if explanation.verdict in ("waits", "starts in part"):
+    if explanation.verdict in ("waits", "starts in part") and not result.state.jobs[key].service:
         # What failed once would fail again at each trial, and may take its time.
         for finding in result.plan.findings:
             kind, _, name = finding.where.partition(" ")
@@ -284,7 +288,7 @@ def explain_group(
                 conf = conf.without(**{kind: name})
         explanation = _with_turn(explanation, result, conf, now, seed, extensions)
         explanation = _with_queues(explanation, result, conf, now, seed, extensions)
-    if explanation.verdict == "waits" and not explanation.promised:
+    if explanation.verdict == "waits" and not explanation.promised and not result.state.jobs[key].service:
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
         evicting = not PLACING.issuperset(conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)

@@ -43,8 +43,6 @@ from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, 
 from kilauea.runtime.watchdog import watchdog
 from kilauea.telemetry.metrics import SchedulerMetrics
 
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none; its pods never have pod groups of their own."""
 STATUS_WRITES = 8
 """Statuses that are written at a time."""
 
@@ -56,8 +54,7 @@ class LiveOptions:
     """How to schedule.
 
     Attributes:
-        names: `schedulerName` of the pods to place.
-        alone: those of them whose pods need no group; such a pod is a group of one.
+        names: `schedulerName` of the pods to place; those of `default-scheduler` need no group.
         default_queue: the queue of groups that name none.
         period: microseconds between cycles when nothing happens.
         priority_classes: whether priority classes are read.
@@ -66,7 +63,6 @@ class LiveOptions:
     """
 
     names: tuple[str, ...] = wellknown.SCHEDULER_NAMES
-    alone: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     default_queue: str = wellknown.DEFAULT_QUEUE
     period: int = SECOND
     priority_classes: bool = True
@@ -152,7 +148,7 @@ class LiveScheduler:
         self._clock = clock
         self._chance = chance
         state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names)
-        self.feed = Feed(state, Assumed(), options.alone)
+        self.feed = Feed(state, Assumed())
         self._reflectors = {
             kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, chance) for kind in options.kinds
         }

@@ -1,12 +1,13 @@
 """One cycle, from state to plan: `cycle(state, conf, now, seed)`.
 
-The same state, configuration, time and seed give the same plan. The state is afterwards what it was before. A plugin or
-an action that raises is named in the plan and left out, and the cycle is done again without it; one that users bring is
-also left out if it takes longer than the watchdog lets it.
+The same state, configuration, time, seed and backoff give the same plan. The state is afterwards what it was before. A
+plugin or an action that raises is named in the plan and left out, and the cycle is done again without it; one that
+users bring is also left out if it takes longer than the watchdog lets it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from kilauea.engine.action import Action
@@ -21,6 +22,7 @@ from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.queues.admission_backoff import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.services import joined, services_placed
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
@@ -43,6 +45,7 @@ def cycle(
     brief: bool = False,
     reasons: bool = True,
     observer: Observer = UNOBSERVED,
+    backoff: AdmissionBackoff = NO_BACKOFF,
 ) -> Plan:
     """Decide what to do next.
 
@@ -57,10 +60,13 @@ def cycle(
         brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
         reasons: the plan says of each task that waits why; without, only of those that are promised room.
         observer: takes the time of its parts.
+        backoff: what the plan before said of groups that were admitted in vain, at the moment of this cycle.
     """
     with services_placed(state, now, seed, brief=brief, reasons=reasons) as services:
-        others = _decide(state, conf, now, seed, plugins, actions, watchdog, observer, brief=brief, reasons=reasons)
-        return joined(services, others)
+        decided = _decide(
+            state, conf, now, seed, plugins, actions, watchdog, observer, backoff, brief=brief, reasons=reasons
+        )
+        return joined(services, decided)
 
 
 def _decide(
@@ -72,6 +78,7 @@ def _decide(
     actions: Mapping[str, type[Action]],
     watchdog: Watchdog,
     observer: Observer,
+    backoff: AdmissionBackoff,
     *,
     brief: bool,
     reasons: bool,
@@ -80,7 +87,7 @@ def _decide(
     faults: list[Finding] = []
     while True:
         started = observer.now()
-        session = Session(state, conf, now, seed, observer)
+        session = Session(state, conf, now, seed, observer, backoff=backoff)
         session.findings.extend(faults)
         try:
             opened = open_plugins(session, conf, plugins, watchdog)
@@ -92,7 +99,9 @@ def _decide(
             if brief:
                 return outline(session)
             close_plugins(session, opened)
-            return conclude(session, reasons=reasons)
+            plan = conclude(session, reasons=reasons)
+            after = backoff.after(session, plan.groups)
+            return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=after.backoff)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(plugin=fault.plugin)

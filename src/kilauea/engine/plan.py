@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kilauea.engine.conf import Finding
+
+if TYPE_CHECKING:
+    from kilauea.engine.queues.admission_backoff import AdmissionBackoff
 
 
 class Refusal(NamedTuple):
@@ -151,3 +154,5 @@ class Plan:
     pending: tuple[Pending, ...] = ()
     findings: tuple[Finding, ...] = ()
     """What was found wrong: arguments of the configuration, plugins or actions that failed, objects."""
+    backoff: AdmissionBackoff | None = None
+    """What the next cycle is to know of groups that were admitted in vain; None if this one does not say."""

@@ -96,4 +96,5 @@ def joined(services: Plan, others: Plan) -> Plan:
         others.queues,
         (*services.pending, *others.pending),
         (*services.findings, *others.findings),
+        others.backoff,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from kilauea.engine.model.topology import Domains
 from kilauea.engine.report import Report
 from kilauea.engine.state import ClusterState
 from kilauea.engine.statement import Statement, check_placing
+
+if TYPE_CHECKING:
+    from kilauea.engine.queues.admission_backoff import AdmissionBackoff
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,12 +75,15 @@ class Session:
         seed: int | None,
         observer: Observer = UNOBSERVED,
         queues: Mapping[str, Queue] | None = None,
+        backoff: AdmissionBackoff | None = None,
     ) -> None:
         state.settle()
         self.state = state
         self.conf = conf
         self.now = now
         self.observer = observer
+        self.backoff = backoff
+        """Groups that were admitted in vain in earlier cycles."""
         self.nodes = state.nodes
         self.axis = state.axis
         self.table = state.job_table

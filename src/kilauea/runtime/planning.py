@@ -30,6 +30,7 @@ from kilauea.engine.explain.replay import aftermath
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.plan import Plan
+from kilauea.engine.queues.admission_backoff import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.conf_file import ConfFile, read_conf_file
 from kilauea.runtime.extensions import BUILT_IN, Extensions
@@ -236,13 +237,16 @@ def decide(
     extensions: Extensions = BUILT_IN,
     *,
     brief: bool = False,
+    backoff: AdmissionBackoff = NO_BACKOFF,
 ) -> Plan:
-    """The plan of one cycle; plugins and actions of the user are under a watchdog. `brief` as for the cycle."""
+    """The plan of one cycle; plugins and actions of the user are under a watchdog. The rest is as for the cycle."""
     if not extensions.bring_any:
-        return cycle(state, conf, now, seed, brief=brief)
+        return cycle(state, conf, now, seed, brief=brief, backoff=backoff)
     plugins, actions = extensions.plugins, extensions.actions
     with watchdog() as dog:
-        return cycle(state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog, brief=brief)
+        return cycle(
+            state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog, brief=brief, backoff=backoff
+        )
 
 
 def plan_cycles(
@@ -260,14 +264,17 @@ def plan_cycles(
     objects: Sequence[Object] = cluster.objects
     pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)} if cycles > 1 else {}
     groups = {obj.key: obj for obj in objects if obj.kind == "PodGroup"} if cycles > 1 else {}
-    for _ in range(cycles - 1):
-        for event in events_after(decide(state, conf, now, seed, extensions), pods, groups):
+    backoff = NO_BACKOFF
+    for number in range(cycles - 1):
+        plan = decide(state, conf, now, seed, extensions, backoff=backoff.at(number * SECOND))
+        backoff = plan.backoff or backoff
+        for event in events_after(plan, pods, groups):
             state.apply(event)
     if cycles > 1:
         others = [obj for obj in objects if obj.kind not in ("Pod", "PodGroup")]
         objects = [*others, *groups.values(), *pods.values()]
     started = time.perf_counter()
-    plan = decide(state, conf, now, seed, extensions)
+    plan = decide(state, conf, now, seed, extensions, backoff=backoff.at((cycles - 1) * SECOND))
     return Result(plan, state, time.perf_counter() - started, objects, cluster.submitted)
 
 

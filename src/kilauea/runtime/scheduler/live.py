@@ -26,6 +26,7 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.plan import Plan
+from kilauea.engine.queues.admission_backoff import AdmissionBackoff
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.extensions import BUILT_IN, Extensions
 from kilauea.runtime.planning import built_in_queue
@@ -35,7 +36,6 @@ from kilauea.runtime.scheduler.crew import Writes
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
 from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
@@ -93,25 +93,23 @@ async def at_once(work: Callable[[], Plan]) -> Plan:
     return work()
 
 
-def deciding(
-    extensions: Extensions, seed: int | None, giving_back: GivingBack, clock: Clock, metrics: SchedulerMetrics
-) -> Decide:
+def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: SchedulerMetrics) -> Decide:
     """The engine with the plugins of the user, if there are any, under a watchdog; its time is taken."""
     observer = Stopwatch(clock.monotonic, metrics)
 
-    def decide(state: ClusterState, conf: SchedulerConf, now: int, reasons: bool) -> Plan:
-        conf, plugins = giving_back.applied(conf, extensions.plugins)
+    def decide(state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool) -> Plan:
         with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
             return cycle(
                 state,
                 conf,
                 now,
                 seed,
-                plugins=plugins,
+                plugins=extensions.plugins,
                 actions=extensions.actions,
                 watchdog=dog,
                 reasons=reasons,
                 observer=observer,
+                backoff=backoff,
             )
 
     return decide
@@ -158,7 +156,6 @@ class LiveScheduler:
         def tell(event: Record) -> None:
             record(component, event)
 
-        giving_back = GivingBack()
         self._writes = Writes(clock, chance, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._deeds = Deeds(api, self.feed, tell, metrics, clock, chance, component, statuses.bind_failed)
@@ -170,8 +167,8 @@ class LiveScheduler:
                 statuses,
                 Figures(self.feed, metrics),
                 tell,
-                deciding(extensions, options.seed, giving_back, clock, metrics),
-                giving_back,
+                deciding(extensions, options.seed, clock, metrics),
+                extensions,
                 run,
             ),
             clock,

@@ -11,25 +11,23 @@ nothing waits and nothing changes there is nothing to decide, and no cycle, unle
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from kilauea.api.ports import Clock, Record
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
-from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.plan import Plan
-from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.queues.admission_backoff import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.state import ClusterState
+from kilauea.runtime.extensions import Extensions
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Fault, Feed
 from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.watched import reference
 
@@ -42,13 +40,17 @@ TOGETHER = 50
 
 log = logging.getLogger(__name__)
 
-BY_TIME = frozenset({"tdm"})
-"""Plugins that may want something although nothing has changed and nothing waits."""
-QUIET_ACTIONS = ACTIONS.keys() - {"shuffle"}
-"""Actions that want nothing then; those of the user may be like shuffle."""
 
-Decide = Callable[[ClusterState, SchedulerConf, int, bool], Plan]
-"""What follows from a state by a configuration at a time, with reasons for what waits or without."""
+class Decide(Protocol):
+    """The engine, with plugins and seed."""
+
+    def __call__(
+        self, state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool
+    ) -> Plan:
+        """What follows from a state by a configuration at a time, with reasons for what waits or without."""
+        ...
+
+
 Runner = Callable[[Callable[[], Plan]], Awaitable[Plan]]
 
 
@@ -63,8 +65,8 @@ class Parts:
         statuses: says what was decided.
         figures: takes the numbers.
         record: takes events.
-        decide: the engine, with plugins and seed.
-        giving_back: finds admissions that lead nowhere.
+        decide: the engine.
+        extensions: its plugins and actions.
         run: calls it, e.g. in another thread; nothing touches the state until it returns.
     """
 
@@ -75,7 +77,7 @@ class Parts:
     figures: Figures
     record: Callable[[Record], None]
     decide: Decide
-    giving_back: GivingBack
+    extensions: Extensions
     run: Runner
 
 
@@ -99,6 +101,8 @@ class Scheduler:
         """When a cycle may be stirred."""
         self._settled = -1
         """The state of the feed in which a cycle found nothing to do."""
+        self._backoff = NO_BACKOFF
+        """Of the latest plan."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
@@ -124,15 +128,18 @@ class Scheduler:
             return False
         reading = parts.conf.look()
         self._say_reading(reading)
-        conf = parts.conf.conf
-        built_in = PLUGINS.keys() - BY_TIME
-        if reading is not None or not built_in.issuperset(p.name for tier in conf.tiers for p in tier):
-            return False
-        if not QUIET_ACTIONS.issuperset(conf.actions):
+        if reading is not None or self._may_want_something():
             return False
         self._stirred.clear()
         self._due = self._clock.monotonic() + self._period
         return True
+
+    def _may_want_something(self) -> bool:
+        """Whether a plugin or an action may do something although nothing has changed and nothing waits."""
+        conf, extensions = self._parts.conf.conf, self._parts.extensions
+        return any(extensions.plugins[entry.name].depends_on_time for tier in conf.tiers for entry in tier) or any(
+            extensions.actions[name].acts_unprompted for name in conf.actions
+        )
 
     async def step(self) -> Plan:
         """One cycle."""
@@ -140,16 +147,15 @@ class Scheduler:
         whole = started >= self._due
         if whole:
             self._say_reading(parts.conf.look())
-        conf, now = parts.conf.conf, self._clock.now()
+        conf, now, backoff = parts.conf.conf, self._clock.now(), self._backoff.at(started)
         try:
             plan = await parts.feed.undisturbed(
-                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, now, whole))
+                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, now, backoff, reasons=whole))
             )
             took = self._clock.monotonic() - started
+            self._backoff = plan.backoff or backoff
             await self._carry_out(plan)
             self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
-            if whole:
-                plan = self._without_fruitless(plan, now)
             parts.statuses.after(plan, all_=whole)
         finally:
             parts.feed.catch_up()
@@ -163,11 +169,6 @@ class Scheduler:
             self._settled = -1 if busy else parts.feed.changes
         self._earliest = ended + int((ended - started) * REST)
         return plan
-
-    def _without_fruitless(self, plan: Plan, now: int) -> Plan:
-        """The plan with groups at the door whose admission leads nowhere."""
-        back = self._parts.giving_back.after(plan, self._parts.feed.state, now)
-        return dataclasses.replace(plan, groups={**plan.groups, **back}) if back else plan
 
     async def _carry_out(self, plan: Plan) -> None:
         deeds = self._parts.deeds

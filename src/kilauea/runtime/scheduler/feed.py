@@ -186,6 +186,13 @@ class Feed:
         if data is not None:
             self._take_pod(key, decoded("Pod", data), data, anew=False)
 
+    def nominate(self, key: str, placed: Placed) -> None:
+        """Assume that a pod is promised room on a node, or with an empty node that it is not; when as for `bind`."""
+        self.assumed.nominations[key] = placed
+        data = self.pods.get(key)
+        if data is not None:
+            self._take_pod(key, decoded("Pod", data), data, anew=False)
+
     def reconsider_group(self, key: str) -> None:
         """The same for a pod group."""
         group = self.groups.get(key)

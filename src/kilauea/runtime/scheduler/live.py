@@ -37,6 +37,7 @@ from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
 from kilauea.runtime.scheduler.figures import Figures
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
+from kilauea.runtime.scheduler.promises import Promises
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
 from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
@@ -159,11 +160,13 @@ class LiveScheduler:
         self._writes = Writes(clock, chance, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._deeds = Deeds(api, self.feed, tell, metrics, clock, chance, component, statuses.bind_failed)
+        self._promises = Promises(api, self.feed, clock, chance)
         self.scheduler = Scheduler(
             Parts(
                 self.feed,
                 conf,
                 self._deeds,
+                self._promises,
                 statuses,
                 Figures(self.feed, metrics),
                 tell,
@@ -188,7 +191,7 @@ class LiveScheduler:
     @property
     def busy(self) -> int:
         """Writes that wait or are under way."""
-        return len(self._deeds) + len(self._writes)
+        return len(self._deeds) + len(self._promises) + len(self._writes)
 
     async def watch(self) -> None:
         """Keep the state, until cancelled."""
@@ -204,6 +207,7 @@ class LiveScheduler:
         try:
             await self.scheduler.run()
         finally:
+            await self._promises.close()
             await self._deeds.close()
             await self._writes.close()
 

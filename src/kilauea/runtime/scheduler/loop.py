@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from kilauea.api.ports import Clock, Record
@@ -28,6 +30,7 @@ from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Fault, Feed
 from kilauea.runtime.scheduler.figures import Figures
+from kilauea.runtime.scheduler.promises import Promises
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.watched import reference
 
@@ -62,6 +65,7 @@ class Parts:
         feed: keeps the state.
         conf: the configuration.
         deeds: carries out binds and evictions.
+        promises: writes nominations.
         statuses: says what was decided.
         figures: takes the numbers.
         record: takes events.
@@ -73,6 +77,7 @@ class Parts:
     feed: Feed
     conf: ConfReload
     deeds: Deeds
+    promises: Promises
     statuses: Statuses
     figures: Figures
     record: Callable[[Record], None]
@@ -171,9 +176,14 @@ class Scheduler:
         return plan
 
     async def _carry_out(self, plan: Plan) -> None:
-        deeds = self._parts.deeds
+        deeds, promises, tasks = self._parts.deeds, self._parts.promises, self._parts.feed.state.tasks
+        claims: defaultdict[str, list[str]] = defaultdict(list)
+        for nomination in plan.nominations:
+            claims[tasks[nomination.pod].group].append(nomination.pod)
+        promises.after(plan)
         for eviction in plan.evictions:
-            deeds.evict(eviction)
+            pods = claims.get(eviction.by)
+            deeds.evict(eviction, partial(promises.kept, {pod: tasks[pod].uid for pod in pods}) if pods else None)
         for number, bind in enumerate(plan.binds, 1):
             deeds.bind(bind)
             if number % TOGETHER == 0:

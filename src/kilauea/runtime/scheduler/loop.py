@@ -106,13 +106,18 @@ class Scheduler:
         """When a cycle may be stirred."""
         self._settled = -1
         """The state of the feed in which a cycle found nothing to do."""
-        self._backoff = NO_BACKOFF
-        """Of the latest plan."""
+        self.backoff = NO_BACKOFF
+        """What the latest plan says of groups that were admitted in vain; in a cycle, at its moment."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
         self.cycles = 0
         parts.feed.stir = self._stirred.set
+
+    @property
+    def conf(self) -> SchedulerConf:
+        """The configuration in use."""
+        return self._parts.conf.conf
 
     async def run(self) -> None:
         """Decide until cancelled."""
@@ -152,13 +157,14 @@ class Scheduler:
         whole = started >= self._due
         if whole:
             self._say_reading(parts.conf.look())
-        conf, now, backoff = parts.conf.conf, self._clock.now(), self._backoff.at(started)
+        conf, now, backoff = parts.conf.conf, self._clock.now(), self.backoff.at(started)
+        self.backoff = backoff
         try:
             plan = await parts.feed.undisturbed(
                 lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, now, backoff, reasons=whole))
             )
             took = self._clock.monotonic() - started
-            self._backoff = plan.backoff or backoff
+            self.backoff = plan.backoff or backoff
             await self._carry_out(plan)
             self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
             parts.statuses.after(plan, all_=whole)

@@ -81,8 +81,8 @@ class Statement:
         """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job.
 
         Raises:
-            StatementError: the task is another scheduler's, does not run and will not start in this cycle, or is evicted
-                already.
+            StatementError: another scheduler has placed the task, it neither runs nor starts in this cycle, or it is
+                evicted already.
         """
         check_evicting(self._ledger, task)
         before, row = task.status, self._ledger.nodes.row_of[task.node]

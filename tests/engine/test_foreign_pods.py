@@ -83,7 +83,7 @@ def test_an_action_of_the_user_that_evicts_such_a_pod_gets_an_error_that_it_can_
         with pytest.raises(StatementError, match="task ns/other cannot be evicted: another scheduler has placed it"):
             statement.evict(session.state.tasks["ns/other"], "own")
         statement.commit()
-        assert not session.evictions
+        assert not session.report.evictions
 
     inside(node("n1"), group("r", phase="Running"), foreign, do=evict)
 

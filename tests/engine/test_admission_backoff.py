@@ -13,15 +13,14 @@ from kilauea.api.meta import Object
 from kilauea.api.times import SECOND
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed, Gone
-from kilauea.engine.plan import GroupOutcome, Plan
-from kilauea.engine.queues.admission_backoff import (
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.placement.admission_backoff import (
     FIRST,
     FRUITLESS,
     LONGEST,
-    NO_BACKOFF,
-    AdmissionBackoff,
     is_fruitless,
 )
+from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import build_state
 from kilauea.simulator.instant import events_after

@@ -17,12 +17,13 @@ from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Watchdog
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.opening import close_plugins, execute, open_plugins
+from kilauea.engine.placement.admission_backoff import after_cycle
 from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
-from kilauea.engine.queues.admission_backoff import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.services import joined, services_placed
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
@@ -100,7 +101,7 @@ def _decide(
                 return outline(session)
             close_plugins(session, opened)
             plan = conclude(session, reasons=reasons)
-            after = backoff.after(session, plan.groups)
+            after = after_cycle(backoff, session, plan.groups)
             return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=after.backoff)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))

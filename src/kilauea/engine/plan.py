@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kilauea.engine.conf import Finding
-
-if TYPE_CHECKING:
-    from kilauea.engine.queues.admission_backoff import AdmissionBackoff
+from kilauea.engine.model.attempts import AdmissionBackoff
 
 
 class Refusal(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
 from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.neighbours import Namespaces, Neighbours
 from kilauea.engine.model.placements import selected_keys
@@ -34,9 +35,6 @@ from kilauea.engine.model.topology import Domains
 from kilauea.engine.report import Report
 from kilauea.engine.state import ClusterState
 from kilauea.engine.statement import Statement, check_placing
-
-if TYPE_CHECKING:
-    from kilauea.engine.queues.admission_backoff import AdmissionBackoff
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,7 +73,7 @@ class Session:
         seed: int | None,
         observer: Observer = UNOBSERVED,
         queues: Mapping[str, Queue] | None = None,
-        backoff: AdmissionBackoff | None = None,
+        backoff: AdmissionBackoff = NO_BACKOFF,
     ) -> None:
         state.settle()
         self.state = state

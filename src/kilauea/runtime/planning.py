@@ -29,8 +29,8 @@ from kilauea.engine.explain.queues import with_queues
 from kilauea.engine.explain.replay import aftermath
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
-from kilauea.engine.queues.admission_backoff import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.conf_file import ConfFile, read_conf_file
 from kilauea.runtime.extensions import BUILT_IN, Extensions

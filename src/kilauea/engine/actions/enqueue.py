@@ -2,12 +2,13 @@
 
 A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission
 is what makes them. A group that has given its admission back is not admitted before it could be placed, or its time has
-come (`kilauea.engine.queues.admission_backoff`). Spec of the scheduler, 5.2.
+come (`kilauea.engine.placement.admission_backoff`). Spec of the scheduler, 5.2.
 """
 
 from __future__ import annotations
 
 from kilauea.engine.action import Action
+from kilauea.engine.placement.admission_backoff import kept_out
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -24,7 +25,7 @@ class Enqueue(Action):
             job = turns.next_job(queue)
             if job is None:
                 continue
-            refusal = session.backoff.refusal(session, queue, job) if session.backoff else None
+            refusal = kept_out(session, queue, job)
             if refusal is None and job.min_resources is not None:
                 refusal = session.job_enqueueable(job)
             if refusal is None:

@@ -25,8 +25,8 @@ from kilauea.client.reflector import Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.extension.guard import UNWATCHED
+from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
-from kilauea.engine.queues.admission_backoff import AdmissionBackoff
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.extensions import BUILT_IN, Extensions
 from kilauea.runtime.planning import built_in_queue

@@ -22,8 +22,8 @@ from kilauea.api.ports import Clock, Record
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
-from kilauea.engine.queues.admission_backoff import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.extensions import Extensions
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading

@@ -68,8 +68,11 @@ class Intercepted:
 class Live:
     """A cluster and its scheduler."""
 
-    def __init__(self, world: World, conf: str | None, transport: Transport | None = None) -> None:
+    def __init__(
+        self, world: World, conf: str | None, transport: Transport | None = None, names: tuple[str, ...] = NAMES
+    ) -> None:
         self.world = world
+        self.names = names
         self.calm = world.calm
         world.run(install_bundled(world.server))
         self._definitions = DefinitionController(world.server)
@@ -86,7 +89,7 @@ class Live:
         """A new scheduler, which knows nothing; it begins with `start`."""
         self.scheduler = LiveScheduler(
             Client(self.wire, "scheduler", Random(5)),
-            LiveOptions(names=NAMES),
+            LiveOptions(names=self.names),
             ConfReload(self.conf),
             self.world.clock,
             Random(6),
@@ -184,8 +187,11 @@ class Live:
 
 @contextmanager
 def live_world(
-    conf: str | None = None, seed: int = 1, transport: Callable[[World], Transport] | None = None
+    conf: str | None = None,
+    seed: int = 1,
+    transport: Callable[[World], Transport] | None = None,
+    names: tuple[str, ...] = NAMES,
 ) -> Iterator[Live]:
     """A world for the length of a block."""
     with virtual_api(seed) as world:
-        yield Live(world, conf, transport(world) if transport else None)
+        yield Live(world, conf, transport(world) if transport else None, names)

@@ -50,14 +50,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """`kilauea.api.ports.Clock` by the time of a loop."""
+    """`kilauea.api.ports.Clock` by the time of a loop; `step` sets the time of day as an operator or NTP does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._start = START
 
     def now(self) -> int:
         """Microseconds since 1970."""
-        return START + round(self._loop.time() * 1_000_000)
+        return self._start + self.monotonic()
+
+    def monotonic(self) -> int:
+        """Microseconds since the loop was made."""
+        return round(self._loop.time() * 1_000_000)
+
+    def step(self, seconds: float) -> None:
+        """Set the time of day forward, or backward."""
+        self._start += round(seconds * 1_000_000)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

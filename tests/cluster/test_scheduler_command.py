@@ -160,3 +160,35 @@ def test_a_port_in_use_is_said_and_ends_it(server: Server, tmp_path: Path) -> No
         with scheduling(server, tmp_path / "log", "--listen-address", address) as scheduler:
             assert scheduler.process.wait(30) == 1
             assert "choose another address with --listen-address" in scheduler.log.read_text()
+
+
+def test_a_leader_that_was_stopped_binds_nothing_when_it_goes_on(server: Server, tmp_path: Path) -> None:
+    client = server.client()
+    slow = ("--kube-api-qps=5", "--kube-api-burst=1")  # its binds wait to be sent when it is stopped
+    with (
+        scheduling(server, tmp_path / "one", *QUICK, *slow) as one,
+        scheduling(server, tmp_path / "two", *QUICK, *slow) as two,
+    ):
+        until(lambda: any("leads" in each.log.read_text() for each in (one, two)))
+        first, second = (one, two) if "leads" in one.log.read_text() else (two, one)
+        until(lambda: first.page("/readyz")[0] == 200)
+        make_gang(client, "paused", 30)
+        until(lambda: any(is_bound(client, "paused", n) for n in range(30)))
+        first.process.send_signal(signal.SIGSTOP)
+        until(lambda: "leads" in second.log.read_text())
+        second.process.send_signal(signal.SIGSTOP)
+        time.sleep(1)  # what the first one had sent before has arrived
+        bound = [n for n in range(30) if is_bound(client, "paused", n)]
+        assert len(bound) < 30
+        first.process.send_signal(signal.SIGCONT)
+        assert first.process.wait(30) == 1
+        assert "could not be renewed" in first.log.read_text()
+        assert [n for n in range(30) if is_bound(client, "paused", n)] == bound
+        second.process.send_signal(signal.SIGCONT)
+        with scheduling(server, tmp_path / "three", *QUICK):
+            until(lambda: is_placed(client, "paused", 30))
+
+
+def is_bound(client: Client, gang: str, number: int) -> bool:
+    """Whether one pod of a gang has a node."""
+    return bool(client.get(f"{PODS}/{gang}-{number}")["spec"].get("nodeName"))

@@ -9,7 +9,8 @@ import pytest
 from builders import NOW, conf, group, node, parsed, plan_of, pod, queue, state_of
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import ConfError, inspect_conf, parse_conf
-from kilauea.engine.cycle import cycle, open_plugins
+from kilauea.engine.cycle import cycle
+from kilauea.engine.opening import open_plugins
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState

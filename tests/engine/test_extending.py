@@ -14,8 +14,10 @@ from kilauea.api.decode import decode
 from kilauea.api.defaults import fill_in
 from kilauea.api.meta import Object
 from kilauea.engine.action import Action
+from kilauea.engine.actions import ACTIONS
 from kilauea.engine.extension import Refusal, Rejection
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plugins"
@@ -118,3 +120,13 @@ def test_the_action_of_the_tutorial_overbooks_no_node(launch: type[Action]) -> N
 def test_the_action_of_the_tutorial_passes_over_jobs_that_are_not_valid(launch: type[Action]) -> None:
     plan = plan_of(node("n1"), group(minimum=3), pod("a"), conf=conf("launch", ["gang"]), actions=[launch])
     assert (binds(plan), codes(plan)) == ({}, {"a": "NotEnoughTasks"})
+
+
+def test_built_in_plugins_and_actions_say_what_they_may_want_in_a_cluster_at_rest() -> None:
+    assert [name for name, plugin in sorted(PLUGINS.items()) if plugin.depends_on_time] == ["tdm"]
+    assert [name for name, action in sorted(ACTIONS.items()) if action.acts_unprompted] == ["shuffle"]
+
+
+def test_a_plugin_or_action_of_the_user_that_says_nothing_is_asked_at_rest_too() -> None:
+    assert Plugin.depends_on_time
+    assert Action.acts_unprompted

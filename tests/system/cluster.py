@@ -61,7 +61,11 @@ class System:
         self.server = ServerProcess(loop, str(seed), folder / "data", self.durable, policy.admission)
         self.users = Users(self.server)
         self.scheduler = SchedulerProcess(
-            self.server, str(seed), str(conf), lambda *seen: self.laws.look(self.server.clock.now(), *seen)
+            self.server,
+            str(seed),
+            str(conf),
+            lambda *seen: self.laws.look(self.server.clock.now(), *seen),
+            self.laws.broken,
         )
         self.processes: list[Process] = [
             self.scheduler,

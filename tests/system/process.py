@@ -18,6 +18,7 @@ from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.telemetry.metrics import SchedulerMetrics
+from system.replans import Replans
 from system.server import Line, ServerProcess
 
 Works = Sequence[Coroutine[Any, Any, None]]
@@ -93,15 +94,27 @@ class SchedulerProcess(Process):
         seed: of what goes wrong, and of ties.
         conf: file with the configuration.
         look: is given each plan while the state is still that of which it was made.
+        broken: takes where plans on a dump would decide otherwise.
     """
 
     def __init__(
-        self, server: ServerProcess, seed: str, conf: str, look: Callable[[LiveScheduler, Plan], None]
+        self,
+        server: ServerProcess,
+        seed: str,
+        conf: str,
+        look: Callable[[LiveScheduler, Plan], None],
+        broken: list[str],
     ) -> None:
         super().__init__(server, "kilauea-scheduler", seed)
         self._conf = conf
         self._look = look
         self.scheduler: LiveScheduler
+        self.replans = Replans(broken)
+
+    @property
+    def compared(self) -> int:
+        """Cycles whose plan was made again from a dump."""
+        return self.replans.compared
 
     def _works(self, client: Client) -> Works:
         recorder = Recorder(client, self.server.clock)
@@ -115,11 +128,13 @@ class SchedulerProcess(Process):
             SchedulerMetrics(),
             run=self._runner(),
         )
+        self.replans.follow(scheduler.feed.state)
         return scheduler.watch(), scheduler.schedule(), recorder.run()
 
     def _runner(self) -> Callable[[Callable[[], Plan]], Awaitable[Plan]]:
         async def run(work: Callable[[], Plan]) -> Plan:
             plan = work()
+            self.replans.look(self.scheduler, self.server.clock.now(), NAMES, plan)
             self._look(self.scheduler, plan)
             return plan
 

@@ -297,10 +297,18 @@ class Controller(Protocol):
 
 
 class Clock(Protocol):
-    """Time, so that it can be a virtual one."""
+    """Time, so that it can be a virtual one.
+
+    `now` is for what people read and for what objects say; somebody may set it, forward or backward. Every wait, pause
+    and deadline of a process goes by `monotonic`.
+    """
 
     def now(self) -> int:
-        """Microseconds since 1970."""
+        """The time of day: microseconds since 1970."""
+        ...
+
+    def monotonic(self) -> int:
+        """Microseconds since a fixed moment; never goes backward, whatever becomes of the time of day."""
         ...
 
     async def sleep(self, seconds: float) -> None:

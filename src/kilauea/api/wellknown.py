@@ -46,6 +46,10 @@ CASCADE = "kilauea.dev/cascade"
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 SCHEDULER_NAMES = ("volcano",)
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Kubernetes' own scheduler, which places pods that name none."""
+ALL_SCHEDULERS = (*SCHEDULER_NAMES, "kilauea", DEFAULT_SCHEDULER)
+"""Schedulers for which one stands in that has a cluster to itself."""
 
 SYSTEM_NAMESPACE = "kube-system"
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

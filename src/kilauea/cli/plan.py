@@ -43,6 +43,13 @@ Examples:
     metavar="NS/PODGROUP",
     help="Show why a pod group waits, and the smallest change that admits it.",
 )
+@click.option(
+    "--scheduler-name",
+    "schedulers",
+    multiple=True,
+    metavar="NAME",
+    help="schedulerName of the pods to place. Repeatable. [default: volcano, kilauea and default-scheduler]",
+)
 @output_option
 def plan(
     paths: tuple[str, ...],
@@ -53,6 +60,7 @@ def plan(
     at: str | None,
     seed: int | None,
     group: str | None,
+    schedulers: tuple[str, ...],
     output: str,
 ) -> None:
     """Show what the next scheduling cycle would do with the objects in PATH, with a live cluster, or with both.
@@ -62,6 +70,7 @@ def plan(
     submitted, in thought, to the cluster as it is now, with the scheduler configuration that it has. Between several
     cycles pods that were bound run at once and evicted pods are gone.
     """
+    from kilauea.api.wellknown import ALL_SCHEDULERS
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.plan_output import render
     from kilauea.engine.conf import nearest
@@ -71,7 +80,7 @@ def plan(
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     cluster, conf, extensions, now, _ = inputs
     read = time.perf_counter()
-    result = plan_cycles(cluster, conf, now, seed, cycles, extensions)
+    result = plan_cycles(cluster, conf, now, seed, cycles, extensions, schedulers or ALL_SCHEDULERS)
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
     warn(inputs, result.plan, folders)
     if group is None:

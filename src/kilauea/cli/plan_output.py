@@ -139,7 +139,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
 
 
 def _totals(plan: Plan, state: ClusterState) -> str:
-    groups = sum(1 for job in state.jobs.values() if job.group)
+    groups = sum(1 for job in state.jobs.values() if job.group and not job.service)
     there = [plural(len(state.nodes), "node"), plural(len(state.tasks), "pod"), plural(groups, "pod group")]
     outcome = [f"{plural(len(plan.binds), 'pod')} start{'s' * (len(plan.binds) == 1)}"]
     outcome.append(f"{len(plan.pending)} wait{'s' * (len(plan.pending) == 1)}")

@@ -97,7 +97,7 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
     Raises:
         Usage: some of them cannot be used.
     """
-    from kilauea.runtime.scheduler.live import DEFAULT_SCHEDULER, LiveOptions
+    from kilauea.runtime.scheduler.live import LiveOptions
     from kilauea.runtime.scheduler.process import Options
 
     lease, terms = lease_of(given)
@@ -110,7 +110,6 @@ def _options(scheduler_conf: str | None, **given: Any) -> Any:
         raise Usage("--schedule-period: must be longer than nothing, such as 1s")
     live = LiveOptions(
         names=given["schedulers"],
-        alone=frozenset({DEFAULT_SCHEDULER}),
         default_queue=given["default_queue"],
         period=given["schedule_period"],
         priority_classes=given["priority_class"],

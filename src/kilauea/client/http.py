@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from yarl import URL
 
+from kilauea.api.ports import ApiError
 from kilauea.client.access import Access, AccessError, Credentials, tls_context
 from kilauea.client.transport import Answer, refusal, unreachable
 
@@ -30,11 +33,21 @@ PIECE = 256 * 1024
 """Bytes of a stream that are taken at a time."""
 
 
-class HttpTransport:
-    """Carries requests to one server. Used as an asynchronous context manager, which closes it."""
+def _send_all(method: str) -> None:
+    """Nothing is held back."""
 
-    def __init__(self, access: Access) -> None:
+
+class HttpTransport:
+    """Carries requests to one server. Used as an asynchronous context manager, which closes it.
+
+    Args:
+        access: the server, and how to come to it.
+        check: is asked about the method of each request when it could be sent, and may raise an `ApiError` instead.
+    """
+
+    def __init__(self, access: Access, check: Callable[[str], None] = _send_all) -> None:
         self._access = access
+        self._check = check
         self._base = access.server.rstrip("/")
         self._session: aiohttp.ClientSession | None = None
         self._credentials = Credentials()
@@ -114,7 +127,7 @@ class HttpTransport:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=30)
+            connector = _Connector(self._check)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
@@ -132,6 +145,26 @@ class HttpTransport:
             await self._session.close()
             self._session = None
             await asyncio.sleep(0)  # lets the sockets close before the loop may end
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections, each of which asks before a request goes out on it: to make one takes time."""
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        super().__init__(limit=0, ttl_dns_cache=30)
+        self._check = check
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        """A connection for a request, which is written to it at once."""
+        connection = await super().connect(req, traces, timeout)
+        try:
+            self._check(req.method)
+        except ApiError:
+            connection.release()
+            raise
+        return connection
 
 
 def _words(error: Exception) -> str:

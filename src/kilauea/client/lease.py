@@ -66,7 +66,7 @@ class Election:
         self._terms = terms or Terms()
         self._lease: dict[str, Any] = {}
         self._seen: tuple[Any, ...] = ()
-        self._seen_at = 0
+        self._seen_at: int | None = None
         self._renewed = 0
         """When the request began that has renewed the lease: others count from later on."""
         self.leader = ""
@@ -97,14 +97,19 @@ class Election:
 
     async def _renew(self) -> None:
         """Renew until that has not succeeded for too long, or somebody else holds the lease."""
-        while self.leader == self._identity and (left := self._left()) > 0:
-            await self._clock.sleep(min(self._terms.retry, left))
+        while self.valid:
+            await self._clock.sleep(min(self._terms.retry, self._left()))
             if (left := self._left()) > 0:
                 await self._in_time(left)
 
+    @property
+    def valid(self) -> bool:
+        """Whether we lead now: the lease was ours when we last heard of it, and cannot have run out since."""
+        return self.leader == self._identity and self._left() > 0
+
     def _left(self) -> float:
         """Seconds for which we still lead if we cannot renew."""
-        return self._terms.renew - (self._clock.now() - self._renewed) / SECOND
+        return self._terms.renew - (self._clock.monotonic() - self._renewed) / SECOND
 
     async def _in_time(self, seconds: float) -> None:
         """Try to renew, but no longer than that."""
@@ -117,7 +122,7 @@ class Election:
 
     async def _try(self) -> bool:
         """Take or renew the lease, if it is free or ours; returns whether it is ours now."""
-        started = self._clock.now()
+        started = self._clock.monotonic()
         try:
             await self._look()
             if not self._may_take():
@@ -139,8 +144,8 @@ class Election:
             self._lease = {}
         spec = self._spec()
         seen = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
-        if seen != self._seen or not self._seen_at:
-            self._seen, self._seen_at = seen, self._clock.now()
+        if seen != self._seen or self._seen_at is None:
+            self._seen, self._seen_at = seen, self._clock.monotonic()
         self.leader = spec.get("holderIdentity") or ""
 
     def _spec(self) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class Election:
         if self.leader in ("", self._identity):
             return True
         seconds = float(self._spec().get("leaseDurationSeconds") or self._terms.lease)
-        return self._clock.now() - self._seen_at > seconds * SECOND
+        return self._clock.monotonic() - (self._seen_at or 0) > seconds * SECOND
 
     def _taken(self) -> dict[str, Any]:
         """The lease as it is when we hold it from now."""

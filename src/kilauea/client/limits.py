@@ -28,12 +28,12 @@ class RateLimit:
         self._clock = clock
         self._each = SECOND / qps
         self._saved = (burst - 1) * self._each
-        self._next: float = clock.now() - self._saved
+        self._next: float = clock.monotonic() - self._saved
         """When the next one may be, if nobody saves up more."""
 
     async def wait(self) -> None:
         """Wait for one's turn."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         self._next = turn + self._each
         if turn > now:
@@ -41,7 +41,7 @@ class RateLimit:
 
     def take(self) -> bool:
         """Whether one may go without waiting; if so, it counts."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         if turn > now:
             return False

@@ -91,7 +91,7 @@ class _Told:
 
 @dataclass(slots=True)
 class _Similar:
-    """Messages for one reason since a time."""
+    """Messages for one reason since a moment of the monotonic clock."""
 
     since: int
     messages: set[str] = field(default_factory=set)
@@ -139,7 +139,7 @@ class Recorder:
             return
         now = self._clock.now()
         reason = _Reason(subject, record.type, record.reason)
-        message = self._combined(reason, record.message, now)
+        message = self._combined(reason, record.message)
         told = self._told.look_up((reason, message))
         if told is None:
             told = self._told.remember((reason, message), _Told(reason, about, message, now, now))
@@ -163,8 +163,9 @@ class Recorder:
             limit = self._limits.remember((subject, type_), RateLimit(1 / EACH_SECONDS, BURST, self._clock))
         return limit.take()
 
-    def _combined(self, reason: _Reason, message: str, now: int) -> str:
+    def _combined(self, reason: _Reason, message: str) -> str:
         """The message by which an event is counted: its own, or one for all that follow many others."""
+        now = self._clock.monotonic()
         similar = self._similar.look_up(reason)
         if similar is None or now - similar.since > SIMILAR_SECONDS * SECOND:
             similar = self._similar.remember(reason, _Similar(now))

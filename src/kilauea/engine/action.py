@@ -14,10 +14,13 @@ class Action:
     Class attributes:
         name: as it stands in the configuration.
         Arguments: dataclass of the arguments under `configurations`, as for plugins.
+        acts_unprompted: whether it may do something although nothing has changed and nothing waits. If not, no cycle is
+            done then. True unless an action says otherwise.
     """
 
     name: ClassVar[str] = ""
     Arguments: ClassVar[type[Any]] = NoArguments
+    acts_unprompted: ClassVar[bool] = True
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments

@@ -1,26 +1,30 @@
 """One cycle, from state to plan: `cycle(state, conf, now, seed)`.
 
-The same state, configuration, time and seed give the same plan. The state is afterwards what it was before. A plugin or
-an action that raises is named in the plan and left out, and the cycle is done again without it; one that users bring is
-also left out if it takes longer than the watchdog lets it.
+The same state, configuration, time, seed and backoff give the same plan. The state is afterwards what it was before. A
+plugin or an action that raises is named in the plan and left out, and the cycle is done again without it; one that
+users bring is also left out if it takes longer than the watchdog lets it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf, read_arguments
+from kilauea.engine.conf import DEFAULT_CONF, Finding, SchedulerConf, parse_conf
 from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
-from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Guard, Watchdog
+from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Watchdog
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
-from kilauea.engine.opening import close_plugins, open_plugins
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.opening import close_plugins, execute, open_plugins
+from kilauea.engine.placement.admission_backoff import after_cycle
 from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.services import joined, services_placed
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
 
@@ -42,6 +46,7 @@ def cycle(
     brief: bool = False,
     reasons: bool = True,
     observer: Observer = UNOBSERVED,
+    backoff: AdmissionBackoff = NO_BACKOFF,
 ) -> Plan:
     """Decide what to do next.
 
@@ -56,23 +61,48 @@ def cycle(
         brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
         reasons: the plan says of each task that waits why; without, only of those that are promised room.
         observer: takes the time of its parts.
+        backoff: what the plan before said of groups that were admitted in vain, at the moment of this cycle.
     """
+    with services_placed(state, now, seed, brief=brief, reasons=reasons) as services:
+        decided = _decide(
+            state, conf, now, seed, plugins, actions, watchdog, observer, backoff, brief=brief, reasons=reasons
+        )
+        return joined(services, decided)
+
+
+def _decide(
+    state: ClusterState,
+    conf: SchedulerConf,
+    now: int,
+    seed: int | None,
+    plugins: Mapping[str, type[Plugin]],
+    actions: Mapping[str, type[Action]],
+    watchdog: Watchdog,
+    observer: Observer,
+    backoff: AdmissionBackoff,
+    *,
+    brief: bool,
+    reasons: bool,
+) -> Plan:
+    """The plan for all but the services; arguments as for the cycle."""
     faults: list[Finding] = []
     while True:
         started = observer.now()
-        session = Session(state, conf, now, seed, observer)
+        session = Session(state, conf, now, seed, observer, backoff=backoff)
         session.findings.extend(faults)
         try:
             opened = open_plugins(session, conf, plugins, watchdog)
             observer.took("session", "open", observer.now() - started)
             hold_promises(session)
             for name in conf.actions:
-                _execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
+                execute(session, actions[name], conf.action_arguments.get(name, {}), watchdog)
             drop_vain_promises(session)
             if brief:
                 return outline(session)
             close_plugins(session, opened)
-            return conclude(session, reasons=reasons)
+            plan = conclude(session, reasons=reasons)
+            after = after_cycle(backoff, session, plan.groups)
+            return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=after.backoff)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(plugin=fault.plugin)
@@ -81,14 +111,3 @@ def cycle(
             conf = conf.without(action=fault.action)
         finally:
             session.close()
-
-
-def _execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog) -> None:
-    own, started = of is not ACTIONS.get(of.name), session.observer.now()
-    guard = Guard(of.name, of.__module__, watchdog if own else UNWATCHED, "action")
-    arguments, findings = guard.call("Arguments", read_arguments, of.Arguments, given, f"action {of.name}")
-    session.findings.extend(findings)
-    action = guard.call("construction", of, arguments)
-    for step in (action.on_start, action.execute, action.on_end):
-        guard.call(step.__name__, step, session)
-    session.observer.took("action", of.name, session.observer.now() - started)

@@ -8,6 +8,8 @@ when the ledger opens: that is quicker, and surer, than undoing thousands of sma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE, Job
 from kilauea.engine.model.neighbours import Neighbours
+from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shape_table import ShapeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -33,6 +36,7 @@ class Ledger:
     def __init__(
         self,
         state: ClusterState,
+        queues: Mapping[str, Queue],
         points: ExtensionPoints,
         report: Report,
         domains: Domains,
@@ -44,6 +48,8 @@ class Ledger:
         self.touched: dict[str, Job] = {}
         """Jobs that this cycle changed."""
         self.state = state
+        self.queues = queues
+        """Those of the session."""
         self._points = points
         self._domains = domains
         self._neighbours = neighbours
@@ -119,7 +125,10 @@ class Ledger:
         self.state.placements.node[task.row] = row if by > 0 else -1
         if self._neighbours.needed:
             self._neighbours.placed(task, row, by)
-        charged = self.state.queues[self.state.jobs[task.group].queue].allocated
+        queue = self.queues.get(self.state.jobs[task.group].queue)
+        if queue is None:
+            return  # a service, in a session about the others
+        charged = queue.allocated
         for name, amount in task.spec.requests.items():
             charged[name] = charged.get(name, 0) + by * amount
         # Plugins are told last, when everything that they may look at is true again.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kilauea.engine.action import Action
+from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import PluginConf, SchedulerConf, read_arguments
 from kilauea.engine.extension.guard import UNWATCHED, Guard, Watchdog
 from kilauea.engine.plugin import Plugin
@@ -62,3 +64,19 @@ def _make(session: Session, of: type[Plugin], entry: PluginConf) -> Plugin:
         "construction", of.name, session.points.guarded("construction", of.name, of), entry, arguments
     )
     return plugin
+
+
+def execute(session: Session, of: type[Action], given: Mapping[str, object], watchdog: Watchdog = UNWATCHED) -> None:
+    """Carry out one action on a session.
+
+    Raises:
+        PluginFault, ActionFault: a plugin, or the action itself, fails.
+    """
+    own, started = of is not ACTIONS.get(of.name), session.observer.now()
+    guard = Guard(of.name, of.__module__, watchdog if own else UNWATCHED, "action")
+    arguments, findings = guard.call("Arguments", read_arguments, of.Arguments, given, f"action {of.name}")
+    session.findings.extend(findings)
+    action = guard.call("construction", of, arguments)
+    for step in (action.on_start, action.execute, action.on_end):
+        guard.call(step.__name__, step, session)
+    session.observer.took("action", of.name, session.observer.now() - started)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kilauea.engine.conf import Finding
+from kilauea.engine.model.attempts import AdmissionBackoff
 
 
 class Refusal(NamedTuple):
@@ -151,3 +152,5 @@ class Plan:
     pending: tuple[Pending, ...] = ()
     findings: tuple[Finding, ...] = ()
     """What was found wrong: arguments of the configuration, plugins or actions that failed, objects."""
+    backoff: AdmissionBackoff | None = None
+    """What the next cycle is to know of groups that were admitted in vain; None if this one does not say."""

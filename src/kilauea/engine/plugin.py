@@ -20,10 +20,13 @@ class Plugin:
     Class attributes:
         name: as it stands in the configuration.
         Arguments: dataclass of the arguments, each field made by `kilauea.engine.conf.argument`.
+        depends_on_time: whether it may want something although nothing has changed and nothing waits, such as evictions
+            at a time of the day. If not, no cycle is done then. True unless a plugin says otherwise.
     """
 
     name: ClassVar[str] = ""
     Arguments: ClassVar[type[Any]] = NoArguments
+    depends_on_time: ClassVar[bool] = True
 
     def __init__(self, conf: PluginConf, arguments: Any) -> None:
         self.conf = conf

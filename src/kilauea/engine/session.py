@@ -22,10 +22,12 @@ from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
 from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.neighbours import Namespaces, Neighbours
 from kilauea.engine.model.placements import selected_keys
 from kilauea.engine.model.queue_sums import sum_jobs
+from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shape_table import ShapeTable
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -70,19 +72,26 @@ class Session:
         now: int,
         seed: int | None,
         observer: Observer = UNOBSERVED,
+        queues: Mapping[str, Queue] | None = None,
+        backoff: AdmissionBackoff = NO_BACKOFF,
     ) -> None:
         state.settle()
         self.state = state
         self.conf = conf
         self.now = now
         self.observer = observer
+        self.backoff = backoff
+        """Groups that were admitted in vain in earlier cycles."""
         self.nodes = state.nodes
         self.axis = state.axis
         self.table = state.job_table
-        self.queues = state.queues
+        self.queues = state.queues if queues is None else queues
+        size = len(self.table)
+        self._queue_of = self.table.queue[:size] if queues is None else np.where(self.table.service[:size], 0, -1)
+        """(J,) row of the queue of each job that is in the session, -1 for the others."""
         self.domains = Domains(state.hypernodes, self.nodes.row_of)
         self.total: Mapping[str, int] = self.nodes.total()
-        self.job_counts = sum_jobs(self.queues, self.table, self.axis)
+        self.job_counts = sum_jobs(self.queues, self._queue_of, self.table, self.axis)
         """Jobs in each queue, by the queue's row."""
         self.points = ExtensionPoints(conf.tiers)
         self.report = Report()
@@ -95,7 +104,7 @@ class Session:
         self.neighbours = _neighbours(state, selecting)
         selected = _selected_labels(state) if selecting else None
         shapes = ShapeTable(self.axis, state.classes, selected, self.nodes.holds_images)
-        self.ledger = Ledger(state, self.points, self.report, self.domains, self.neighbours, shapes)
+        self.ledger = Ledger(state, self.queues, self.points, self.report, self.domains, self.neighbours, shapes)
         self._evaluations = EvaluationCache(
             self.nodes, self.points, Picker(self.points, len(self.nodes), seed), observer
         )
@@ -199,7 +208,7 @@ class Session:
 
     def jobs_where(self, mask: NDArray[np.bool_]) -> list[Job]:
         """Jobs with a group and a queue for which a mask over the job table holds, in order of creation and name."""
-        rows = np.flatnonzero(mask[: len(self.table)] & (self.table.queue[: len(self.table)] >= 0))
+        rows = np.flatnonzero(mask[: len(self.table)] & (self._queue_of >= 0))
         jobs = [job for row in rows if (job := self.table.jobs[row]) is not None]
         return sorted(jobs, key=lambda job: job.order)
 

@@ -186,7 +186,7 @@ class ClusterState:
         tables: dict[str, Iterable[str]] = {
             "Pod": self.tasks,
             "Node": self._facts,
-            "PodGroup": [key for key, job in self.jobs.items() if job.group],
+            "PodGroup": [key for key, job in self.jobs.items() if job.group and not job.service],
             "Queue": self.queues,
             "PriorityClass": self.priority_classes,
             "HyperNode": self.domains,
@@ -205,6 +205,10 @@ class ClusterState:
         ours = (pod.spec.scheduler_name or wellknown.SCHEDULER_NAMES[0]) in self.scheduler_names
         if not ours and not task.node:
             return
+        task.foreign = not ours
+        service = ours and not task.group and pod.spec.scheduler_name == wellknown.DEFAULT_SCHEDULER
+        if service:
+            task.group = f"{task.namespace}/pod:{task.name}"  # no PodGroup can have such a name
         self.axis.admit(task.spec.requests)
         self.tasks[task.key] = task
         task.label_class = self.classes.id_of(task.namespace, pod.labels)
@@ -221,6 +225,8 @@ class ClusterState:
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
+            if service:
+                job.set_service(task)
             job.add_task(task, pod.labels)
             self._dirty.add(job.row)
 
@@ -240,6 +246,8 @@ class ClusterState:
         if task.group:
             job = self.jobs[task.group]
             job.remove_task(task)
+            if job.service:
+                job.clear_group()
             self._dirty.add(job.row)
             self._forget_if_empty(job)
 
@@ -448,7 +456,9 @@ class ClusterState:
         for row in rows:
             job = self.job_table.jobs[row]
             if job is not None:
-                job.priority = within(self.priority_of(job.priority_class), -MOST, MOST)
+                own = next((task.priority for task in job.tasks.values() if job.service), None)
+                value = self.priority_of(job.priority_class) if own is None else own
+                job.priority = within(value, -MOST, MOST)
         self.job_table.refresh(rows, {name: queue.row for name, queue in self.queues.items()})
         self._dirty.clear()
 

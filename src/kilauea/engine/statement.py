@@ -81,7 +81,8 @@ class Statement:
         """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job.
 
         Raises:
-            StatementError: the task does not run and will not start in this cycle, or is evicted already.
+            StatementError: another scheduler has placed the task, it neither runs nor starts in this cycle, or it is
+                evicted already.
         """
         check_evicting(self._ledger, task)
         self.release(task, action, claimer)
@@ -153,6 +154,8 @@ def check_evicting(ledger: Ledger, task: Task) -> None:
     Raises:
         StatementError: as said.
     """
+    if task.foreign:
+        raise StatementError(f"task {task.key} cannot be evicted: another scheduler has placed it")
     _check_known(ledger, task)
     if task.status not in EVICTABLE:
         raise StatementError(f"task {task.key} cannot be evicted: it is {status.NAMES[task.status]}")
@@ -164,5 +167,5 @@ def _check_known(ledger: Ledger, task: Task) -> None:
     job = ledger.state.jobs.get(task.group)
     if ledger.state.tasks.get(task.key) is not task:
         raise StatementError(f"task {task.key} is not a task of this session")
-    if job is None or job.queue not in ledger.state.queues:
+    if job is None or job.queue not in ledger.queues:
         raise StatementError(f"task {task.key} has no pod group in a queue")

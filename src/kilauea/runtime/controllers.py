@@ -24,7 +24,7 @@ from kilauea.client.view import Cache
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.leading import lead
+from kilauea.runtime.leading import Leadership
 from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.tasks import settled, until
 from kilauea.telemetry.controller_metrics import ControllerMetrics
@@ -102,14 +102,16 @@ async def run_controllers(options: Options, stop: asyncio.Event) -> None:
     if options.master:
         access = dataclasses.replace(access, server=options.master)
     async with AsyncExitStack() as stack:
-        transport = await stack.enter_async_context(HttpTransport(access))
+        leadership = Leadership(clock, chance, options.lease, options.terms)
+        own = await stack.enter_async_context(HttpTransport(access))
+        transport = await stack.enter_async_context(HttpTransport(access, leadership.check))
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
         client = Client(limited, COMPONENT, chance)
         recorder = Recorder(client, clock)
         controllers = wanted_controllers(options, clock.now())
         driver = Driver(client, cache, clock, chance, recorder.record, controllers)
         await _serve_pages(options, cache, stack)
-        leading = lead(client, clock, chance, options.lease, options.terms, driver.run)
+        leading = leadership.lead(Client(own, COMPONENT, chance), driver.run)
         await until(stop, [cache.run(client, clock, chance), recorder.run(), leading, settled(cache.complete())])
 
 

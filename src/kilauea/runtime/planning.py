@@ -29,6 +29,7 @@ from kilauea.engine.explain.queues import with_queues
 from kilauea.engine.explain.replay import aftermath
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.conf_file import ConfFile, read_conf_file
@@ -219,9 +220,9 @@ def newest(objects: Iterable[Object]) -> int:
     return max((parse_time(text) for text in times if text), default=0)
 
 
-def build_state(objects: Iterable[Object]) -> ClusterState:
-    """The state of a cluster with these objects, ready for a cycle."""
-    state = ClusterState()
+def build_state(objects: Iterable[Object], schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS) -> ClusterState:
+    """The state of a cluster with these objects, ready for a cycle of somebody who serves these schedulers."""
+    state = ClusterState(scheduler_names=schedulers)
     for obj in objects:
         state.apply(Changed(obj))
     state.settle()
@@ -236,13 +237,16 @@ def decide(
     extensions: Extensions = BUILT_IN,
     *,
     brief: bool = False,
+    backoff: AdmissionBackoff = NO_BACKOFF,
 ) -> Plan:
-    """The plan of one cycle; plugins and actions of the user are under a watchdog. `brief` as for the cycle."""
+    """The plan of one cycle; plugins and actions of the user are under a watchdog. The rest is as for the cycle."""
     if not extensions.bring_any:
-        return cycle(state, conf, now, seed, brief=brief)
+        return cycle(state, conf, now, seed, brief=brief, backoff=backoff)
     plugins, actions = extensions.plugins, extensions.actions
     with watchdog() as dog:
-        return cycle(state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog, brief=brief)
+        return cycle(
+            state, conf, now, seed, plugins=plugins, actions=actions, watchdog=dog, brief=brief, backoff=backoff
+        )
 
 
 def plan_cycles(
@@ -252,31 +256,38 @@ def plan_cycles(
     seed: int | None,
     cycles: int,
     extensions: Extensions = BUILT_IN,
+    schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS,
 ) -> Result:
     """The plan of the last of some cycles; between them pods that were bound run, and evicted ones are gone."""
-    state = build_state(cluster.objects)
+    state = build_state(cluster.objects, schedulers)
     cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
     objects: Sequence[Object] = cluster.objects
     pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)} if cycles > 1 else {}
     groups = {obj.key: obj for obj in objects if obj.kind == "PodGroup"} if cycles > 1 else {}
-    for _ in range(cycles - 1):
-        for event in events_after(decide(state, conf, now, seed, extensions), pods, groups):
+    backoff = NO_BACKOFF
+    for number in range(cycles - 1):
+        plan = decide(state, conf, now, seed, extensions, backoff=backoff.at(number * SECOND))
+        backoff = plan.backoff or backoff
+        for event in events_after(plan, pods, groups):
             state.apply(event)
     if cycles > 1:
         others = [obj for obj in objects if obj.kind not in ("Pod", "PodGroup")]
         objects = [*others, *groups.values(), *pods.values()]
     started = time.perf_counter()
-    plan = decide(state, conf, now, seed, extensions)
+    plan = decide(state, conf, now, seed, extensions, backoff=backoff.at((cycles - 1) * SECOND))
     return Result(plan, state, time.perf_counter() - started, objects, cluster.submitted)
 
 
 def explain_group(
     result: Result, conf: SchedulerConf, now: int, seed: int | None, key: str, extensions: Extensions = BUILT_IN
 ) -> tuple[Explanation, float]:
-    """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took."""
+    """Why a pod group (`namespace/name`) waits and the smallest change that would admit it; and the seconds it took.
+
+    Of a service only why it waits: it is in no queue.
+    """
     started = time.perf_counter()
     explanation = explain(result.plan, result.state, key)
-    if explanation.verdict in ("waits", "starts in part"):
+    if explanation.verdict in ("waits", "starts in part") and not result.state.jobs[key].service:
         # What failed once would fail again at each trial, and may take its time.
         for finding in result.plan.findings:
             kind, _, name = finding.where.partition(" ")
@@ -284,7 +295,7 @@ def explain_group(
                 conf = conf.without(**{kind: name})
         explanation = _with_turn(explanation, result, conf, now, seed, extensions)
         explanation = _with_queues(explanation, result, conf, now, seed, extensions)
-    if explanation.verdict == "waits" and not explanation.promised:
+    if explanation.verdict == "waits" and not explanation.promised and not result.state.jobs[key].service:
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
         evicting = not PLACING.issuperset(conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)

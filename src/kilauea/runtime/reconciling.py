@@ -164,15 +164,15 @@ class Driver:
 
         Returns whether the controller has foreseen what comes of it.
         """
-        now = self._clock.now()
-        outcome = station.controller.reconcile(key, self._cache, now)
+        asked = self._clock.monotonic()
+        outcome = station.controller.reconcile(key, self._cache, self._clock.now())
         await self._chain(station.controller.name, outcome.operations, traces)
         station.failures.pop(key, None)
         moment = (station, key, False)
         if outcome.again is None:
             self._timers.cancel(moment)
         else:
-            self._timers.set(moment, outcome.again, now)
+            self._timers.set(moment, outcome.again, asked)
         return outcome.foreseen
 
     async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:

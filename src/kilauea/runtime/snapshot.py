@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.core import Pod
 from kilauea.api.kinds import CONFIG_MAPS, VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Api, ApiError, Listed, Resource
@@ -19,11 +18,9 @@ from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
-from kilauea.runtime.scheduler.reading import Unusable, group_of_one, read, stands_alone
+from kilauea.runtime.scheduler.reading import Unusable, read
 from kilauea.runtime.scheduler.watched import RESOURCES, head_of
 
-ALONE = frozenset({"default-scheduler"})
-"""Schedulers whose pods need no group: each is one of its own."""
 MISSING = (403, 404)
 """Answers for kinds that a cluster does not have, or does not show to everybody."""
 
@@ -99,9 +96,6 @@ def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
         except Unusable as error:
             found.warnings.append(f"{kind} {head_of(data).key}: {error}; left out")
             continue
-        if isinstance(obj, Pod) and stands_alone(obj, ALONE):
-            obj, group = group_of_one(obj)
-            found.objects.append(group)
         found.objects.append(obj)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import NODES
 from kilauea.api.ports import Controller, Key, Resource
+from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.core import ApiServer
 from kilauea.client.limits import RateLimit
@@ -45,7 +46,7 @@ from kilauea.runtime.tasks import take_short_turns
 from kilauea.runtime.template_rules import template_complaints
 from kilauea.telemetry.metrics import SchedulerMetrics
 
-SCHEDULERS = ("volcano", "kilauea")
+SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
 """Names of the scheduler that pods with groups may write; it schedules those of `default-scheduler` too."""
 EVENTS = 200
 """Events written a second: the others wait until a rush is over."""
@@ -191,7 +192,7 @@ def _scheduler(
     conf = ConfReload(str(up.scheduler_conf)) if up.scheduler_conf else conf_in_cluster(cache)
     if up.scheduler_conf and conf.fault:
         raise StartError(conf.fault)
-    options = LiveOptions(names=(*SCHEDULERS, "default-scheduler"), seed=None)
+    options = LiveOptions(names=ALL_SCHEDULERS, seed=None)
     return LiveScheduler(client, options, conf, clock, chance, recorder.record, SchedulerMetrics())
 
 

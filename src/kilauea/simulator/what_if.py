@@ -254,7 +254,7 @@ class WhatIf:
     def _fewer(self, explanation: Explanation) -> Change | None:
         """Take another job away: the least important first, then the smallest, then the newest."""
         of_queue = any(b.code not in OF_NODES for b in explanation.blockers)
-        others = [j for j in self._state.jobs.values() if j.key != self._key and j.group and j.tasks]
+        others = [j for j in self._state.jobs.values() if j.key != self._key and j.group and not j.service and j.tasks]
         if not of_queue:
             placed = [*(b.pod for b in self._plan.binds), *(n.pod for n in self._plan.nominations)]
             started = {self._state.tasks[pod].group for pod in placed}

@@ -135,12 +135,12 @@ class SchedulerMetrics:
     def task_latency(self, stage: str, created: int, now: int) -> None:
         """A pod has come to a stage; times in microseconds since 1970."""
         if created:
-            self._task.observe(stage, (now - created) / MILLISECOND)
+            self._task.observe(stage, max(now - created, 0) / MILLISECOND)
 
-    def bound(self, created: int, started: int, now: int) -> None:
-        """A pod was bound."""
+    def bound(self, created: int, now: int, took: int) -> None:
+        """A pod was bound at a time of day by a request that took so long."""
         self.task_latency("Bound", created, now)
-        self._stage.observe("Bind", (now - started) / MILLISECOND)
+        self._stage.observe("Bind", took / MILLISECOND)
         self._attempts.labels("scheduled").inc()
 
     def failed(self) -> None:

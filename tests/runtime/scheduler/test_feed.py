@@ -18,7 +18,6 @@ from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.feed import Feed
 
 KEY = "ns/p"
-ALONE = frozenset({"default-scheduler"})
 OFFER = {"cpu": "8", "memory": "8Gi", "pods": "10"}
 NODES = [
     json.dumps({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": OFFER}}).encode()
@@ -65,7 +64,7 @@ def pod(said: dict[str, Any], version: int) -> bytes:
 
 def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:
     """A feed that has just read everything."""
-    feed = Feed(ClusterState(), assumed, ALONE)
+    feed = Feed(ClusterState(scheduler_names=("volcano", "default-scheduler")), assumed)
     feed.relisted("Node", NODES)
     feed.relisted("PodGroup", GROUPS)
     feed.relisted("Pod", pods)

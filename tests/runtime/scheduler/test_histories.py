@@ -90,11 +90,11 @@ def assert_state_is_what_objects_make(live: Live) -> None:
         for item in live.world.run(live.calm.list(RESOURCES[kind])).items:
             fresh.apply(Changed(read(kind, item)))
     state, assumed = live.scheduler.feed.state, live.scheduler.feed.assumed
-    assert [*assumed.binds, *assumed.evictions, *assumed.held, *assumed.phases] == []
+    assert [*assumed.binds, *assumed.evictions, *assumed.nominations, *assumed.held, *assumed.phases] == []
     assert {(t.key, t.node, t.status) for t in state.tasks.values()} == {
         (t.key, t.node, t.status) for t in fresh.tasks.values()
     }
-    groups = {key for key, job in fresh.jobs.items() if job.group}
+    groups = {key for key, job in fresh.jobs.items() if job.group and not job.service}
     assert {key: state.jobs[key].phase for key in groups} == {key: fresh.jobs[key].phase for key in groups}
     assert groups == {f"default/{name}" for name in names(live)}
 

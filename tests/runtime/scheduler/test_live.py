@@ -59,14 +59,55 @@ def test_a_pod_on_a_quiet_cluster_waits_no_second(live: Live) -> None:
     assert live.node_of("web") == "n1"
 
 
-def test_a_pod_of_the_default_scheduler_is_a_group_of_one_that_nobody_sees(live: Live) -> None:
+def test_a_pod_of_the_default_scheduler_is_placed_without_a_group_and_in_no_queue(live: Live) -> None:
     live.start()
     live.pod("web")
     live.wait(2)
     assert live.node_of("web") == "n1"
-    assert not live.is_there(GROUPS_OF_PODS, "pod:web")
     assert live.world.run(live.calm.list(GROUPS_OF_PODS)).items == []
-    assert live.get(QUEUES, "default")["status"]["allocated"]["cpu"] == "1"
+    assert "cpu" not in live.get(QUEUES, "default").get("status", {}).get("allocated", {})
+
+
+FOREIGN = """
+actions: "allocate, backfill, gangreclaim, gangpreempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+  - name: capacity
+    enableHierarchy: false
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: nodeorder
+  - name: network-topology-aware
+"""
+
+
+@pytest.mark.parametrize("names", [("volcano",), ("volcano", "default-scheduler")])
+def test_a_pod_that_others_have_put_on_its_node_is_never_evicted(tmp_path: Path, names: tuple[str, ...]) -> None:
+    (tmp_path / "gang.conf").write_text(FOREIGN)
+    with live_world(str(tmp_path / "gang.conf"), names=names) as live:
+        for number in range(4):
+            live.node(f"n{number}")
+            live.pod(f"placeholder-{number}", cpu="3", nodeName=f"n{number}")
+            live.phase(f"placeholder-{number}", "Running")
+        live.queue("q1", deserved={"cpu": "2"})
+        live.queue("q2", deserved={"cpu": "2"}, reclaimable=False)
+        live.start()
+        live.group("victim", 2, pods=4, queue="q2")
+        live.wait(3)
+        for number in range(4):
+            live.phase(f"victim-{number}", "Running")
+        live.group("rec", 2, queue="q1")
+        live.wait(10)
+        assert all("deletionTimestamp" not in live.get(PODS, f"placeholder-{n}")["metadata"] for n in range(4))
+        assert live.wire.count("DELETE", "") == 0
+        assert live.node_of("rec-0") == ""
 
 
 def test_a_pod_of_another_scheduler_is_left_alone(live: Live) -> None:

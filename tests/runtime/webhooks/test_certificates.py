@@ -28,6 +28,10 @@ class Time:
         """Microseconds since 1970."""
         return self.micros
 
+    def monotonic(self) -> int:
+        """The same, since nobody sets this clock backward."""
+        return self.micros
+
     async def sleep(self, seconds: float) -> None:
         """Nobody waits here."""
         raise AssertionError(seconds)

@@ -11,15 +11,10 @@ from dataclasses import dataclass
 
 from kilauea.engine.action import Action
 from kilauea.engine.conf import argument
-from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.tasks import Task
-from kilauea.engine.placement.gangs import Worksheet, place_gang, sub_gang_sheets
+from kilauea.engine.placement.gangs import Worksheet, place_job, worksheet
 from kilauea.engine.placement.promises import serve_elsewhere, serve_promises
-from kilauea.engine.placement.tasks import Part, place_tasks
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
-from kilauea.engine.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -37,6 +32,7 @@ class Allocate(Action):
     """Waiting tasks are placed."""
 
     name = "allocate"
+    acts_unprompted = False
     Arguments = AllocateArguments
 
     def execute(self, session: Session) -> None:
@@ -53,7 +49,7 @@ class Allocate(Action):
             if job is None:
                 continue
             sheet = sheets[job.key]
-            statement = self._place(session, queue, sheet)
+            statement = place_job(session, queue, sheet)
             if statement is not None and session.job_ready(job):
                 statement.commit()
                 if sheet:
@@ -61,17 +57,9 @@ class Allocate(Action):
             turns.put_back(queue)
         serve_elsewhere(session)
 
-    def _place(self, session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
-        """A statement that makes the job ready, or would once promised room is free."""
-        if sheet.structured:
-            return place_gang(session, queue, sheet)
-        statement = session.statement()
-        placed = place_tasks(session, statement, Part(queue, sheet.job), sheet.tasks[sheet.job.key])
-        return statement if placed else None
-
     def _worksheets(self, session: Session) -> dict[str, Worksheet]:
         """Jobs to work on, each with its tasks to place."""
-        out = {}
+        out: dict[str, Worksheet] = {}
         for job in session.waiting_jobs():
             if job.is_pending:
                 if "enqueue" in session.conf.actions:
@@ -81,14 +69,7 @@ class Allocate(Action):
             if invalid is not None:
                 session.report.refusals[job.key] = invalid
                 continue
-            tasks = self._tasks(session, job)
-            if tasks:
-                structured = bool(job.sub_groups) or session.domains.binds(job)
-                by_part = sub_gang_sheets(session, job, tasks) if job.sub_groups else {job.key: tasks}
-                out[job.key] = Worksheet(job, by_part, structured)
+            sheet = worksheet(session, job)
+            if sheet is not None:
+                out[job.key] = sheet
         return out
-
-    def _tasks(self, session: Session, job: Job) -> list[Task]:
-        """Tasks to place, the first of them last."""
-        tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
-        return session.in_order(tasks, reverse=True)

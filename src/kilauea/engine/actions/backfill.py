@@ -32,6 +32,7 @@ class Backfill(Action):
     """Best-effort tasks are placed."""
 
     name = "backfill"
+    acts_unprompted = False
     Arguments = BackfillArguments
 
     def execute(self, session: Session) -> None:

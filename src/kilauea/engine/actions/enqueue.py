@@ -1,12 +1,14 @@
 """Admit jobs that wait at the door, queue by queue, as long as the plugins see room for their minimum.
 
 A group without `minResources` is admitted without a vote. Pods need not exist yet: for jobs of a controller admission
-is what makes them. Spec of the scheduler, 5.2.
+is what makes them. A group that has given its admission back is not admitted before it could be placed, or its time has
+come (`kilauea.engine.placement.admission_backoff`). Spec of the scheduler, 5.2.
 """
 
 from __future__ import annotations
 
 from kilauea.engine.action import Action
+from kilauea.engine.placement.admission_backoff import kept_out
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -15,6 +17,7 @@ class Enqueue(Action):
     """Pending pod groups become Inqueue."""
 
     name = "enqueue"
+    acts_unprompted = False
 
     def execute(self, session: Session) -> None:
         turns = QueueTurns(session, (job for job in session.waiting_jobs() if job.is_pending))
@@ -22,7 +25,9 @@ class Enqueue(Action):
             job = turns.next_job(queue)
             if job is None:
                 continue
-            refusal = None if job.min_resources is None else session.job_enqueueable(job)
+            refusal = kept_out(session, queue, job)
+            if refusal is None and job.min_resources is not None:
+                refusal = session.job_enqueueable(job)
             if refusal is None:
                 session.job_enqueued(job)
                 session.admit(job)

@@ -32,6 +32,7 @@ class GangPreempt(Action):
     """Starving gangs get room from lesser jobs of their queue."""
 
     name = "gangpreempt"
+    acts_unprompted = False
     Arguments = GangArguments
 
     def execute(self, session: Session) -> None:

@@ -33,6 +33,7 @@ class GangReclaim(Action):
     """Queues get back for their gangs what they deserve."""
 
     name = "gangreclaim"
+    acts_unprompted = False
     Arguments = GangReclaimArguments
 
     def execute(self, session: Session) -> None:

@@ -36,6 +36,7 @@ class Preempt(Action):
     """Starving jobs get room from jobs of their queue."""
 
     name = "preempt"
+    acts_unprompted = False
     Arguments = PreemptArguments
 
     def execute(self, session: Session) -> None:

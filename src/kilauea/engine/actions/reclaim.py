@@ -38,6 +38,7 @@ class Reclaim(Action):
     """Queues get back what they deserve."""
 
     name = "reclaim"
+    acts_unprompted = False
     Arguments = ReclaimArguments
 
     def execute(self, session: Session) -> None:

@@ -24,7 +24,7 @@ class Shuffle(Action):
             task
             for job in session.jobs_where(session.table.counts[status.RUNNING] > 0)
             for task in sorted(job.tasks.values(), key=lambda t: t.order)
-            if task.status == status.RUNNING
+            if task.status == status.RUNNING and not task.foreign
         ]
         if not running:
             return

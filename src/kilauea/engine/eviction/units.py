@@ -19,7 +19,9 @@ Unit = tuple[Task, ...]
 
 
 def may_be_evicted(task: Task, job: Job) -> bool:
-    """What the pod says itself; else what its group says; else yes."""
+    """What the pod says itself; else what its group says; else yes. A pod of another scheduler never may."""
+    if task.foreign:
+        return False
     if task.preemptable is not None:
         return task.preemptable
     return job.preemptable is not False

@@ -238,6 +238,8 @@ def _homeless(session: Session) -> list[Pending]:
             out.append(Pending(task.key, "", "NoPodGroup", message))
             continue
         job = state.jobs[task.group]
+        if job.service:
+            continue
         if not job.group:
             message = f"pod group {task.group} does not exist"
             out.append(Pending(task.key, task.group, "PodGroupNotFound", message))

@@ -52,7 +52,9 @@ class JobTable:
         self.wishes = np.zeros(size, dtype=np.int32)
         """Bits of what the group asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
         self.queue: NDArray[np.int32] = np.full(size, -1, dtype=np.int32)
-        """Row of the queue, -1 without a pod group or for a queue that does not exist."""
+        """Row of the queue, -1 without a pod group, for a queue that does not exist, and for services."""
+        self.service = np.zeros(size, dtype=bool)
+        """The job is one pod of Kubernetes' own scheduler."""
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -86,13 +88,14 @@ class JobTable:
             else:
                 self._write(row, job)
                 self.queue[row] = queue_rows.get(job.queue, -1) if job.group else -1
+                self.service[row] = job.service
 
     def _clear(self, row: int) -> None:
         self._amounts[:, row] = 0
         self.counts[:, row] = 0
         self.phase[row] = -1
         self.queue[row] = -1
-        self.waiting[row] = False
+        self.service[row] = self.waiting[row] = False
         self.wishes[row] = 0
 
     def _write(self, row: int, job: Job) -> None:

@@ -50,6 +50,7 @@ class Job(TaskCounts):
         "role_minimum",
         "role_minimum_total",
         "row",
+        "service",
         "service_type",
         "sub_group_minimum",
         "sub_groups",
@@ -79,6 +80,8 @@ class Job(TaskCounts):
     def clear_group(self) -> None:
         """Forget the pod group, keep the tasks."""
         self.group = False
+        self.service = False
+        """One pod of Kubernetes' own scheduler, in no queue (`kilauea.engine.services`)."""
         self.queue = ""
         self.min_available = 0
         self.min_resources: dict[str, float] | None = None
@@ -157,6 +160,14 @@ class Job(TaskCounts):
             for task in self.tasks.values():
                 self._join(task, labels_of(task))
                 self.sub_jobs[task.sub_job].tally(task, task.status, 1)
+
+    def set_service(self, task: Task) -> None:
+        """Be the job of one pod that is in no queue, and needs no admission."""
+        self.group = self.service = True
+        self.min_available = 1
+        self.phase = INQUEUE
+        self.creation = task.order[2]
+        self.order = (self.creation, self.key)
 
     # --- tasks
 

@@ -12,11 +12,20 @@ from kilauea.engine.model.queues import Queue, QueueFigures
 from kilauea.engine.model.resources import ResourceAxis
 
 
-def sum_jobs(queues: Mapping[str, Queue], table: JobTable, axis: ResourceAxis) -> NDArray[np.intp]:
-    """Give every queue what its jobs hold and ask for; the answer is how many jobs each has, by the queue's row."""
+def sum_jobs(
+    queues: Mapping[str, Queue], queue_of: NDArray[np.integer], table: JobTable, axis: ResourceAxis
+) -> NDArray[np.intp]:
+    """Give every queue what its jobs hold and ask for; the answer is how many jobs each has, by the queue's row.
+
+    Args:
+        queues: by name.
+        queue_of: (J,) row of the queue of each job, -1 for those that do not count.
+        table: the jobs.
+        axis: the resources.
+    """
     ordered = sorted(queues)
-    jobs = table.queue[: len(table)] >= 0
-    rows = table.queue[: len(table)][jobs]
+    jobs = queue_of >= 0
+    rows = queue_of[jobs]
     sums = {}
     for field in ("allocated", "pending", "elastic", "reserved"):
         column = getattr(table, field)[:, : len(table)][:, jobs]

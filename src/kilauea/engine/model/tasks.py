@@ -66,6 +66,8 @@ class Task:
     """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if nobody says."""
     numa: bool = False
     """Wants its cpus on certain NUMA nodes."""
+    foreign: bool = False
+    """Another scheduler's: it takes room, and is never evicted here."""
 
 
 def task_of(pod: Pod, specs: SpecTable) -> Task:

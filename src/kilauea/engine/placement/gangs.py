@@ -57,6 +57,26 @@ class Trial:
     """Domains of the job and of its sub-gangs afterwards."""
 
 
+def worksheet(session: Session, job: Job) -> Worksheet | None:
+    """What of a job is to be placed; None if that is nothing."""
+    tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
+    if not tasks:
+        return None
+    tasks = session.in_order(tasks, reverse=True)
+    structured = bool(job.sub_groups) or session.domains.binds(job)
+    by_part = sub_gang_sheets(session, job, tasks) if job.sub_groups else {job.key: tasks}
+    return Worksheet(job, by_part, structured)
+
+
+def place_job(session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
+    """A statement that makes a job ready, or would once promised room is free; None if there is none."""
+    if sheet.structured:
+        return place_gang(session, queue, sheet)
+    statement = session.statement()
+    placed = place_tasks(session, statement, Part(queue, sheet.job), sheet.tasks[sheet.job.key])
+    return statement if placed else None
+
+
 def sub_gang_sheets(session: Session, job: Job, tasks: list[Task]) -> dict[str, list[Task]]:
     """Tasks by sub-gang: those that the minimum of their policy needs first, then in the order of sub-gangs."""
     by_key: dict[str, list[Task]] = {}

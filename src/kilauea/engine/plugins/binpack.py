@@ -77,6 +77,7 @@ class Binpack(Plugin):
     """See the module."""
 
     name = "binpack"
+    depends_on_time = False
     Arguments = BinpackArguments
 
     def on_session_open(self, session: Session) -> None:

@@ -115,6 +115,7 @@ class Capacity(Plugin):
     """See the module."""
 
     name = "capacity"
+    depends_on_time = False
     Arguments = CapacityArguments
 
     def on_session_open(self, session: Session) -> None:

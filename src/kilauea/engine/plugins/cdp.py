@@ -42,6 +42,7 @@ class Cdp(Plugin):
     """See the module."""
 
     name = "cdp"
+    depends_on_time = False
 
     def on_session_open(self, session: Session) -> None:
         self._session = session

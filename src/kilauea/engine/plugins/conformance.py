@@ -36,6 +36,7 @@ class Conformance(Plugin):
     """See the module."""
 
     name = "conformance"
+    depends_on_time = False
 
     def on_session_open(self, session: Session) -> None:
         session.add_preemptable(self.name, spare_system, veto=True, why=SYSTEM)

@@ -72,6 +72,7 @@ class Drf(Plugin):
     """See the module."""
 
     name = "drf"
+    depends_on_time = False
     Arguments = DrfArguments
 
     def on_session_open(self, session: Session) -> None:

@@ -40,6 +40,7 @@ class Gang(Plugin):
     """See the module."""
 
     name = "gang"
+    depends_on_time = False
 
     def on_session_open(self, session: Session) -> None:
         self._session = session

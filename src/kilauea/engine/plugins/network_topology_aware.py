@@ -75,6 +75,7 @@ class NetworkTopologyAware(Plugin):
     """See the module."""
 
     name = "network-topology-aware"
+    depends_on_time = False
     Arguments = TopologyArguments
 
     def on_session_open(self, session: Session) -> None:

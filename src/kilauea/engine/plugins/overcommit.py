@@ -46,6 +46,7 @@ class Overcommit(Plugin):
     """See the module."""
 
     name = "overcommit"
+    depends_on_time = False
     Arguments = OvercommitArguments
 
     def on_session_open(self, session: Session) -> None:

@@ -50,6 +50,7 @@ class Pdb(Plugin):
     """See the module."""
 
     name = "pdb"
+    depends_on_time = False
     Arguments = PdbArguments
 
     def on_session_open(self, session: Session) -> None:

@@ -39,6 +39,7 @@ class Priority(Plugin):
     """See the module."""
 
     name = "priority"
+    depends_on_time = False
 
     def on_session_open(self, session: Session) -> None:
         self._jobs = session.state.jobs

@@ -56,6 +56,7 @@ class Proportion(Plugin):
     """See the module."""
 
     name = "proportion"
+    depends_on_time = False
 
     def on_session_open(self, session: Session) -> None:
         self._session = session

@@ -41,6 +41,7 @@ class ResourceQuota(Plugin):
     """See the module."""
 
     name = "resourcequota"
+    depends_on_time = False
 
     def on_session_open(self, session: Session) -> None:
         self._quotas: dict[str, list[Quota]] = {}

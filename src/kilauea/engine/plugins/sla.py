@@ -56,6 +56,7 @@ class Sla(Plugin):
     """See the module."""
 
     name = "sla"
+    depends_on_time = False
     Arguments = SlaArguments
 
     def on_session_open(self, session: Session) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from kilauea.api.kinds import JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Create, Key, Obj, Resource
-from kilauea.api.wellknown import GROUP_NAME
+from kilauea.api.wellknown import DEFAULT_SCHEDULER, GROUP_NAME
 from kilauea.apiserver.patch.values import copied
 from kilauea.apiserver.schema.builtin import definition
 from kilauea.apiserver.schema.reading import DecodeError, read_builtin
@@ -17,7 +17,6 @@ from kilauea.controllers.podgroups import PodGroupController
 from kilauea.controllers.pods import from_template
 from kilauea.runtime.expanding.objects import made_group, made_pod
 from kilauea.runtime.expanding.refusing import Refused
-from kilauea.runtime.scheduler.reading import group_of_one, stands_alone
 
 OWNERS = {"Deployment": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Job": JOBS}
 """Who owns the pods that are made of a kind."""
@@ -29,8 +28,6 @@ SCHEMAS = {
 """What the fields of a kind are."""
 GANGS = ("volcano", "kilauea")
 """Schedulers whose pods are given groups."""
-ALONE = frozenset({"default-scheduler", ""})
-"""Schedulers whose pods are groups of one."""
 
 
 def expand_workload(workload: Obj) -> list[Object]:
@@ -58,11 +55,7 @@ def expand_workload(workload: Obj) -> list[Object]:
     for body in bodies:
         if group is not None:
             body["metadata"].setdefault("annotations", {})[GROUP_NAME] = group["metadata"]["name"]
-        pod = made_pod(body, owner)
-        if group is None and stands_alone(pod, ALONE):
-            pod, alone = group_of_one(pod)
-            made.append(alone)
-        made.append(pod)
+        made.append(made_pod(body, owner))
     return made
 
 
@@ -72,6 +65,7 @@ def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:
     name = f"{owner['metadata']['name']}-{number}"
     pod = from_template(template, resource, owner, name)
     pod["metadata"]["uid"] = f"{owner['metadata']['uid']}-{number}"
+    pod["spec"] = {**pod["spec"], "schedulerName": pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER}
     return pod
 
 

@@ -1,9 +1,9 @@
 """What was decided and is not seen in the watches yet, laid over what they say.
 
 Between a cycle and the watch that confirms it the scheduler goes by its own decisions: a pod that is being bound is on
-its node, a victim is on its way out, a pod group has its new phase. So the next cycle places nothing twice. Each
-assumption is about one object (by uid) and ends when the watch shows it, when the object is gone, or when the write
-failed for good.
+its node, a victim is on its way out, a claimer is promised its room, a pod group has its new phase. So the next cycle
+places nothing twice. Each assumption is about one object (by uid) and ends when the watch shows it, when the object is
+gone, or when the write failed for good.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class Assumed:
         self.binds: dict[str, Placed] = {}
         self.evictions: dict[str, str] = {}
         """Victims and their uid."""
+        self.nominations: dict[str, Placed] = {}
+        """Pods that are promised room on a node, or, with an empty node, no longer."""
         self.held: dict[str, str] = {}
         """Pods, with their uid, that are neither placed nor evicted for now because it failed."""
         self.failures: dict[str, Failures] = {}
@@ -58,6 +60,7 @@ class Assumed:
     def over_pod(self, pod: Pod) -> Pod:
         """A pod as it will be; what it shows already is assumed no more."""
         key, uid = pod.key, pod.metadata.uid or ""
+        pod = self._over_nomination(pod, key, uid)
         placed = self.binds.get(key)
         if placed is not None:
             if placed.uid != uid or pod.spec.node_name or pod.metadata.deletion_timestamp:
@@ -78,6 +81,17 @@ class Assumed:
                 pod = _held_back(pod)
         return pod
 
+    def _over_nomination(self, pod: Pod, key: str, uid: str) -> Pod:
+        promised = self.nominations.get(key)
+        if promised is None:
+            return pod
+        shown = (pod.status and pod.status.nominated_node_name) or ""
+        over = pod.spec.node_name or pod.metadata.deletion_timestamp or shown == promised.node
+        if promised.uid != uid or over:
+            del self.nominations[key]
+            return pod
+        return replace(pod, status=replace(pod.status or PodStatus(), nominated_node_name=promised.node or None))
+
     def over_group(self, group: PodGroup) -> PodGroup:
         """A pod group in the phase that it will have."""
         phased = self.phases.get(group.key)
@@ -91,7 +105,7 @@ class Assumed:
     def gone(self, kind: str, key: str) -> None:
         """An object is there no more."""
         if kind == "Pod":
-            for table in (self.binds, self.evictions, self.held, self.failures):
+            for table in (self.binds, self.evictions, self.nominations, self.held, self.failures):
                 table.pop(key, None)
         elif kind == "PodGroup":
             self.phases.pop(key, None)

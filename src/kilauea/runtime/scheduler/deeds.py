@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
@@ -111,8 +111,13 @@ class Deeds:
         self._metrics.task_latency("Assumed", deed.created, self._clock.now())
         self._crew.add(lambda: self._carry_out(deed))
 
-    def evict(self, eviction: Eviction) -> None:
-        """Assume that a pod is on its way out, and tell the API."""
+    def evict(self, eviction: Eviction, promised: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Assume that a pod is on its way out, and tell the API.
+
+        Args:
+            eviction: who goes.
+            promised: returns once it is written for whom; False if it is for nobody any more.
+        """
         task = self._feed.state.tasks[eviction.pod]
         deed = Deed("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
         self._feed.assumed.evictions[eviction.pod] = task.uid
@@ -121,7 +126,25 @@ class Deeds:
         if group is not None:
             about = reference("PodGroup", task.group, group.metadata.uid or "")
             self._record(Record(about, "Normal", "Evict", eviction.action))
-        self._crew.add(lambda: self._carry_out(deed))
+        if promised is None:
+            self._crew.add(lambda: self._carry_out(deed))
+        else:
+            self._later(self._evict_once(deed, promised))
+
+    async def _evict_once(self, deed: Deed, promised: Callable[[], Awaitable[bool]]) -> None:
+        """Evict a pod once it is written for whom; let it be if that one is gone."""
+        if await promised():
+            self._crew.add(lambda: self._carry_out(deed))
+        elif self._stands(deed):
+            del self._feed.assumed.evictions[deed.pod]
+            self._feed.reconsider(deed.pod)
+            self._feed.stir()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that waits beside the crew."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._mending.add(task)
+        task.add_done_callback(self._mending.discard)
 
     async def close(self) -> None:
         """Drop what waits, and wait for what is under way."""
@@ -139,14 +162,14 @@ class Deeds:
             self._failed(deed, error)
 
     async def _bind(self, deed: Deed) -> None:
-        started = self._clock.now()
-        self._metrics.task_latency("PreBound", deed.created, started)
+        started = self._clock.monotonic()
+        self._metrics.task_latency("PreBound", deed.created, self._clock.now())
         target = {"apiVersion": "v1", "kind": "Node", "name": deed.node}
         metadata = {"name": deed.key.name, "namespace": deed.key.namespace, "uid": deed.uid}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self._api.create(PODS, deed.key.namespace, body, "binding", deed.key.name)
-        now = self._clock.now()
-        self._metrics.bound(deed.created, started, now)
+        took = self._clock.monotonic() - started
+        self._metrics.bound(deed.created, self._clock.now(), took)
         message = f"Successfully assigned {deed.pod} to {deed.node}"
         self._record(Record(deed.about, "Normal", "Scheduled", message))
 
@@ -180,9 +203,7 @@ class Deeds:
             self._metrics.failed()
         log.warning("%s of pod %s (%s): %s", deed.what, deed.pod, deed.node, error)
         again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
-        task = asyncio.get_running_loop().create_task(self._mend(deed, error, failures, again=again))
-        self._mending.add(task)
-        task.add_done_callback(self._mending.discard)
+        self._later(self._mend(deed, error, failures, again=again))
 
     async def _mend(self, deed: Deed, error: ApiError, failures: int, *, again: bool) -> None:
         """Find out what became of the pod; then try again, or take the assumption back and hold the pod back.

@@ -26,10 +26,8 @@ from kilauea.runtime.scheduler.reading import (
     Unusable,
     check_usable,
     decoded,
-    group_of_one,
     has_only_advanced,
     read,
-    stands_alone,
 )
 from kilauea.runtime.scheduler.watched import head_of
 
@@ -65,13 +63,11 @@ class Feed:
     Args:
         state: takes the events.
         assumed: what was decided and is not seen yet.
-        alone: schedulers whose pods without a group are groups of one.
     """
 
-    def __init__(self, state: ClusterState, assumed: Assumed, alone: frozenset[str] = frozenset()) -> None:
+    def __init__(self, state: ClusterState, assumed: Assumed) -> None:
         self.state = state
         self.assumed = assumed
-        self.alone = alone
         self.pods: dict[str, bytes] = {}
         """Every pod that was read, as it came; bytes weigh less on the collector than objects."""
         self.groups: dict[str, PodGroup] = {}
@@ -89,8 +85,6 @@ class Feed:
         """Called when something could be placed that could not before."""
         self.arrived: Callable[[int], None] = lambda created: None
         """Told of each new pod that waits when it was made, in microseconds since 1970."""
-        self._loners: dict[str, PodGroup] = {}
-        """Groups of one by key of their pod."""
         self._nodes: dict[str, tuple[Any, ...]] = {}
         self._held = False
         self._free = asyncio.Event()
@@ -126,8 +120,6 @@ class Feed:
         for key in [key for key in self._keys(kind) if key not in objects]:
             self._gone(kind, key)
         laid = [self._lay(obj, data) for obj, data in objects.values()]
-        if kind == "PodGroup":
-            laid += self._loners.values()
         self.state.apply(Relisted(kind, laid))
         self.changes += 1
         self._note_problems(laid)
@@ -194,6 +186,13 @@ class Feed:
         if data is not None:
             self._take_pod(key, decoded("Pod", data), data, anew=False)
 
+    def nominate(self, key: str, placed: Placed) -> None:
+        """Assume that a pod is promised room on a node, or with an empty node that it is not; when as for `bind`."""
+        self.assumed.nominations[key] = placed
+        data = self.pods.get(key)
+        if data is not None:
+            self._take_pod(key, decoded("Pod", data), data, anew=False)
+
     def reconsider_group(self, key: str) -> None:
         """The same for a pod group."""
         group = self.groups.get(key)
@@ -237,13 +236,6 @@ class Feed:
 
     def _lay_pod(self, pod: Pod, data: bytes) -> Pod:
         self.pods[pod.key] = data
-        if self.alone and stands_alone(pod, self.alone):
-            pod, group = group_of_one(pod)
-            if pod.key not in self._loners:
-                self._loners[pod.key] = group
-                self.state.apply(Changed(group))
-        elif pod.key in self._loners:
-            self._leave(pod.key)
         return self.assumed.over_pod(pod)
 
     def _put_pod(self, data: bytes) -> None:
@@ -336,7 +328,6 @@ class Feed:
         self.faults.pop((kind, key), None)
         if kind == "Pod":
             self.pods.pop(key, None)
-            self._leave(key)
         elif kind == "PodGroup":
             self.groups.pop(key, None)
         elif kind == "Queue":
@@ -345,12 +336,6 @@ class Feed:
             self.domains.pop(key, None)
         elif kind == "Node":
             self._nodes.pop(key, None)
-
-    def _leave(self, key: str) -> None:
-        """A pod is no group of one any more."""
-        group = self._loners.pop(key, None)
-        if group is not None:
-            self.state.apply(Gone("PodGroup", group.key))
 
 
 class KindFeed:

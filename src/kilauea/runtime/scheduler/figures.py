@@ -26,13 +26,13 @@ class Figures:
         """The configuration file was read."""
         self._metrics.configured(good=good)
 
-    def after(self, plan: Plan, conf: SchedulerConf, started: int, decided: int, *, all_: bool) -> None:
-        """A cycle was done between two times; with `all_` the figures of queues and jobs too."""
-        self._metrics.cycle((decided - started) / SECOND)
+    def after(self, plan: Plan, conf: SchedulerConf, now: int, took: int, *, all_: bool) -> None:
+        """A cycle was done at a time of day, and took so long; with `all_` the figures of queues and jobs too."""
+        self._metrics.cycle(took / SECOND)
         jobs, tasks = self._feed.state.jobs, self._feed.state.tasks
         for group in {task.group for bind in plan.binds if (task := tasks.get(bind.pod))}:
             if group in self._feed.groups:
-                self._metrics.placed(group, jobs[group].queue, jobs[group].creation, decided)
+                self._metrics.placed(group, jobs[group].queue, jobs[group].creation, now + took)
         if plan.evictions:
             transactions = {(eviction.action, eviction.by) for eviction in plan.evictions}
             self._metrics.evicts((action for action, _ in sorted(transactions)), len(plan.evictions))

@@ -25,6 +25,7 @@ from kilauea.client.reflector import Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.extension.guard import UNWATCHED
+from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.extensions import BUILT_IN, Extensions
@@ -35,16 +36,14 @@ from kilauea.runtime.scheduler.crew import Writes
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
 from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.giving_back import GivingBack
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
+from kilauea.runtime.scheduler.promises import Promises
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
 from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
 from kilauea.runtime.watchdog import watchdog
 from kilauea.telemetry.metrics import SchedulerMetrics
 
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none; its pods never have pod groups of their own."""
 STATUS_WRITES = 8
 """Statuses that are written at a time."""
 
@@ -56,8 +55,7 @@ class LiveOptions:
     """How to schedule.
 
     Attributes:
-        names: `schedulerName` of the pods to place.
-        alone: those of them whose pods need no group; such a pod is a group of one.
+        names: `schedulerName` of the pods to place; those of `default-scheduler` need no group.
         default_queue: the queue of groups that name none.
         period: microseconds between cycles when nothing happens.
         priority_classes: whether priority classes are read.
@@ -66,7 +64,6 @@ class LiveOptions:
     """
 
     names: tuple[str, ...] = wellknown.SCHEDULER_NAMES
-    alone: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
     default_queue: str = wellknown.DEFAULT_QUEUE
     period: int = SECOND
     priority_classes: bool = True
@@ -97,25 +94,23 @@ async def at_once(work: Callable[[], Plan]) -> Plan:
     return work()
 
 
-def deciding(
-    extensions: Extensions, seed: int | None, giving_back: GivingBack, clock: Clock, metrics: SchedulerMetrics
-) -> Decide:
+def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: SchedulerMetrics) -> Decide:
     """The engine with the plugins of the user, if there are any, under a watchdog; its time is taken."""
-    observer = Stopwatch(clock.now, metrics)
+    observer = Stopwatch(clock.monotonic, metrics)
 
-    def decide(state: ClusterState, conf: SchedulerConf, now: int, reasons: bool) -> Plan:
-        conf, plugins = giving_back.applied(conf, extensions.plugins)
+    def decide(state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool) -> Plan:
         with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
             return cycle(
                 state,
                 conf,
                 now,
                 seed,
-                plugins=plugins,
+                plugins=extensions.plugins,
                 actions=extensions.actions,
                 watchdog=dog,
                 reasons=reasons,
                 observer=observer,
+                backoff=backoff,
             )
 
     return decide
@@ -152,7 +147,7 @@ class LiveScheduler:
         self._clock = clock
         self._chance = chance
         state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names)
-        self.feed = Feed(state, Assumed(), options.alone)
+        self.feed = Feed(state, Assumed())
         self._reflectors = {
             kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, chance) for kind in options.kinds
         }
@@ -162,20 +157,21 @@ class LiveScheduler:
         def tell(event: Record) -> None:
             record(component, event)
 
-        giving_back = GivingBack()
         self._writes = Writes(clock, chance, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._deeds = Deeds(api, self.feed, tell, metrics, clock, chance, component, statuses.bind_failed)
+        self._promises = Promises(api, self.feed, clock, chance)
         self.scheduler = Scheduler(
             Parts(
                 self.feed,
                 conf,
                 self._deeds,
+                self._promises,
                 statuses,
                 Figures(self.feed, metrics),
                 tell,
-                deciding(extensions, options.seed, giving_back, clock, metrics),
-                giving_back,
+                deciding(extensions, options.seed, clock, metrics),
+                extensions,
                 run,
             ),
             clock,
@@ -195,7 +191,7 @@ class LiveScheduler:
     @property
     def busy(self) -> int:
         """Writes that wait or are under way."""
-        return len(self._deeds) + len(self._writes)
+        return len(self._deeds) + len(self._promises) + len(self._writes)
 
     async def watch(self) -> None:
         """Keep the state, until cancelled."""
@@ -211,6 +207,7 @@ class LiveScheduler:
         try:
             await self.scheduler.run()
         finally:
+            await self._promises.close()
             await self._deeds.close()
             await self._writes.close()
 

@@ -11,25 +11,26 @@ nothing waits and nothing changes there is nothing to decide, and no cycle, unle
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from kilauea.api.ports import Clock, Record
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
-from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
-from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
+from kilauea.runtime.extensions import Extensions
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.deeds import Deeds
 from kilauea.runtime.scheduler.feed import Fault, Feed
 from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.giving_back import GivingBack
+from kilauea.runtime.scheduler.promises import Promises
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.watched import reference
 
@@ -42,13 +43,17 @@ TOGETHER = 50
 
 log = logging.getLogger(__name__)
 
-BY_TIME = frozenset({"tdm"})
-"""Plugins that may want something although nothing has changed and nothing waits."""
-QUIET_ACTIONS = ACTIONS.keys() - {"shuffle"}
-"""Actions that want nothing then; those of the user may be like shuffle."""
 
-Decide = Callable[[ClusterState, SchedulerConf, int, bool], Plan]
-"""What follows from a state by a configuration at a time, with reasons for what waits or without."""
+class Decide(Protocol):
+    """The engine, with plugins and seed."""
+
+    def __call__(
+        self, state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool
+    ) -> Plan:
+        """What follows from a state by a configuration at a time, with reasons for what waits or without."""
+        ...
+
+
 Runner = Callable[[Callable[[], Plan]], Awaitable[Plan]]
 
 
@@ -60,22 +65,24 @@ class Parts:
         feed: keeps the state.
         conf: the configuration.
         deeds: carries out binds and evictions.
+        promises: writes nominations.
         statuses: says what was decided.
         figures: takes the numbers.
         record: takes events.
-        decide: the engine, with plugins and seed.
-        giving_back: finds admissions that lead nowhere.
+        decide: the engine.
+        extensions: its plugins and actions.
         run: calls it, e.g. in another thread; nothing touches the state until it returns.
     """
 
     feed: Feed
     conf: ConfReload
     deeds: Deeds
+    promises: Promises
     statuses: Statuses
     figures: Figures
     record: Callable[[Record], None]
     decide: Decide
-    giving_back: GivingBack
+    extensions: Extensions
     run: Runner
 
 
@@ -94,16 +101,23 @@ class Scheduler:
         self._period = period
         self._stirred = asyncio.Event()
         self._due = 0
-        """When everything is looked at again."""
+        """When everything is looked at again, by the monotonic clock."""
         self._earliest = 0
         """When a cycle may be stirred."""
         self._settled = -1
         """The state of the feed in which a cycle found nothing to do."""
+        self.backoff = NO_BACKOFF
+        """What the latest plan says of groups that were admitted in vain; in a cycle, at its moment."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
         self.cycles = 0
         parts.feed.stir = self._stirred.set
+
+    @property
+    def conf(self) -> SchedulerConf:
+        """The configuration in use."""
+        return self._parts.conf.conf
 
     async def run(self) -> None:
         """Decide until cancelled."""
@@ -115,64 +129,67 @@ class Scheduler:
                     await self.step()
             except Exception:
                 log.exception("a cycle failed; the next one is tried after a period")
-                self._due = self._earliest = self._clock.now() + self._period
+                self._due = self._earliest = self._clock.monotonic() + self._period
 
     def _rests(self) -> bool:
         """Whether there is nothing to decide; the next look is then a period away."""
         parts = self._parts
-        if self._settled != parts.feed.changes or self._clock.now() < self._due:
+        if self._settled != parts.feed.changes or self._clock.monotonic() < self._due:
             return False
         reading = parts.conf.look()
         self._say_reading(reading)
-        conf = parts.conf.conf
-        built_in = PLUGINS.keys() - BY_TIME
-        if reading is not None or not built_in.issuperset(p.name for tier in conf.tiers for p in tier):
-            return False
-        if not QUIET_ACTIONS.issuperset(conf.actions):
+        if reading is not None or self._may_want_something():
             return False
         self._stirred.clear()
-        self._due = self._clock.now() + self._period
+        self._due = self._clock.monotonic() + self._period
         return True
+
+    def _may_want_something(self) -> bool:
+        """Whether a plugin or an action may do something although nothing has changed and nothing waits."""
+        conf, extensions = self._parts.conf.conf, self._parts.extensions
+        return any(extensions.plugins[entry.name].depends_on_time for tier in conf.tiers for entry in tier) or any(
+            extensions.actions[name].acts_unprompted for name in conf.actions
+        )
 
     async def step(self) -> Plan:
         """One cycle."""
-        parts, started = self._parts, self._clock.now()
+        parts, started = self._parts, self._clock.monotonic()
         whole = started >= self._due
         if whole:
             self._say_reading(parts.conf.look())
-        conf = parts.conf.conf
+        conf, now, backoff = parts.conf.conf, self._clock.now(), self.backoff.at(started)
+        self.backoff = backoff
         try:
             plan = await parts.feed.undisturbed(
-                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, started, whole))
+                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, now, backoff, reasons=whole))
             )
-            decided = self._clock.now()
+            took = self._clock.monotonic() - started
+            self.backoff = plan.backoff or backoff
             await self._carry_out(plan)
             self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
-            if whole:
-                plan = self._without_fruitless(plan, started)
             parts.statuses.after(plan, all_=whole)
         finally:
             parts.feed.catch_up()
         self.cycles += 1
-        parts.figures.after(plan, conf, started, decided, all_=whole)
+        parts.figures.after(plan, conf, now, took, all_=whole)
         self._say(plan)
-        now = self._clock.now()
+        ended = self._clock.monotonic()
         if whole:
-            self._due = now + self._period
+            self._due = ended + self._period
             busy = plan.pending or plan.groups or plan.evictions or parts.statuses.busy
             self._settled = -1 if busy else parts.feed.changes
-        self._earliest = now + int((now - started) * REST)
+        self._earliest = ended + int((ended - started) * REST)
         return plan
 
-    def _without_fruitless(self, plan: Plan, now: int) -> Plan:
-        """The plan with groups at the door whose admission leads nowhere."""
-        back = self._parts.giving_back.after(plan, self._parts.feed.state, now)
-        return dataclasses.replace(plan, groups={**plan.groups, **back}) if back else plan
-
     async def _carry_out(self, plan: Plan) -> None:
-        deeds = self._parts.deeds
+        deeds, promises, tasks = self._parts.deeds, self._parts.promises, self._parts.feed.state.tasks
+        claims: defaultdict[str, list[str]] = defaultdict(list)
+        for nomination in plan.nominations:
+            claims[tasks[nomination.pod].group].append(nomination.pod)
+        promises.after(plan)
         for eviction in plan.evictions:
-            deeds.evict(eviction)
+            pods = claims.get(eviction.by)
+            deeds.evict(eviction, partial(promises.kept, {pod: tasks[pod].uid for pod in pods}) if pods else None)
         for number, bind in enumerate(plan.binds, 1):
             deeds.bind(bind)
             if number % TOGETHER == 0:
@@ -182,9 +199,9 @@ class Scheduler:
 
     async def _wait(self) -> None:
         """Wait until a cycle is due, or stirred and permitted."""
-        stirred = await self._stirred_within(self._due - self._clock.now())
+        stirred = await self._stirred_within(self._due - self._clock.monotonic())
         if stirred:
-            now = self._clock.now()
+            now = self._clock.monotonic()
             pause = min(max(self._earliest, now + GATHER), max(self._due, now)) - now
             await self._clock.sleep(pause / SECOND)
 

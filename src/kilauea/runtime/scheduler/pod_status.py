@@ -1,4 +1,4 @@
-"""What a waiting pod's status says: the condition `PodScheduled`, and the node where room is made for it.
+"""What a waiting pod's status says: the condition `PodScheduled`.
 
 The reason `Unschedulable` makes cluster autoscalers add nodes. So it is given only where more nodes would help; for all
 else (a closed queue, a capability, a gang with too few pods) the reason is the engine's own.
@@ -38,22 +38,20 @@ class Content(NamedTuple):
     uid: str
     reason: str
     message: str
-    nominated: str
 
 
-def wanted(pending: Pending, uid: str, nominated: str, rooms: Iterable[Room]) -> Content | None:
+def wanted(pending: Pending, uid: str, rooms: Iterable[Room]) -> Content | None:
     """What a pod's status should say; None for a pod that says for itself why it waits.
 
     Args:
         pending: why it waits.
         uid: of the pod.
-        nominated: the node where room is made for it, or empty.
         rooms: of its queue and those above.
     """
     if pending.code == "SchedulingGated":
         return None
     reason = UNSCHEDULABLE if mended_by_nodes(pending, rooms) else pending.code
-    return Content(uid, reason, pending.message, nominated)
+    return Content(uid, reason, pending.message)
 
 
 def mended_by_nodes(pending: Pending, rooms: Iterable[Room]) -> bool:
@@ -68,7 +66,7 @@ def content_of(pod: Pod) -> Content:
     status = pod.status
     found = next((c for c in (status.conditions if status else None) or () if c.type == "PodScheduled"), None)
     reason, message = (found.reason or "", found.message or "") if found and found.status == "False" else ("", "")
-    return Content(pod.metadata.uid or "", reason, message, (status and status.nominated_node_name) or "")
+    return Content(pod.metadata.uid or "", reason, message)
 
 
 def patch_of(pod: Pod, content: Content, now: str) -> Mapping[str, Any]:
@@ -77,7 +75,4 @@ def patch_of(pod: Pod, content: Content, now: str) -> Mapping[str, Any]:
     condition = {"type": "PodScheduled", "status": "False", "reason": content.reason, "message": content.message}
     if not known.reason:
         condition["lastTransitionTime"] = now
-    status: dict[str, Any] = {"conditions": [condition]}
-    if content.nominated != known.nominated:
-        status["nominatedNodeName"] = content.nominated or None
-    return {"metadata": {"uid": content.uid}, "status": status}
+    return {"metadata": {"uid": content.uid}, "status": {"conditions": [condition]}}

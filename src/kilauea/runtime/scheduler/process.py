@@ -20,7 +20,7 @@ from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.extensions import BUILT_IN, Extensions
-from kilauea.runtime.leading import lead
+from kilauea.runtime.leading import Leadership
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
 from kilauea.runtime.tasks import settled, take_short_turns, until
@@ -83,7 +83,9 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
         access = find_access(options.kubeconfig, options.environment)
         if options.master:
             access = dataclasses.replace(access, server=options.master)
-        transport = await stack.enter_async_context(HttpTransport(access))
+        leadership = Leadership(clock, chance, options.lease, options.terms)
+        own = await stack.enter_async_context(HttpTransport(access))
+        transport = await stack.enter_async_context(HttpTransport(access, leadership.check))
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
         client = Client(limited, f"kilauea-scheduler/{component}", chance)
         recorder = Recorder(client, clock, RateLimit(50, 200, clock))
@@ -106,5 +108,5 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
             except OSError as error:
                 words = "choose another address with --listen-address"
                 raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error
-        leading = lead(client, clock, chance, options.lease, options.terms, live.schedule)
+        leading = leadership.lead(Client(own, f"kilauea-scheduler/{component}", chance), live.schedule)
         await until(stop, [live.watch(), recorder.run(), leading, settled(live.complete())])

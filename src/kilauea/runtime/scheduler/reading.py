@@ -5,11 +5,9 @@ from __future__ import annotations
 from msgspec import DecodeError
 from msgspec.structs import replace
 
-from kilauea.api import wellknown
 from kilauea.api.core import Pod
 from kilauea.api.decode import GROUPS, decode
-from kilauea.api.meta import Object, ObjectMeta
-from kilauea.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus
+from kilauea.api.meta import Object
 from kilauea.api.validate import check
 from kilauea.runtime.scheduler.watched import DECODERS, RESOURCES
 
@@ -67,20 +65,3 @@ def _read_slowly(kind: str, data: bytes) -> Object:
         return decoded.objects[0]
     errors = "; ".join(f"{error.field}: {error.message}" for error in decoded.errors)
     raise Unusable(errors or f"it is no {kind} of {GROUPS[kind] or 'the core group'}")
-
-
-def stands_alone(pod: Pod, schedulers: frozenset[str]) -> bool:
-    """Whether a pod is a group of one: it names no group, and these schedulers ask for none."""
-    name = pod.spec.scheduler_name or ""
-    return name in schedulers and wellknown.GROUP_NAME not in pod.annotations
-
-
-def group_of_one(pod: Pod) -> tuple[Pod, PodGroup]:
-    """A pod with a group of its own, which exists in this process only; no PodGroup can have its name."""
-    meta = pod.metadata
-    name = f"pod:{meta.name}"
-    annotations = {**pod.annotations, wellknown.GROUP_NAME: name}
-    own = ObjectMeta(name, meta.namespace, annotations=pod.annotations, creation_timestamp=meta.creation_timestamp)
-    spec = PodGroupSpec(min_member=1, priority_class_name=pod.spec.priority_class_name)
-    group = PodGroup(RESOURCES["PodGroup"].api_version, "PodGroup", own, spec, PodGroupStatus(phase="Inqueue"))
-    return replace(pod, metadata=replace(meta, annotations=annotations)), group

@@ -1,8 +1,8 @@
 """After a cycle: what it means for the statuses of pod groups, pods and queues, and which events tell of it.
 
 Writes go out through `Writes`, beside the decisions and never before them. What somebody waits for (a group without
-pods that is admitted, a node that is promised) is written after every cycle, everything else once a period: most of
-what is true in between is overtaken by then.
+pods that is admitted) is written after every cycle, everything else once a period: most of what is true in between is
+overtaken by then. Nominations are written by `Promises`.
 """
 
 from __future__ import annotations
@@ -79,16 +79,14 @@ class Statuses:
         groups = outcomes(plan, self._feed.state) if all_ else plan.groups
         for key, outcome in groups.items():
             self._assume(key, outcome)
-        nominated = {promise.pod: promise.node for promise in plan.nominations}
         if not all_:
-            self._say_promises(plan, nominated)
             return
         self._complain(groups)
         for key in sorted(self._outcomes.keys() | self._feed.touched):
             self._put_group(key)
         self._feed.touched.clear()
         held = held_by_queues(self._feed.state)
-        self._say_pods(plan, nominated, rooms(self._feed.state, held))
+        self._say_pods(plan, rooms(self._feed.state, held))
         self._put_queues(held)
 
     # --- pod groups
@@ -169,7 +167,7 @@ class Statuses:
 
     # --- pods
 
-    def _say_pods(self, plan: Plan, nominated: Mapping[str, str], rooms: Mapping[str, list[Room]]) -> None:
+    def _say_pods(self, plan: Plan, rooms: Mapping[str, list[Room]]) -> None:
         """Everything about all pods that wait."""
         wanted: dict[str, pod_status.Content] = {}
         tasks = self._feed.state.tasks
@@ -177,8 +175,8 @@ class Statuses:
         for pending in plan.pending:
             if pending.group in growing:
                 continue
-            task, node = tasks.get(pending.pod), nominated.get(pending.pod, "")
-            content = pod_status.wanted(pending, task.uid, node, rooms.get(pending.queue, ())) if task else None
+            task = tasks.get(pending.pod)
+            content = pod_status.wanted(pending, task.uid, rooms.get(pending.queue, ())) if task else None
             if content is not None:
                 wanted[pending.pod] = content
         said = {pod: content for pod, content in self._said.items() if pod in wanted}
@@ -195,19 +193,9 @@ class Statuses:
         before, self._sizes = self._sizes, {group: len(jobs[group].tasks) for group in short if group in jobs}
         return {group for group, size in self._sizes.items() if size > before.get(group, 0)}
 
-    def _say_promises(self, plan: Plan, nominated: Mapping[str, str]) -> None:
-        """Only about pods for which room is made."""
-        for pending in plan.pending if nominated else ():
-            node = nominated.get(pending.pod)
-            task = self._feed.state.tasks.get(pending.pod)
-            content = pod_status.wanted(pending, task.uid, node, ()) if node and task else None
-            if content is not None and self._said.get(pending.pod) != content:
-                self._said[pending.pod] = content
-                self._put_pod(pending.pod, content)
-
     def bind_failed(self, deed: Deed, message: str) -> None:
         """A pod could not be bound, which is nothing that nodes mend."""
-        self._put_pod(deed.pod, pod_status.Content(deed.uid, "SchedulerError", message, ""))
+        self._put_pod(deed.pod, pod_status.Content(deed.uid, "SchedulerError", message))
 
     def _put_pod(self, key: str, content: pod_status.Content) -> None:
         self._writes.put(("Pod", key), content, lambda: self._write_pod(key, content))

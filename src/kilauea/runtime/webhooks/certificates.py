@@ -95,11 +95,11 @@ class SecretSource:
 
     async def look(self) -> Credentials:
         """What the Secret holds, after it was renewed if need be."""
-        now = self._clock.now()
-        if self._last is not None and now - self._looked < LOOK_SECONDS * SECOND:
+        moment = self._clock.monotonic()
+        if self._last is not None and moment - self._looked < LOOK_SECONDS * SECOND:
             return self._last
-        found = await self._renewed(datetime.datetime.fromtimestamp(now // SECOND, datetime.UTC))
-        self._looked = now
+        found = await self._renewed(datetime.datetime.fromtimestamp(self._clock.now() // SECOND, datetime.UTC))
+        self._looked = moment
         if self._last is None or found != self._last:
             self._last = found
         return self._last

@@ -138,7 +138,7 @@ class Webhooks:
         self._source = self._certificates()
         self._tls = Tls(options.files.authority if options.files else None)
         self._credentials: Credentials | None = None
-        self._registered = 0
+        self._registered: int | None = None
 
     def _certificates(self) -> Source:
         if self._options.files:
@@ -181,7 +181,13 @@ class Webhooks:
         return ", ".join(resource.plural for resource in self._cache.missing())
 
     def _not_ready(self) -> str:
-        return f"reading {self._missing()}" if self._missing() else "" if self._registered else "not registered yet"
+        return (
+            f"reading {self._missing()}"
+            if self._missing()
+            else "not registered yet"
+            if self._registered is None
+            else ""
+        )
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[int]:
@@ -214,7 +220,7 @@ class Webhooks:
             await self._renew()
         except (CertificateError, ValueError, ApiError) as error:
             log.warning("%s: the certificate before stays in use", error)
-        return bool(self._registered)
+        return self._registered is not None
 
     async def _renew(self) -> None:
         """Serve with what the source gives; clients are told of new authorities first.
@@ -229,8 +235,12 @@ class Webhooks:
             self._tls.use(found)
             self._credentials = found
             return
-        now = self._clock.now()
-        if found is self._credentials and self._registered and now - self._registered < REGISTER_SECONDS * SECOND:
+        now = self._clock.monotonic()
+        if (
+            found is self._credentials
+            and self._registered is not None
+            and now - self._registered < REGISTER_SECONDS * SECOND
+        ):
             return
         await register(self._api, self._hooks, self._options.where, found.bundle)
         self._registered = now

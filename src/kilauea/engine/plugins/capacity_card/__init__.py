@@ -127,6 +127,7 @@ class CapacityCard(Plugin):
     """See the module."""
 
     name = "capacity-card"
+    depends_on_time = False
     Arguments = CapacityCardArguments
 
     def on_session_open(self, session: Session) -> None:

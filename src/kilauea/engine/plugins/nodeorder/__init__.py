@@ -69,6 +69,7 @@ class NodeOrder(Plugin):
     """See the module."""
 
     name = "nodeorder"
+    depends_on_time = False
     Arguments = NodeOrderArguments
 
     def on_session_open(self, session: Session) -> None:

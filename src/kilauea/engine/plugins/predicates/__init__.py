@@ -91,6 +91,7 @@ class Predicates(Plugin):
     """See the module."""
 
     name = "predicates"
+    depends_on_time = False
     Arguments = PredicatesArguments
 
     def on_session_open(self, session: Session) -> None:

@@ -60,10 +60,10 @@ def _works(session: Session) -> list[Work]:
 
 
 def _unfinished(session: Session) -> NDArray[np.bool_]:
-    """(J,) jobs with a group that is not completed."""
+    """(J,) jobs with a pod group that is not completed."""
     phase = session.table.phase[: len(session.table)]
     unfinished: NDArray[np.bool_] = (phase >= 0) & (phase != PHASES.index(COMPLETED))
-    return unfinished
+    return unfinished & ~session.table.service[: len(session.table)]
 
 
 def jobs_without_queue(session: Session) -> list[Job]:

@@ -1,0 +1,47 @@
+"""What is remembered from cycle to cycle of groups that are admitted in vain; the rules are admission backoff's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is remembered about a group.
+
+    Attributes:
+        creation: of the group; one that comes to its name after it is another.
+        since: the moment since which it is admitted in vain.
+        times: how often in a row it has given its admission back.
+        until: the moment until which it is not admitted without a change; 0 while it is admitted.
+        told: that moment as a time of day, in microseconds since 1970.
+    """
+
+    creation: int
+    since: int
+    times: int = 0
+    until: int = 0
+    told: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionBackoff:
+    """The groups that are admitted in vain, or were.
+
+    Attributes:
+        moment: of the cycle, in microseconds by a clock that never goes backward.
+        attempts: by key of the group.
+    """
+
+    moment: int = 0
+    attempts: Mapping[str, Attempt] = field(default_factory=dict)
+
+    def at(self, moment: int) -> AdmissionBackoff:
+        """The same at a later moment."""
+        return dataclasses.replace(self, moment=moment)
+
+
+NO_BACKOFF = AdmissionBackoff()
+"""What is remembered before the first cycle."""

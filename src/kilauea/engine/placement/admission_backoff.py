@@ -1,0 +1,125 @@
+"""Admission backoff: an admitted group that cannot be placed gives its admission back to those that wait for the quota.
+
+A group that is admitted holds quota. If nothing of it is placed for a while, and others wait to be admitted, it becomes
+pending again. It is admitted again as soon as it could be placed; each cycle tries that out, on the cluster as it is
+then. Without such a change it is admitted again after a time that doubles whenever it was in vain: eviction, or what a
+trial cannot foresee, may then make its room.
+
+Nothing is taken from a group whose pods have not all come: who makes them may be slow. Nor from a group without
+`minResources`, which holds no quota.
+
+What is remembered about groups is a value: it goes into a cycle, and the next one comes out with the plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kilauea.api.times import SECOND, format_time
+from kilauea.engine.extension import Refusal
+from kilauea.engine.model import status
+from kilauea.engine.model.attempts import AdmissionBackoff, Attempt
+from kilauea.engine.model.jobs import INQUEUE, PENDING, Job
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.placement.gangs import place_job, worksheet
+from kilauea.engine.plan import GroupOutcome
+from kilauea.engine.session import Session
+
+FRUITLESS = 60 * SECOND
+"""Microseconds for which an admitted group may hold its quota in vain."""
+FIRST, LONGEST = 30 * SECOND, 900 * SECOND
+"""Microseconds for which it is not admitted again without a change, the first time and at most."""
+CODE = "AdmissionGivenBack"
+PLACED = ("Binding", "Bound", "Running", "Releasing", "Pipelined")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is remembered after a cycle, and the groups that give their admission back."""
+
+    backoff: AdmissionBackoff
+    given_back: Mapping[str, GroupOutcome]
+
+
+def kept_out(session: Session, queue: Queue, job: Job) -> Refusal | None:
+    """Why a group is not admitted now; None if it may be."""
+    backoff = session.backoff
+    attempt = backoff.attempts.get(job.key)
+    if attempt is None or attempt.creation != job.creation or attempt.until <= backoff.moment:
+        return None
+    return None if could_be_placed(session, queue, job) else _refusal(attempt)
+
+
+def after_cycle(backoff: AdmissionBackoff, session: Session, groups: Mapping[str, GroupOutcome]) -> Outcome:
+    """What follows from a cycle that ends with these outcomes of groups."""
+    if "enqueue" not in session.conf.actions:
+        return Outcome(backoff, {})
+    jobs = session.state.jobs
+    fruitless = {key: outcome for key, outcome in groups.items() if is_fruitless(outcome, jobs.get(key))}
+    attempts = {key: _again(backoff, jobs[key]) for key in fruitless}
+    attempts |= {
+        key: attempt
+        for key, attempt in backoff.attempts.items()
+        if attempt.until and key not in fruitless
+        if (job := jobs.get(key)) is not None and job.creation == attempt.creation and job.is_pending
+    }
+    back: dict[str, GroupOutcome] = {}
+    for key in sorted(fruitless) if _others_wait(groups.values()) else ():
+        attempt = attempts[key]
+        if backoff.moment - attempt.since >= FRUITLESS:
+            pause = min(FIRST << attempt.times, LONGEST)
+            attempts[key] = attempt = dataclasses.replace(
+                attempt, times=attempt.times + 1, until=backoff.moment + pause, told=session.now + pause
+            )
+            back[key] = dataclasses.replace(fruitless[key], phase=PENDING, condition=None, refusal=_refusal(attempt))
+    return Outcome(AdmissionBackoff(backoff.moment, attempts), back)
+
+
+def _again(backoff: AdmissionBackoff, job: Job) -> Attempt:
+    """The attempt of a group that is admitted in vain: the same, or a new one that begins now."""
+    known = backoff.attempts.get(job.key)
+    if known is None or known.creation != job.creation:
+        return Attempt(job.creation, backoff.moment)
+    return known if not known.until else Attempt(job.creation, backoff.moment, known.times)
+
+
+def _refusal(attempt: Attempt) -> Refusal:
+    """Why a group is not admitted."""
+    waited = f"could not be placed within {FRUITLESS // SECOND} s of its admission, which others waited for"
+    at = format_time(attempt.told // SECOND * SECOND)
+    return Refusal(CODE, f"{waited}; it is admitted again when it could be placed, and tried again at {at}")
+
+
+def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
+    """Whether a group is admitted, holds quota, has all its pods, and nothing of it is placed."""
+    if job is None or job.min_resources is None or outcome.phase != INQUEUE or not job.tasks:
+        return False
+    if any(outcome.counts.get(name) for name in PLACED):
+        return False
+    ended = sum(outcome.counts.get(name, 0) for name in ("Succeeded", "Failed")) == len(job.tasks)
+    return ended or (len(job.tasks) >= job.min_available and job.roles_have(range(len(status.NAMES))))
+
+
+def could_be_placed(session: Session, queue: Queue, job: Job) -> bool:
+    """Whether a group that is not admitted would have its minimum on the cluster as it is now; changes nothing."""
+    sheet = None if session.job_valid(job) or session.overused(queue) else worksheet(session, job)
+    if sheet is None:
+        return False
+    domains = dict(session.domains.chosen)
+    statement = place_job(session, queue, sheet)
+    if statement is not None:
+        statement.roll_back()
+    session.domains.chosen.clear()
+    session.domains.chosen.update(domains)
+    session.report.unfit.pop(job.key, None)
+    for key in job.tasks:
+        session.report.task_refusals.pop(key, None)
+        session.report.had_room.discard(key)
+    return statement is not None
+
+
+def _others_wait(groups: Iterable[GroupOutcome]) -> bool:
+    """Whether a group waits to be admitted that has not itself just given its admission back."""
+    return any(o.phase == PENDING and o.refusal is not None and o.refusal.code != CODE for o in groups)

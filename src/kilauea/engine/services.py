@@ -1,0 +1,100 @@
+"""Pods of Kubernetes' own scheduler that belong to no group: services.
+
+A scheduler that has a cluster to itself (`kilauea up`) places them too, as Kubernetes does: one by one, the more
+important first, on the nodes that its predicates let through and its scores prefer, at the cost of less important ones
+of their kind if need be. They are in no queue and under no quota, and nothing else evicts them.
+
+They are placed before all else, in a session of their own with a configuration of its own, which stays open while the
+others are decided about: what services hold, or are promised, is taken then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from kilauea.api.meta import ObjectMeta
+from kilauea.api.scheduling import Queue as QueueObject
+from kilauea.api.scheduling import QueueSpec
+from kilauea.engine.actions import ACTIONS
+from kilauea.engine.conf import Finding, SchedulerConf, parse_conf
+from kilauea.engine.explain.plan_builder import nominations, pending
+from kilauea.engine.extension import PluginFault
+from kilauea.engine.extension.guard import ActionFault
+from kilauea.engine.model.queues import Queue
+from kilauea.engine.opening import execute, open_plugins
+from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+
+CONF = {
+    "actions": "allocate, backfill, preempt",
+    "tiers": [{"plugins": [{"name": name} for name in ("priority", "predicates", "nodeorder")]}],
+}
+"""What Kubernetes' own scheduler does, in our words."""
+
+
+@lru_cache(maxsize=1)
+def _conf() -> SchedulerConf:
+    return parse_conf(CONF, PLUGINS, ACTIONS)
+
+
+@contextmanager
+def services_placed(
+    state: ClusterState, now: int, seed: int | None, *, brief: bool = False, reasons: bool = True
+) -> Iterator[Plan]:
+    """The plan for the services that wait; while this lasts, they have their room in the state.
+
+    Args:
+        state: the cluster, unchanged when this ends.
+        now: as for the cycle.
+        seed: as for the cycle.
+        brief: as for the cycle.
+        reasons: as for the cycle.
+    """
+    state.settle()
+    table = state.job_table
+    size = len(table)
+    if not (table.service[:size] & table.waiting[:size]).any():
+        yield Plan()
+        return
+    queue = Queue(QueueObject("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=""), QueueSpec(weight=1)))
+    queue.row = 0
+    session = Session(state, _conf(), now, seed, queues={"": queue})
+    try:
+        yield _plan(session, brief=brief, reasons=reasons)
+    finally:
+        session.close()
+
+
+def _plan(session: Session, *, brief: bool, reasons: bool) -> Plan:
+    try:
+        open_plugins(session, session.conf, PLUGINS)
+        hold_promises(session)
+        for name in session.conf.actions:
+            execute(session, ACTIONS[name], {})
+        drop_vain_promises(session)
+    except (PluginFault, ActionFault) as fault:
+        message = f"{fault}; services wait until the next cycle"
+        return Plan(findings=(Finding("services", message, error=True),))
+    promises = nominations(session)
+    promised = {promise.pod for promise in promises}
+    waiting = [] if brief else [each for each in pending(session) if reasons or each.pod in promised]
+    return Plan(tuple(session.report.binds), promises, tuple(session.report.evictions), pending=tuple(waiting))
+
+
+def joined(services: Plan, others: Plan) -> Plan:
+    """One plan of two, the services first."""
+    return Plan(
+        (*services.binds, *others.binds),
+        (*services.nominations, *others.nominations),
+        (*services.evictions, *others.evictions),
+        others.groups,
+        others.queues,
+        (*services.pending, *others.pending),
+        (*services.findings, *others.findings),
+        others.backoff,
+    )

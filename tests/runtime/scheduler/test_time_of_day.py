@@ -1,0 +1,57 @@
+"""Somebody sets the time of day, forward or backward: scheduling goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import pytest
+
+from kilauea.api.ports import ApiError
+from live_world import live_world
+
+STEPS = [-600.0, -60.0, 60.0, 600.0]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_pod_that_comes_after_the_step_is_placed_at_once(step: float) -> None:
+    with live_world() as live:
+        live.node("n1")
+        live.start()
+        live.pod("before")
+        live.wait(3)
+        live.world.clock.step(step)
+        live.pod("after")
+        live.wait(2)
+        assert (live.node_of("before"), live.node_of("after")) == ("n1", "n1")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_cycles_go_on_once_a_period_after_the_step(step: float) -> None:
+    with live_world() as live:
+        live.node("n1")
+        live.pod("too-large", cpu="8")
+        live.start()
+        live.wait(5)
+        cycles = live.scheduler.scheduler.cycles
+        live.world.clock.step(step)
+        live.wait(10)
+        assert 9 <= live.scheduler.scheduler.cycles - cycles <= 11
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_bind_that_failed_is_tried_again_no_later(step: float) -> None:
+    with live_world() as live:
+        live.node("n1")
+        live.start()
+        failures = 3
+
+        async def fail(method: str, target: str) -> None:
+            nonlocal failures
+            if target.endswith("/binding") and failures:
+                failures -= 1
+                raise ApiError(503, "ServiceUnavailable", "the server is busy")
+
+        live.wire.before = fail
+        live.pod("web")
+        live.wait(0.02)
+        live.world.clock.step(step)
+        live.wait(5)
+        assert live.node_of("web") == "n1"

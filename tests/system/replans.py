@@ -1,0 +1,97 @@
+"""What the live scheduler decides is what a plan says on a dump of the same objects.
+
+The dump holds the objects as the scheduler knows them: as the watches have shown them, with what it has decided and
+not seen yet itself. It is written as JSON, read as `kilauea plan` reads files, and planned from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kilauea.api.decode import decode
+from kilauea.api.defaults import fill_in
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object
+from kilauea.api.validate import check
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.planning import build_state, decide
+from kilauea.runtime.scheduler.live import LiveScheduler
+
+IDLE = 10
+"""Of cycles in which nothing is decided, one in so many is compared."""
+
+
+class Replans:
+    """Keeps the objects that a scheduler's state is made of.
+
+    Args:
+        broken: takes what differs.
+    """
+
+    def __init__(self, broken: list[str]) -> None:
+        self.broken = broken
+        self.compared = 0
+        self._cycles = 0
+        self._objects: dict[tuple[str, str], Object] = {}
+
+    def follow(self, state: ClusterState) -> None:
+        """From now on, a state of a process that knows nothing yet."""
+        self._objects = {}
+        take = state.apply
+
+        def apply(event: Event) -> None:
+            self._note(event)
+            take(event)
+
+        state.apply = apply  # type: ignore[method-assign]
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case Changed(obj) | Advanced(obj):
+                self._keep(obj)
+            case Gone(kind, key):
+                self._objects.pop((kind, key), None)
+            case Relisted(kind, objects):
+                for place in [place for place in self._objects if place[0] == kind]:
+                    del self._objects[place]
+                for obj in objects:
+                    self._keep(obj)
+
+    def _keep(self, obj: Object) -> None:
+        place = (obj.kind, object_label(obj))
+        known = self._objects.get(place)
+        if known is None or _version(known) <= _version(obj):
+            self._objects[place] = obj
+
+    def look(self, scheduler: LiveScheduler, now: int, names: Sequence[str], plan: Plan) -> None:
+        """A plan was made, and is about to be carried out."""
+        self._cycles += 1
+        if not (plan.binds or plan.evictions or plan.nominations or self._cycles % IDLE == 0):
+            return
+        self.compared += 1
+        conf, backoff = scheduler.scheduler.conf, scheduler.scheduler.backoff
+        again = decide(build_state(self.dumped(), names), conf, now, None, backoff=backoff)
+        for what in ("binds", "evictions", "nominations"):
+            live, planned = getattr(plan, what), getattr(again, what)
+            if live != planned:
+                self.broken.append(f"{now}: {what}: the live scheduler decides {live}, a plan {planned}")
+
+    def dumped(self) -> list[Object]:
+        """The objects, written and read."""
+        out: list[Object] = []
+        for obj in self._objects.values():
+            read = decode(msgspec.json.encode(obj), "dump")
+            assert not read.errors, read.errors
+            out += [each for each in read.objects if not check(each)]
+        fill_in(out)
+        return out
+
+
+def _version(obj: Any) -> int:
+    version = obj.metadata.resource_version or ""
+    return int(version) if version.isdigit() else 0

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from builders import GPU, Data, build, conf, group, manifest, node, plan_in, pod, priority_class, queue, state_of
+from builders import GPU, NOW, Data, build, conf, group, manifest, node, plan_in, pod, priority_class, queue, state_of
 from kilauea.api.meta import Object
-from kilauea.engine.events import Changed
 from kilauea.engine.plan import Plan
-from kilauea.simulator.instant import events_after
+from kilauea.simulator.cluster import SimulatedCluster
 
 UNITS_OF_NODE = 4
 DEEPEST = 4
@@ -371,21 +370,18 @@ class Life:
 
     def __post_init__(self) -> None:
         self._state = state_of(self.objects)
-        self._pods: dict[str, Any] = {o.key: o for o in self.objects if o.kind == "Pod"}
-        self._groups: dict[str, Object] = {o.key: o for o in self.objects if o.kind == "PodGroup"}
+        self._cluster = SimulatedCluster(self.objects, NOW)
 
     def submit(self, objects: Iterable[Object]) -> None:
         """New pods and groups."""
-        for obj in objects:
-            if obj.kind in ("Pod", "PodGroup"):
-                (self._pods if obj.kind == "Pod" else self._groups)[obj.key] = obj
-            self._state.apply(Changed(obj))
+        for event in self._cluster.put(*objects):
+            self._state.apply(event)
 
     def step(self) -> Plan:
         """One cycle, and what comes of it."""
         plan = plan_in(self._state, self.conf)
-        again = [manifest(self._pods[e.pod]) for e in plan.evictions]
-        for event in events_after(plan, self._pods, self._groups):
+        again = [manifest(pod) for e in plan.evictions if (pod := self._cluster.pod(e.pod))]
+        for event in self._cluster.carry_out(plan):
             self._state.apply(event)
         for data in again:
             data["spec"].pop("nodeName", None)
@@ -396,12 +392,15 @@ class Life:
     def settle(self, most: int) -> bool:
         """Step until a plan changes nothing, at most so many times; whether that came."""
         for _ in range(most):
-            groups = dict(self._groups)
+            groups = self._of_kind("PodGroup")
             plan = self.step()
-            if not plan.binds and not plan.evictions and groups == self._groups:
+            if not plan.binds and not plan.evictions and groups == self._of_kind("PodGroup"):
                 return True
         return False
 
+    def _of_kind(self, kind: str) -> list[Any]:
+        return [obj for obj in self._cluster.objects if obj.kind == kind]
+
     def running(self, name: str) -> int:
         """Pods of a group that run."""
-        return sum(1 for key, p in self._pods.items() if group_of(key) == f"ns/{name}" and p.spec.node_name)
+        return sum(1 for p in self._of_kind("Pod") if group_of(p.key) == f"ns/{name}" and p.spec.node_name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from kilauea.simulator.instant import events_after
 
 from builders import NOW, conf, flat, group, node, parsed, pod, queue
 from kilauea.api.core import Pod
@@ -23,7 +24,6 @@ from kilauea.engine.placement.admission_backoff import (
 from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import build_state
-from kilauea.simulator.instant import events_after
 
 CONF = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity"]))[0]
 HOPELESS = {"nodeSelector": {"no": "such"}}

@@ -31,9 +31,9 @@ from builders import (
 )
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
-from kilauea.engine.events import Changed, Gone
+from kilauea.engine.events import Gone
 from kilauea.engine.plan import Plan
-from kilauea.simulator.instant import events_after
+from kilauea.simulator.cluster import SimulatedCluster
 
 PREEMPT = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
 RECLAIM = conf("allocate, reclaim", ["priority", "gang", "conformance"], ["predicates", "capacity", "nodeorder"])
@@ -251,24 +251,20 @@ def test_evictions_come_to_an_end_and_victims_that_come_back_evict_nobody(
 ) -> None:
     objects = cluster(nodes, held, wanted, preempting)
     state = state_of(*objects)
-    pods = {o.key: o for o in objects if o.kind == "Pod"}
-    groups = {o.key: o for o in objects if o.kind == "PodGroup"}
+    life = SimulatedCluster(objects, NOW)
     evicted: Counter[str] = Counter()
     for _ in range(8):
         plan = cycle(state, parsed(chosen)[0], NOW)
         if not plan.evictions and not plan.binds:
             break
         evicted.update(e.pod for e in plan.evictions)
-        again = [pods[e.pod] for e in plan.evictions]
-        for event in events_after(plan, pods, groups):  # type: ignore[arg-type]
-            state.apply(event)
-        for obj in again:
-            data = manifest(obj)
+        again = [manifest(pod) for e in plan.evictions if (pod := life.pod(e.pod))]
+        events = life.carry_out(plan)
+        for data in again:
             data["spec"].pop("nodeName", None)
-            data["status"] = {"phase": "Pending"}
-            back = build(data)
-            pods[back.key] = back
-            state.apply(Changed(back))
+            events += life.put(build(data | {"status": {"phase": "Pending"}}))
+        for event in events:
+            state.apply(event)
     else:
         pytest.fail("evictions do not end")
     assert all(count == 1 for count in evicted.values())

@@ -33,11 +33,10 @@ from engine.test_claims import as_json, claims, cluster, gangs, laws, running, s
 from engine.test_topology import hypernode
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
-from kilauea.engine.events import Changed
 from kilauea.engine.eviction.bundles import GangClaim
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
-from kilauea.simulator.instant import events_after
+from kilauea.simulator.cluster import SimulatedCluster
 
 TIERS: tuple[Any, ...] = (
     ["priority", "gang", "conformance"],
@@ -395,20 +394,18 @@ def test_evictions_come_to_an_end_though_victims_come_back(
 ) -> None:
     objects = cluster(nodes, held, wanted, preempting)
     state = state_of(*objects)
-    pods = {o.key: o for o in objects if o.kind == "Pod"}
-    groups = {o.key: o for o in objects if o.kind == "PodGroup"}
+    life = SimulatedCluster(objects, NOW)
     for _ in range(12):
         plan = cycle(state, parsed(chosen)[0], NOW)
         if not plan.evictions and not plan.binds:
             break
-        again = [manifest(pods[e.pod]) for e in plan.evictions]
-        for event in events_after(plan, pods, groups):  # type: ignore[arg-type]
-            state.apply(event)
+        again = [manifest(pod) for e in plan.evictions if (pod := life.pod(e.pod))]
+        events = life.carry_out(plan)
         for data in again:
             data["spec"].pop("nodeName", None)
-            back = build(data | {"status": {"phase": "Pending"}})
-            pods[back.key] = back
-            state.apply(Changed(back))
+            events += life.put(build(data | {"status": {"phase": "Pending"}}))
+        for event in events:
+            state.apply(event)
     else:
         pytest.fail("evictions do not end")
 

@@ -218,6 +218,7 @@ class PodSpec(Wire):
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     volumes: list[Volume] | None = None
     resource_claims: list[PodResourceClaim] | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodCondition(Wire):

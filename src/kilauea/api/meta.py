@@ -36,6 +36,7 @@ class ObjectMeta(Wire):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
 
 
 class SelectorRequirement(Wire):

@@ -34,7 +34,9 @@ Examples:
 @kubeconfig_option
 @conf_option
 @plugins_option
-@click.option("--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Show the last of this many.")
+@click.option(
+    "--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Plan this many; show the last."
+)
 @now_option
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
 @click.option(
@@ -67,8 +69,11 @@ def plan(
 
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
     files and folders add up, and Volcano's jobs count as the pods that they would get. With --kubeconfig they are
-    submitted, in thought, to the cluster as it is now, with the scheduler configuration that it has. Between several
-    cycles pods that were bound run at once and evicted pods are gone.
+    submitted, in thought, to the cluster as it is now, with the scheduler configuration that it has.
+
+    With --cycles, cycles are a second apart. Pods that were bound run at once. Evicted pods hold their room for as many
+    cycles as their terminationGracePeriodSeconds says, none if they do not say; then those that a controller owns come
+    back as new pending pods. What each cycle changed is listed, and after which one the cluster is at rest.
     """
     from kilauea.api.wellknown import ALL_SCHEDULERS
     from kilauea.cli.explain_output import render_explanation
@@ -86,7 +91,7 @@ def plan(
     if group is None:
         sys.stdout.write(render(result, output, load))
         return
-    explanation, seconds = explain_group(result, conf, now, seed, group, extensions)
+    explanation, seconds = explain_group(result, conf, result.now, seed, group, extensions)
     if explanation.verdict == "unknown":
         raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
     sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))

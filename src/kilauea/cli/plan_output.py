@@ -26,6 +26,9 @@ REASONS_SHOWN = 20
 NAMES_SHOWN = 3
 """Names in a cell."""
 
+CYCLES_SHOWN = 40
+"""Rows of cycles in the table."""
+
 
 def render(result: Result, output: str, load_seconds: float) -> str:
     """The text of a plan in one of the forms `table`, `wide`, `json`, `yaml`."""
@@ -43,15 +46,29 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
     """The plan as plain data; amounts are Kubernetes quantities, what is unlimited is absent."""
     plan, state = result.plan, result.state
     return {
-        "binds": {bind.pod: bind.node for bind in plan.binds},
-        "pipelined": {nomination.pod: nomination.node for nomination in plan.nominations},
-        "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
+        **_decisions(plan),
+        **_cycles(result),
         "podGroups": _groups(plan, state),
         "queues": {name: queue_data(queue) for name, queue in plan.queues.items()},
         "pending": [_pending(p) for p in plan.pending],
         "submitted": [_submitted(result, key) for key in result.submitted],
         "timing": {"load": round(load_seconds, 6), "cycle": round(result.cycle_seconds, 6)},
     }
+
+
+def _decisions(plan: Plan) -> dict[str, Any]:
+    return {
+        "binds": {bind.pod: bind.node for bind in plan.binds},
+        "pipelined": {nomination.pod: nomination.node for nomination in plan.nominations},
+        "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
+    }
+
+
+def _cycles(result: Result) -> dict[str, Any]:
+    """What each of several cycles decided."""
+    if len(result.steps) < 2:
+        return {}
+    return {"cycles": [_decisions(step.plan) for step in result.steps], "atRestAfter": result.at_rest_after}
 
 
 def _groups(plan: Plan, state: ClusterState) -> dict[str, Any]:
@@ -125,6 +142,7 @@ def _pending(p: Pending) -> dict[str, Any]:
 def _tables(result: Result, wide: bool) -> list[str]:
     plan, state = result.plan, result.state
     parts = [
+        _history(result),
         [_totals(plan, state)],
         _submissions(result),
         _starting(plan, state, wide),
@@ -136,6 +154,26 @@ def _tables(result: Result, wide: bool) -> list[str]:
     for part in parts:
         lines += ["", *part] if lines and part else part
     return lines
+
+
+def _history(result: Result) -> list[str]:
+    """A row for each of several cycles that decided something, and when the cluster came to rest."""
+    if len(result.steps) < 2:
+        return []
+    rows = []
+    for number, step in enumerate(result.steps, 1):
+        decided = [step.plan.binds, step.plan.evictions, step.plan.nominations]
+        if any(decided) and not step.quiet:
+            rows.append([str(number), *(str(len(part)) for part in decided)])
+    shown = table(["CYCLE", "PODS STARTING", "EVICTED", "PROMISED ROOM"], rows[:CYCLES_SHOWN])
+    if len(rows) > CYCLES_SHOWN:
+        shown.append(f"... and {plural(len(rows) - CYCLES_SHOWN, 'more cycle')}")
+    rest = result.at_rest_after
+    if rest is None:
+        end = f"not at rest after {len(result.steps)} cycles; the last one:"
+    else:
+        end = (f"at rest after cycle {rest}" if rest else "at rest from the first cycle on") + "; the last one:"
+    return [*shown, *([""] if shown else []), end]
 
 
 def _totals(plan: Plan, state: ClusterState) -> str:

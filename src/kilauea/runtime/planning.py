@@ -36,7 +36,7 @@ from kilauea.runtime.conf_file import ConfFile, read_conf_file
 from kilauea.runtime.extensions import BUILT_IN, Extensions
 from kilauea.runtime.files import SourceError, read_sources
 from kilauea.runtime.watchdog import watchdog
-from kilauea.simulator.instant import events_after
+from kilauea.simulator.cluster import SimulatedCluster
 from kilauea.simulator.what_if import WhatIf
 
 if TYPE_CHECKING:
@@ -64,6 +64,19 @@ class Cluster:
 
 
 @dataclass(frozen=True)
+class Step:
+    """What one of several cycles decided and brought about.
+
+    Attributes:
+        plan: binds, nominations and evictions; without reasons and figures, of which only those of the last are kept.
+        quiet: nothing changed, and no pod is terminating: the next cycle finds the same cluster.
+    """
+
+    plan: Plan
+    quiet: bool
+
+
+@dataclass(frozen=True)
 class Result:
     """A plan, the state that it is about, and how long it took."""
 
@@ -74,6 +87,17 @@ class Result:
     """The objects that the state is made of."""
     submitted: tuple[str, ...] = ()
     """Pod groups that files add to a live cluster."""
+    now: int = 0
+    """The time of the plan."""
+    steps: tuple[Step, ...] = ()
+    """All cycles, the last included."""
+
+    @property
+    def at_rest_after(self) -> int | None:
+        """The last cycle that changed something, counted from 1; None if the cluster has not come to rest."""
+        if not self.steps or not self.steps[-1].quiet:
+            return None
+        return max((number for number, step in enumerate(self.steps, 1) if not step.quiet), default=0)
 
 
 def read_conf(path: str | None, extensions: Extensions = BUILT_IN) -> SchedulerConf:
@@ -258,24 +282,25 @@ def plan_cycles(
     extensions: Extensions = BUILT_IN,
     schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS,
 ) -> Result:
-    """The plan of the last of some cycles; between them pods that were bound run, and evicted ones are gone."""
+    """The plan of the last of some cycles, a second apart; `SimulatedCluster` says what happens between them."""
     state = build_state(cluster.objects, schedulers)
     cluster.warnings.extend(f"{p.kind} {p.key}: {p.message}; left out" for p in state.problems.values())
-    objects: Sequence[Object] = cluster.objects
-    pods = {obj.key: obj for obj in objects if isinstance(obj, Pod)} if cycles > 1 else {}
-    groups = {obj.key: obj for obj in objects if obj.kind == "PodGroup"} if cycles > 1 else {}
+    simulated = SimulatedCluster(cluster.objects, now)
     backoff = NO_BACKOFF
-    for number in range(cycles - 1):
-        plan = decide(state, conf, now, seed, extensions, backoff=backoff.at(number * SECOND))
+    steps: list[Step] = []
+    while True:
+        at, objects = simulated.now, simulated.objects
+        started = time.perf_counter()
+        plan = decide(state, conf, at, seed, extensions, backoff=backoff.at(at - now))
+        seconds = time.perf_counter() - started
         backoff = plan.backoff or backoff
-        for event in events_after(plan, pods, groups):
+        events = simulated.carry_out(plan)
+        decided = Plan(plan.binds, plan.nominations, plan.evictions)
+        steps.append(Step(decided, quiet=not events and simulated.settled))
+        if len(steps) == cycles:
+            return Result(plan, state, seconds, objects, cluster.submitted, at, tuple(steps))
+        for event in events:
             state.apply(event)
-    if cycles > 1:
-        others = [obj for obj in objects if obj.kind not in ("Pod", "PodGroup")]
-        objects = [*others, *groups.values(), *pods.values()]
-    started = time.perf_counter()
-    plan = decide(state, conf, now, seed, extensions, backoff=backoff.at((cycles - 1) * SECOND))
-    return Result(plan, state, time.perf_counter() - started, objects, cluster.submitted)
 
 
 def explain_group(

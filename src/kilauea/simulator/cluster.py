@@ -1,0 +1,182 @@
+"""A cluster over time: what becomes of it when plans are carried out and seconds pass.
+
+One cycle of the scheduler takes one second. What nodes and controllers would do in that second happens at once and as
+simply as possible:
+
+- Pods that were bound run.
+- Evicted pods terminate. They hold their room for `spec.terminationGracePeriodSeconds`, one cycle for each second; a
+  pod that does not state a grace period is gone before the next cycle. Pods that are terminating already go at their
+  `deletionTimestamp`. A pod with finalizers stays.
+- A pod that has gone and had a controller comes back: pending, with the same name and a new uid. Other pods do not.
+- Nominations are written to `status.nominatedNodeName`, and cleared for pods that wait without one, as the live
+  scheduler does. Pod groups get the phase of the plan.
+
+Nothing is remembered beside the objects, so a simulation continues from its own objects as if it had not stopped.
+`kilauea plan --cycles` and the tests of what holds over time use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from kilauea.api.core import Pod, PodCondition, PodStatus
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object
+from kilauea.api.scheduling import PodGroup, PodGroupStatus
+from kilauea.api.times import SECOND, format_time, parse_time
+from kilauea.engine.events import Changed, Event, Gone
+from kilauea.engine.plan import Plan
+
+CYCLE = SECOND
+"""How long a cycle takes, in microseconds."""
+
+_LIFE = re.compile(r"(.*)~([0-9]+)")
+"""The uid of a pod that came back, and how many pods of its name there have been."""
+
+
+class SimulatedCluster:
+    """Objects and a time. Every change is returned as the events that a watcher would see.
+
+    Args:
+        objects: the cluster at the beginning; the objects themselves are never changed.
+        now: the time of the first cycle, in microseconds since 1970.
+    """
+
+    def __init__(self, objects: Iterable[Object], now: int) -> None:
+        self.now = now
+        self._objects: dict[tuple[str, str], Object] = {}
+        self._terminating: dict[str, int] = {}
+        """By pod that will go: when."""
+        self._nominated: set[str] = set()
+        for obj in objects:
+            self._put(obj)
+
+    @property
+    def objects(self) -> list[Object]:
+        """All objects as they are now."""
+        return list(self._objects.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether no pod is about to go."""
+        return not self._terminating
+
+    def pod(self, key: str) -> Pod | None:
+        """The pod `namespace/name`, if it is there."""
+        found = self._objects.get(("Pod", key))
+        return found if isinstance(found, Pod) else None
+
+    def put(self, *objects: Object) -> list[Event]:
+        """Objects are created or replaced."""
+        return [self._put(obj) for obj in objects]
+
+    def remove(self, kind: str, key: str) -> list[Event]:
+        """An object goes (`key` as events have it), at once and for good."""
+        if self._objects.pop((kind, key), None) is None:
+            return []
+        if kind == "Pod":
+            self._terminating.pop(key, None)
+            self._nominated.discard(key)
+        return [Gone(kind, key)]
+
+    def carry_out(self, plan: Plan) -> list[Event]:
+        """A plan comes true and a cycle passes; no events mean that the plan changed nothing and no pod went."""
+        events: list[Event] = []
+        for eviction in plan.evictions:
+            events += self._evict(eviction.pod)
+        for bind in plan.binds:
+            events += self._run(bind.pod, bind.node)
+        events += self._nominate(plan)
+        for key, outcome in plan.groups.items():
+            events += self._set_phase(key, outcome.phase)
+        self.now += CYCLE
+        for key in [key for key, end in self._terminating.items() if end < self.now]:
+            events += self._finish(key)
+        return events
+
+    # --- pods
+
+    def _evict(self, key: str) -> list[Event]:
+        pod = self.pod(key)
+        if pod is None or pod.metadata.deletion_timestamp:
+            return []
+        end = self.now + max(pod.spec.termination_grace_period_seconds or 0, 0) * SECOND
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=format_time(end))
+        return [self._put(msgspec.structs.replace(pod, metadata=metadata))]
+
+    def _run(self, key: str, node: str) -> list[Event]:
+        pod = self.pod(key)
+        if pod is None:
+            return []
+        scheduled = PodCondition("PodScheduled", "True", format_time(self.now))
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        status = PodStatus(phase="Running", conditions=[scheduled])
+        return [self._put(msgspec.structs.replace(pod, spec=spec, status=status))]
+
+    def _nominate(self, plan: Plan) -> list[Event]:
+        nodes = {promise.pod: promise.node for promise in plan.nominations}
+        events: list[Event] = []
+        for key in sorted(self._nominated | nodes.keys()):
+            pod, node = self.pod(key), nodes.get(key)
+            if pod is None or pod.spec.node_name:
+                continue
+            known = pod.status or PodStatus(phase="Pending")
+            if (known.nominated_node_name or None) != node:
+                status = msgspec.structs.replace(known, nominated_node_name=node)
+                events.append(self._put(msgspec.structs.replace(pod, status=status)))
+        return events
+
+    def _finish(self, key: str) -> list[Event]:
+        """A pod is gone; what controls it makes another."""
+        pod = self.pod(key)
+        events = self.remove("Pod", key)
+        if pod is not None and any(owner.controller for owner in pod.metadata.owner_references or ()):
+            events.append(self._put(self._reborn(pod)))
+        return events
+
+    def _reborn(self, pod: Pod) -> Pod:
+        metadata = msgspec.structs.replace(
+            pod.metadata,
+            uid=_next_uid(pod.metadata.uid or pod.key),
+            creation_timestamp=format_time(self.now),
+            deletion_timestamp=None,
+            resource_version=None,
+        )
+        spec = msgspec.structs.replace(pod.spec, node_name=None)
+        return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus(phase="Pending"))
+
+    # --- the rest
+
+    def _set_phase(self, key: str, phase: str) -> list[Event]:
+        group = self._objects.get(("PodGroup", key))
+        if not isinstance(group, PodGroup) or (group.status is not None and group.status.phase == phase):
+            return []
+        status = msgspec.structs.replace(group.status or PodGroupStatus(), phase=phase)
+        return [self._put(msgspec.structs.replace(group, status=status))]
+
+    def _put(self, obj: Object) -> Event:
+        self._objects[obj.kind, object_label(obj)] = obj
+        if isinstance(obj, Pod):
+            self._follow(obj)
+        return Changed(obj)
+
+    def _follow(self, pod: Pod) -> None:
+        """Remember when a pod goes, and whether it is nominated."""
+        metadata = pod.metadata
+        if metadata.deletion_timestamp and not metadata.finalizers:
+            self._terminating[pod.key] = parse_time(metadata.deletion_timestamp)
+        else:
+            self._terminating.pop(pod.key, None)
+        if pod.status is not None and pod.status.nominated_node_name and not pod.spec.node_name:
+            self._nominated.add(pod.key)
+        else:
+            self._nominated.discard(pod.key)
+
+
+def _next_uid(uid: str) -> str:
+    """The uid of the pod that comes after the one with this uid: `u~2` after `u`, `u~3` after that."""
+    found = _LIFE.fullmatch(uid)
+    return f"{found[1]}~{int(found[2]) + 1}" if found else f"{uid}~2"

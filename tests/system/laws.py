@@ -14,7 +14,7 @@ from kilauea.api.selectors import matches
 from kilauea.apiserver.storage.log import Row
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.plan import Eviction, Plan
+from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.live import LiveScheduler
 from system.job_laws import JobLaws
@@ -98,14 +98,20 @@ class Laws:
                 self.broken.append(f"{key}: {count} pods are evicted, {left} are left of {job.min_available}")
 
     def _floor(self, state: ClusterState, plan: Plan) -> None:
-        """Reclaim leaves each queue what it deserves, with what starts or is promised room in the same cycle."""
+        """Reclaim takes from a queue while it holds more than it deserves, with what starts or is promised room then.
+
+        So one unit, a pod or a gang that goes whole, may take it below that.
+        """
         starts = {each.pod for each in (*plan.binds, *plan.nominations)}
-        lost: defaultdict[str, float] = defaultdict(float)
+        lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        units: defaultdict[str, list[float]] = defaultdict(list)
         for eviction in plan.evictions:
             task = state.tasks[eviction.pod]
             if eviction.action in RECLAIM:
-                lost[state.jobs[task.group].queue] += task.spec.requests.get("cpu", 0)
-        for queue, amount in lost.items():
+                queue, cpu = state.jobs[task.group].queue, int(task.spec.requests.get("cpu", 0))
+                lost[queue][task.group] += cpu
+                units[queue].append(cpu)
+        for queue, by_group in lost.items():
             held = sum(
                 task.spec.requests.get("cpu", 0)
                 for job in state.jobs.values()
@@ -114,7 +120,9 @@ class Laws:
                 if task.status in status.HOLDING or task.key in starts
             )
             deserved = (plan.queues[queue].deserved or {}).get("cpu", 0)
-            if held - amount < deserved - 1:
+            largest = max(*units[queue], *(by_group[key] for key in by_group if _goes_whole(state.jobs[key], plan)), 0)
+            amount = by_group.total()
+            if held - amount + largest <= deserved:
                 self.broken.append(f"queue {queue}: held {held}, lost {amount} by reclaim, deserves {deserved}")
 
     def _claimers(self, state: ClusterState, plan: Plan) -> None:
@@ -129,24 +137,14 @@ class Laws:
             if eviction.action in RECLAIM:
                 if victim.queue == by.queue or not state.queues[victim.queue].reclaimable:
                     self.broken.append(f"{what}: from queue {victim.queue} for {by.queue}")
-            elif victim.queue != by.queue or not (victim.priority < by.priority or self._may_spill(state, eviction)):
+            elif victim.queue != by.queue or not (victim.priority < by.priority or self.policy.shares):
                 self.broken.append(f"{what}: {victim.queue} {victim.priority}, {by.queue} {by.priority}")
-
-    def _may_spill(self, state: ClusterState, eviction: Eviction) -> bool:
-        """Whether a victim may be as important as whom it goes for.
-
-        Shares count; or less important pods are spared by the next plugin of the tier, and then, as in the original,
-        the last one decides alone.
-        """
-        by = state.jobs[eviction.by]
-        others = (job for job in state.jobs.values() if job.queue == by.queue and _ready(job))
-        return self.policy.shares or (eviction.action == "preempt" and any(j.priority < by.priority for j in others))
 
     def _budgets(self, state: ClusterState, plan: Plan) -> None:
         """Preempt overdraws no budget, if budgets count: for whole gangs they do not.
 
         Nor do they where all candidates are protected and the next tier has a say: drf does in preempt, and those who
-        share among queues do in reclaim. No tier's veto is final, as in the original.
+        share among queues do in reclaim. A budget's answer is not final, as in the original.
         """
         if not self.policy.budgets or self.policy.shares:
             return
@@ -223,3 +221,9 @@ def _holds(pod: dict[str, Any]) -> bool:
 
 def _ready(job: Job) -> int:
     return sum(task.status in status.READY for task in job.tasks.values())
+
+
+def _goes_whole(job: Job, plan: Plan) -> bool:
+    """Whether a plan evicts all that a job has on nodes."""
+    gone = {eviction.pod for eviction in plan.evictions}
+    return all(task.key in gone for task in job.tasks.values() if task.status in status.HOLDING)

@@ -188,11 +188,24 @@ def test_lending_and_taking_back() -> None:
     assert shares(plan, "blue") == [1.5]
 
 
-def test_taking_back_stops_at_what_is_deserved() -> None:
+def test_taking_back_stops_at_what_is_guaranteed() -> None:
     plan = planned("floor")
     assert evicted(plan) == [("simulation-0", "first")]
     assert plan["queues"]["blue"]["allocated"]["cpu"] == "50"
     assert [p["pod"] for p in plan["pending"] if p["code"] != "Nominated"] == ["default/second-0"]
+
+
+def test_without_the_guarantee_one_pod_larger_than_the_excess_goes_too(tmp_path: Path) -> None:
+    objects = yaml.safe_load((QUEUES / "floor.yaml").read_text())["items"]
+    for obj in objects:
+        obj.get("spec", {}).pop("guarantee", None)
+    changed = tmp_path / "floor.json"
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, default=lambda time: time.isoformat())
+    changed.write_text(text)
+    result = run("plan", "-f", str(changed), "--scheduler-conf", str(QUEUES / "flat.conf"), "-o", "json")
+    plan = json.loads(result.stdout)
+    assert evicted(plan) == [("simulation-0", "first"), ("simulation-1", "second")]
+    assert plan["queues"]["blue"]["allocated"]["cpu"] == "40"
 
 
 def test_limits_come_down_the_tree() -> None:
@@ -238,18 +251,24 @@ def test_a_leaf_claims_for_its_ancestors(level: int, evictions: int, tmp_path: P
     assert re.search(rf"^\| {level} \|.*\| {answer} \|$", PAGE.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize(("ancestor", "evictions"), [("", 1), ("parent-b", 0), ("grand-b", 0)])
-def test_no_ancestor_goes_below_what_it_deserves(ancestor: str, evictions: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("figure", ["deserved", "guarantee"])
+@pytest.mark.parametrize("ancestor", ["", "parent-b", "grand-b"])
+def test_ancestors_keep_what_they_are_guaranteed_and_what_they_deserve_if_there_is_a_choice(
+    ancestor: str, figure: str, tmp_path: Path
+) -> None:
     objects = yaml.safe_load((QUEUES / "levels.yaml").read_text())["items"]
     for obj in objects:
         if obj["metadata"]["name"] in {"queue-a", ancestor} and obj["kind"] == "Queue":
             obj["spec"]["deserved"] = {"cpu": "3", "memory": "12Gi"}
+        if obj["metadata"]["name"] == ancestor and figure == "guarantee":
+            obj["spec"]["guarantee"] = {"resource": {"cpu": "3", "memory": "12Gi"}}
     changed = tmp_path / "levels.json"
     changed.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, default=lambda time: time.isoformat())
     )
     result = run("plan", "-f", str(changed), "--scheduler-conf", str(QUEUES / "tree.conf"), "-o", "json")
-    assert len(json.loads(result.stdout)["evictions"]) == evictions
+    spared = ancestor and figure == "guarantee"
+    assert len(json.loads(result.stdout)["evictions"]) == (0 if spared else 1)
 
 
 def test_what_weights_give() -> None:

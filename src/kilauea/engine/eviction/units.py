@@ -37,11 +37,11 @@ def surplus(job: Job, task: Task) -> int:
 
 
 def whole_gang(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> bool:
-    """Whether tasks, several, are all that a job has on nodes: then they go together or not at all."""
+    """Whether tasks are all that a gang has on nodes: then they go together or not at all."""
     if len(tasks) < 2 or any(task.group != tasks[0].group for task in tasks):
         return False
     job = jobs.get(tasks[0].group)
-    return job is not None and len(tasks) >= job.count(status.HOLDING)
+    return job is not None and job.min_available > 1 and len(tasks) >= job.count(status.HOLDING)
 
 
 def enough_with(job: Job, unit: Unit) -> bool:

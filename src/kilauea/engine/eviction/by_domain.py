@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.eviction.bundles import Bundle, Bundles, least_of
+from kilauea.engine.eviction.bundles import Bundle, Bundles, GangClaim, least_of
+from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.plan import EvictionPlan
 from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
 from kilauea.engine.eviction.serving import Search
@@ -22,7 +23,7 @@ from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import add
+from kilauea.engine.model.resources import PODS, add
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.placement.gangs import sub_gang_sheets
 from kilauea.engine.placement.tasks import Part
@@ -144,6 +145,12 @@ class DomainSearch:
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
 
+    def _short(self, domain: int) -> frozenset[str]:
+        """Resources of which the domain has less free, all nodes together, than the gang takes at least."""
+        free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
+        lacking = np.maximum(free, 0).sum(axis=1) < self._least
+        return frozenset(name for name, row in self._session.axis.rows.items() if lacking[row] and name != PODS)
+
     def _hopeful(self, tasks: Sequence[Task]) -> NDArray[np.bool_]:
         """(N,) nodes on which evictions could make room for any of the tasks."""
         session = self._session
@@ -167,7 +174,7 @@ class DomainSearch:
             self._pool,
             self._eligible,
             policy.action,
-            policy.let_go,
+            lambda claim, tasks: policy.let_go(Want(claim, self._asked), tasks),
             policy.in_order,
             self._queue,
             self._job,
@@ -177,6 +184,7 @@ class DomainSearch:
         for self._crossing in (False, True) if policy.may_cross else (False,):
             for domain in domains:
                 bundles = finder.of(domain, hopeful)
+                self._want = Want(GangClaim(policy.action, self._job, domain), self._asked, self._short(domain))
                 self._refused = False
                 if self._take_in_turn(bundles, domain):
                     return True
@@ -221,7 +229,7 @@ class DomainSearch:
         return False
 
     def _add_unit(self, unit: Unit) -> bool:
-        if self._policy.keeps(self._queue, self._asked, unit, crossing=self._crossing) is not None:
+        if self._policy.keeps(self._queue, self._want, unit, crossing=self._crossing) is not None:
             self._refused = True
             return False
         self._plan.evict([unit])

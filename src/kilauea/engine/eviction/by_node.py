@@ -19,13 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.plan import EvictionPlan
 from kilauea.engine.eviction.policy import Policy
 from kilauea.engine.eviction.serving import Search
 from kilauea.engine.eviction.units import Unit
 from kilauea.engine.eviction.victims import VictimPool, in_victim_order
+from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.resources import PODS
 from kilauea.engine.model.shapes import NOT_ASKED
 from kilauea.engine.model.status import PIPELINED
 from kilauea.engine.model.tasks import Task
@@ -101,6 +104,8 @@ class Attempt:
         turns: (T,) the turn of each task's job to lose tasks.
         in_vain: (N,) nodes that were tried in vain for tasks of this kind.
         kind: what tells tasks apart for which the same nodes are tried in vain.
+        over: why the queue may not have the task beside what it holds.
+        want: what room is wanted for on the node that is being looked at.
     """
 
     task: Task
@@ -109,6 +114,8 @@ class Attempt:
     turns: NDArray[np.int64]
     in_vain: NDArray[np.bool_]
     kind: tuple[object, ...]
+    over: Refusal | None
+    want: Want
 
 
 def node_search(session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool) -> Search:
@@ -164,7 +171,7 @@ class NodeSearch:
         kind = (session.shape_of(task), task.priority, task.role)
         if self._in_vain.get(kind) == plan.checkpoint():
             return False
-        option = self._best_option(task)
+        option = self._best_option(task, over)
         if option is None:
             self._in_vain[kind] = plan.checkpoint()
             if over is not None:
@@ -175,15 +182,15 @@ class NodeSearch:
         plan.units.extend(option.units)
         return True
 
-    def _best_option(self, task: Task) -> Option | None:
+    def _best_option(self, task: Task, over: Refusal | None) -> Option | None:
         """The node where room for the task costs the fewest pods, of the first attempt that finds any."""
-        for attempt in self._attempts(task):
+        for attempt in self._attempts(task, over):
             option = self._best_of(attempt)
             if option is not None:
                 return option
         return None
 
-    def _attempts(self, task: Task) -> Iterator[Attempt]:
+    def _attempts(self, task: Task, over: Refusal | None) -> Iterator[Attempt]:
         """Who is thought of: the nearest queues, then farther ones too; then all of them, with units that cross."""
         pool, session = self._pool, self._session
         wanted = self._policy.candidates(pool, self._job, task) & pool.there
@@ -197,7 +204,8 @@ class NodeSearch:
             for limit in levels:
                 near = wanted if limit == levels[-1] else wanted & (distance <= limit)
                 if limit == levels[0] or near.any():
-                    yield Attempt(task, near, crossing, turns, pool.in_vain((*kind, crossing, limit)), kind)
+                    in_vain = pool.in_vain((*kind, crossing, limit))
+                    yield Attempt(task, near, crossing, turns, in_vain, kind, over, Want(task, task.spec.requests))
 
     def _best_of(self, attempt: Attempt) -> Option | None:
         in_vain = attempt.in_vain
@@ -274,14 +282,23 @@ class NodeSearch:
 
     # --- one node
 
+    def _short(self, attempt: Attempt, row: int) -> frozenset[str]:
+        """Resources of which a node has too little for a task; those of the queue's limit where the node has enough."""
+        lacking = self._plan.free(row) < self._session.shape_of(attempt.task).need[:, 0]
+        names = {name for name, index in self._session.axis.rows.items() if lacking[index]}
+        if not names and attempt.over is not None and attempt.over.resource:
+            names = {attempt.over.resource}
+        return frozenset(names - {PODS})
+
     def _work_out(self, attempt: Attempt, prospect: Prospect, known: Option | None) -> Option | None:
         """The evictions that make room on a node, tried out and taken back; None if they beat no option known."""
         session, pool, task = self._session, self._pool, attempt.task
         session.observer.tried(self._policy.action)
+        want = attempt.want = Want(task, task.spec.requests, self._short(attempt, prospect.row))
         candidates = in_victim_order(session, pool.on_node(prospect.row, attempt.wanted), self._queue)
         if pool.fresh.any():
             candidates.sort(key=lambda task: not pool.fresh[pool.index[task.key]])
-        let_go = {victim.key for victim in self._policy.let_go(task, candidates)}
+        let_go = {victim.key for victim in self._policy.let_go(want, candidates)}
         best = self._several(attempt, [c for c in candidates if c.key in let_go], prospect.row)
         if best is None or (known is not None and known.rank <= best.rank):
             best = known
@@ -321,7 +338,7 @@ class NodeSearch:
             if not self._pool.has(victim):
                 continue
             unit = self._unit(attempt, victim)
-            if unit is None or not self._plugins_let_go(attempt.task, unit):
+            if unit is None or not self._plugins_let_go(attempt, unit):
                 continue
             if self._may_go(attempt, unit, crossing=False):
                 waiting[:0] = [task for task, _ in late]
@@ -361,9 +378,9 @@ class NodeSearch:
                 continue
             if (plan.held(unit, row) < lacking).any():
                 continue
-            if victim.key not in let_go and not self._policy.let_go(task, [victim]):
+            if victim.key not in let_go and not self._policy.let_go(attempt.want, [victim]):
                 continue
-            if not self._plugins_let_go(task, unit):
+            if not self._plugins_let_go(attempt, unit):
                 continue
             if not self._may_go(attempt, unit, crossing=attempt.crossing):
                 continue
@@ -385,17 +402,16 @@ class NodeSearch:
             return None
         return unit
 
-    def _plugins_let_go(self, task: Task, unit: Unit) -> bool:
+    def _plugins_let_go(self, attempt: Attempt, unit: Unit) -> bool:
         """Whether the plugins let all of a unit go; of a single pod that is known."""
-        return len(unit) == 1 or len(self._policy.let_go(task, unit)) == len(unit)
+        return len(unit) == 1 or len(self._policy.let_go(attempt.want, unit)) == len(unit)
 
     def _may_go(self, attempt: Attempt, unit: Unit, *, crossing: bool) -> bool:
         """Whether queues let a unit go; if only the line is in the way, that is noted."""
-        asked = attempt.task.spec.requests
-        if self._policy.keeps(self._queue, asked, unit, crossing=crossing) is None:
+        if self._policy.keeps(self._queue, attempt.want, unit, crossing=crossing) is None:
             return True
         known = crossing or not self._policy.may_cross or attempt.kind in self._pool.held_by_the_line
-        if not known and self._policy.keeps(self._queue, asked, unit, crossing=True) is None:
+        if not known and self._policy.keeps(self._queue, attempt.want, unit, crossing=True) is None:
             self._pool.held_by_the_line.add(attempt.kind)
         return False
 

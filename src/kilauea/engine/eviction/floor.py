@@ -12,7 +12,9 @@ claimer's too: what moves within a common ancestor does not change what that anc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from kilauea.engine.eviction.bundles import GangClaim
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, PODS, Amounts, add, order_of
 from kilauea.engine.model.tasks import Task
@@ -24,6 +26,21 @@ HOLDS = "holds no more"
 
 Why = tuple[str, str, str, str]
 """A code, and the end of a sentence: verb, resource, measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What room is wanted for.
+
+    Attributes:
+        claimer: the task, or the gang in a domain, as plugins are told.
+        asked: what it takes, in all.
+        short: resources of it of which there is too little room; empty if that is not known, or not what is missing.
+    """
+
+    claimer: Task | GangClaim
+    asked: Amounts
+    short: frozenset[str] = frozenset()
 
 
 class Floor:
@@ -145,26 +162,42 @@ def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool
     return True
 
 
-def nothing_to_take(claimer: Queue, owner: Queue, task: Task) -> SpareReason | None:
+def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
     """Why a queue may not take a task of another, as things stand between the two; None if it may.
 
-    The task has to hold something that its queue has too much of and the claimer too little, or that neither has a
-    share of: a queue that has its share of what it takes would lose it again to the one that it took it from. For the
-    claimer those of its ancestors may stand that take part in reclaim and are not the owner's too.
+    What decides are the resources that are short and that the task holds. Its queue has too much of one of them. The
+    claimer has a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no
+    more than it deserves, or neither deserves any. A right to something else is no reason: two queues, each with a
+    right to what is not short, would take the same room from each other for ever.
     """
     held, of_owner = owner.allocated, owner.figures.deserved or NOTHING
-    too_much = [n for n in task.spec.requests if n != PODS and held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
+    asked = [n for n in task.spec.requests if n != PODS and want.asked.get(n, 0) > EPSILON]
+    contested = [n for n in asked if n in want.short] if want.short else asked
+    too_much = [n for n in contested if held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
     if not too_much:
         if task.spec.best_effort:
             return None
-        return SpareReason("QueueWithinDeserved", "its queue holds no more than it deserves")
+        what = " or ".join(sorted(contested, key=order_of)) or "of anything"
+        return SpareReason("QueueWithinDeserved", f"its queue holds no more {what} than it deserves")
+    missing = [n for n in contested if not _has_right(claimer, owner, n, want.asked[n])]
+    # What its queue deserves nothing of it cannot take back on that ground, so there one right is enough.
+    disputed = [n for n in missing if of_owner.get(n, 0) > EPSILON] if want.short else []
+    if not disputed and len(missing) < len(contested):
+        return None
+    what = " and ".join(sorted(missing, key=order_of))
+    words = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
+    return SpareReason("ClaimerHasItsShare", words)
+
+
+def _has_right(claimer: Queue, owner: Queue, name: str, asked: float) -> bool:
+    """Whether a queue deserves what it would hold of a resource, or neither queue deserves any.
+
+    For the claimer those of its ancestors may stand that take part in reclaim and are not the owner's too.
+    """
     above = {ancestor.name for ancestor in owner.figures.ancestors}
     near = claimer.figures.ancestors[: claimer.figures.reclaim_level]
-    claimers = [claimer, *(ancestor for ancestor in near if ancestor.name not in above)]
-    for name in too_much:
-        shares = [(at.figures.deserved or NOTHING).get(name, 0) for at in claimers]
-        lacking = (at.allocated.get(name, 0) < s - EPSILON for at, s in zip(claimers, shares, strict=True))
-        if any(lacking) or max(*shares, of_owner.get(name, 0)) <= EPSILON:
-            return None
-    what = " and ".join(sorted(too_much, key=order_of))
-    return SpareReason("ClaimerHasItsShare", f"its queue has too much {what}, but {claimer.name} lacks none")
+    levels = [claimer, *(ancestor for ancestor in near if ancestor.name not in above)]
+    shares = [((at.figures.deserved or NOTHING).get(name, 0), at.allocated.get(name, 0)) for at in levels]
+    if any(share > EPSILON and held + asked <= share + EPSILON for share, held in shares):
+        return True
+    return max((owner.figures.deserved or NOTHING).get(name, 0), *(share for share, _ in shares)) <= EPSILON

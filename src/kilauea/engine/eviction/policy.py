@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.eviction.bundles import Bundle
-from kilauea.engine.eviction.floor import Floor, nothing_to_take
+from kilauea.engine.eviction.floor import Floor, Want, nothing_to_take
 from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.model.resources import Amounts
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import SpareReason
 from kilauea.engine.session import Session
@@ -66,9 +65,9 @@ class Policy(ABC):
         """Whether the action serves every pod that waits; else only jobs that plugins find starving."""
         return self.elsewhere and session.conf.action_arguments.get(self.action, {}).get("reclaimFor") != STARVING
 
-    def let_go(self, claimer: Any, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates that the plugins let go for a task, or for a gang in a domain (`GangClaim`)."""
-        return self.session.points.victims(self.point, claimer, candidates) if candidates else []
+    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that the plugins let go."""
+        return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
         """Why a queue gets no turn; None if it does."""
@@ -82,11 +81,11 @@ class Policy(ABC):
         """Why a queue may not have a task beside what it holds now; None if it may."""
         return self.session.allocatable(queue, task)
 
-    def spares(self, claimer: Queue, task: Task) -> SpareReason | None:
+    def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
         """Why a single pod stays, as things stand between its queue and the claimer's; None if it may go."""
         return None
 
-    def keeps(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+    def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
         """Why a unit may not go together, after what went already; None if it may. As `Floor.spares`."""
         return None
 
@@ -138,9 +137,10 @@ class BetweenQueues(Policy):
         queue = self.session.queues[self.session.state.jobs[victim.group].queue]
         return NOT_RUNNING if queue.reclaimable else QUEUE_CLOSED
 
-    def let_go(self, claimer: Any, candidates: Sequence[Task]) -> list[Task]:
-        own = self.session.queues[self.session.state.jobs[claimer.group].queue]
-        return super().let_go(claimer, [task for task in candidates if self.spares(own, task) is None])
+    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+        assert isinstance(want.claimer, Task)
+        own = self.session.queues[self.session.state.jobs[want.claimer.group].queue]
+        return super().let_go(want, [task for task in candidates if self.spares(own, want, task) is None])
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
         return self.session.overused(queue)
@@ -150,11 +150,11 @@ class BetweenQueues(Policy):
             return None
         return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
-    def spares(self, claimer: Queue, task: Task) -> SpareReason | None:
-        return nothing_to_take(claimer, self.session.queues[self.session.state.jobs[task.group].queue], task)
+    def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
+        return nothing_to_take(claimer, self.session.queues[self.session.state.jobs[task.group].queue], want, task)
 
-    def keeps(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        return self.floor.spares(claimer, asked, unit, crossing=crossing)
+    def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+        return self.floor.spares(claimer, want.asked, unit, crossing=crossing)
 
     def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
         return self.floor.overshoot(claimer, unit)
@@ -193,12 +193,12 @@ class GangsOfOtherQueues(BetweenQueues):
         chosen: NDArray[np.bool_] = super().candidates(pool, job, task) & pool.job_open
         return chosen
 
-    def let_go(self, claimer: Any, candidates: Sequence[Task]) -> list[Task]:
-        return self.session.points.victims(self.point, claimer, candidates) if candidates else []
+    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+        return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
-    def keeps(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        reason = super().keeps(claimer, asked, unit, crossing=crossing)
-        spared = (self.spares(claimer, task) for task in unit) if reason is None else ()
+    def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+        reason = super().keeps(claimer, want, unit, crossing=crossing)
+        spared = (self.spares(claimer, want, task) for task in unit) if reason is None else ()
         return reason or next((why for why in spared if why is not None), None)
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:

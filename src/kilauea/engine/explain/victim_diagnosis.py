@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from kilauea.engine.conf import QUEUE_PLUGINS
 from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.policy import POLICIES, BetweenJobs, Policy, WithinJob
 from kilauea.engine.eviction.victims import VictimPool, in_victim_order
 from kilauea.engine.extension import ABSTAIN, Refusal, victims_and_vote
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
-from kilauea.engine.model.resources import order_of
+from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.plan import SpareReason as Reason
@@ -235,7 +236,7 @@ class Inquiry:
     def _why(self, task: Task) -> Reason | None:
         session, pool, policy = self._session, self._pool, self._policy
         claimer = session.queues[self._job.queue]
-        reason = policy.spares(claimer, task)
+        reason = policy.spares(claimer, self._want(task), task)
         if reason is not None:
             return reason
         sparing = self._sparing([task])
@@ -252,8 +253,21 @@ class Inquiry:
 
     def _keeps(self, unit: Sequence[Task]) -> Reason | None:
         """Why queues keep a unit, even as the last resort."""
-        claimer, asked = self._session.queues[self._job.queue], self._task.spec.requests
-        return self._policy.keeps(claimer, asked, unit, crossing=True)
+        claimer = self._session.queues[self._job.queue]
+        return self._policy.keeps(claimer, self._want(unit[0]), unit, crossing=True)
+
+    def _want(self, victim: Task) -> Want:
+        """What is wanted of the node that a victim is on, or for a gang, of the cluster."""
+        session, asked = self._session, self._task.spec.requests
+        if not self._policy.by_task:
+            return Want(self._initiator, asked)
+        node = session.nodes.select(np.array([session.nodes.row_of[victim.node]], dtype=np.intp))
+        lacking = (node.future_idle < session.shape_of(self._task).need)[:, 0]
+        names = {name for name, row in session.axis.rows.items() if lacking[row]}
+        over = self._policy.over_limit(session.queues[self._job.queue], self._task)
+        if not names and over is not None and over.resource:
+            names = {over.resource}
+        return Want(self._initiator, asked, frozenset(names - {PODS}))
 
     def _of_gang(self, unit: Sequence[Task]) -> Reason:
         """Why a gang may not go whole, though one pod of it might."""

@@ -15,6 +15,7 @@ from builders import (
     NOW,
     Data,
     Objects,
+    at,
     build,
     conf,
     flat,
@@ -30,6 +31,7 @@ from builders import (
     state_of,
 )
 from kilauea.api.meta import Object
+from kilauea.api.times import SECOND, parse_time
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Gone
 from kilauea.engine.plan import Plan
@@ -335,3 +337,21 @@ def test_a_gang_that_was_to_start_stays_whole_when_its_room_is_kept() -> None:
     plan = plan_of([*objects, [pod(f"more-{i}", "more") for i in range(2)]], conf=RECLAIM)
     assert plan.binds == ()
     assert len(plan.evictions) == 1
+
+
+# --- promises to pods whose victims do not end
+
+
+@pytest.mark.parametrize(("late", "starts"), [(30, "low-0"), (90, "high-0")])
+def test_room_is_not_held_for_a_gang_whose_victim_is_long_overdue(late: int, starts: str) -> None:
+    """A gang of two waits for a pod on n1 to end and holds n2, which is free; a more important group wants n2."""
+    stuck = [group("old", phase="Running"), pod("old-0", "old", cpu=1, node="n1", deleting=True)]
+    gang = [
+        group("low", minimum=2, phase="Inqueue", priority="low"),
+        *(pod(f"low-{i}", "low", cpu=1, nominated=f"n{i + 1}") for i in range(2)),
+    ]
+    better = [group("high", minimum=1, phase="Inqueue", priority="high"), pod("high-0", "high", cpu=1)]
+    state = state_of(flat([node("n1", cpu=1), node("n2", cpu=1), CLASSES, stuck, gang, better]))
+    plan = cycle(state, parsed(PREEMPT)[0], parse_time(at(0)) + late * SECOND)
+    found = {*(b.pod for b in plan.binds), *(n.pod for n in plan.nominations if n.node == "n2")}
+    assert found == {f"ns/{starts.replace('low-0', 'low-1')}"}

@@ -192,7 +192,9 @@ class Ledger:
             group = last.groups.get(promise.group)
             if group is None or promise.group in helped or not _can_be_kept(promise, last):
                 continue
-            if any(is_terminating(pod) and is_placed(pod) for pod in last.on(promise.node)):
+            # A gang starts when all its victims have gone, on all its nodes; some may never go.
+            places = {paid.node for paid in self._paid if paid.group == promise.group}
+            if any(is_terminating(pod) and is_placed(pod) for place in places for pod in last.on(place)):
                 continue
             if not any(pod.key == promise.pod for pod in group.waiting):
                 continue

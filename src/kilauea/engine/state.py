@@ -253,7 +253,7 @@ class ClusterState:
 
     def _move(self, task: Task, stage: Stage) -> None:
         """A task is as far as this now."""
-        if stage == (task.node, task.status, task.nominated, task.scheduled):
+        if stage == (task.node, task.status, task.nominated, task.scheduled, task.ends):
             return
         holds = task.status in status.HOLDING and stage.status in status.HOLDING
         stays = holds and stage.node == task.node
@@ -263,7 +263,7 @@ class ClusterState:
             job = self.jobs[task.group]
             job.move(task, stage.status)
             self._dirty.add(job.row)
-        task.node, task.status, task.nominated, task.scheduled = stage
+        task.node, task.status, task.nominated, task.scheduled, task.ends = stage
         if not stays:
             self._put_on_node(task)
 
@@ -347,6 +347,10 @@ class ClusterState:
         nodes.viewed[:] = nodes.used
         for r in range(2):
             np.add.at(nodes.scored[r], rows, scored[r, which])
+
+    def terminating(self, node: str) -> list[Task]:
+        """Tasks on a node that have been told to end and hold their room still."""
+        return [task for task in self._on_node.get(node, {}).values() if task.status == status.RELEASING]
 
     # --- groups, queues and the rest
 

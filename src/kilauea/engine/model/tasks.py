@@ -64,6 +64,8 @@ class Task:
     """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
     scheduled: int = 0
     """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if nobody says."""
+    ends: int = 0
+    """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
     numa: bool = False
     """Wants its cpus on certain NUMA nodes."""
     foreign: bool = False
@@ -109,6 +111,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         owner_kind=owners[0].kind if owners else "",
         cooldown=cooldown,
         scheduled=stage.scheduled,
+        ends=stage.ends,
         numa=wants_numa(annotations),
     )
 
@@ -120,6 +123,8 @@ class Stage(NamedTuple):
     status: int
     nominated: str
     scheduled: int
+    ends: int = 0
+    """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
 
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
@@ -130,6 +135,7 @@ def stage_of(pod: Pod, cooldown: str) -> Stage:
         status.of_pod(pod_status.phase if pod_status else None, bool(pod.metadata.deletion_timestamp), node),
         (pod_status and pod_status.nominated_node_name) or "",
         _scheduled(pod) if cooldown else 0,
+        _ends(pod.metadata.deletion_timestamp),
     )
 
 
@@ -138,6 +144,14 @@ def index_in_name(name: str) -> int:
     parts = name.rsplit("-", 2)
     last = parts[-1]
     return int(last) if len(parts) == 3 and last.isascii() and last.isdigit() and len(last) < 10 else -1
+
+
+def _ends(deletion: str | None) -> int:
+    """The time in a deletion timestamp, which has the grace period in it; 0 without one that can be read."""
+    try:
+        return parse_time(deletion) if deletion else 0
+    except ValueError:
+        return 0
 
 
 def _scheduled(pod: Pod) -> int:

@@ -6,7 +6,8 @@ would go to the next in line, and more pods would be evicted for the same claim.
 room out of what others may have, and allocate gives it to its owner as soon as it is free.
 
 A promise lapses when its node is gone or takes the pod no longer, when the queue may not have the pod any more, or when
-its gang can no longer be completed: held room that helps nobody would stay idle.
+its gang can no longer be completed: held room that helps nobody would stay idle. It lapses too while a pod whose room
+it needs is overdue: with a finalizer that pod may stay for ever, and with it what a gang holds elsewhere meanwhile.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kilauea.api.times import SECOND
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
+
+OVERDUE = 60 * SECOND
+"""Microseconds after the end of its grace period from which a pod that terminates is not waited for any more."""
 
 
 def hold_promises(session: Session) -> None:
@@ -43,9 +48,15 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
             continue
         if session.allocatable(queue, task) is not None or session.pre_predicate(task) is not None:
             continue
-        if session.evaluation(task).choose(np.array([row], dtype=np.intp)) is not None:
+        choice = session.evaluation(task).choose(np.array([row], dtype=np.intp))
+        if choice is not None and (choice.now or not _is_overdue(session, task.nominated)):
             statement.take(task, row, now=False)
             session.promised.setdefault(job.key, []).append((task, row))
+
+
+def _is_overdue(session: Session, node: str) -> bool:
+    """Whether a pod that terminates on a node should have ended long ago, and perhaps never will."""
+    return any(0 < task.ends < session.now - OVERDUE for task in session.state.terminating(node))
 
 
 def serve_promises(session: Session) -> None:

@@ -41,7 +41,7 @@ def hold_promises(session: Session) -> None:
 
 def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
     statement = session.statement()
-    queue = session.queues[job.queue]
+    queue, promised, overdue = session.queues[job.queue], list[tuple[Task, int]](), False
     for task in tasks:
         row = session.nodes.row_of.get(task.nominated, -1)
         if row < 0 or task.status != status.PENDING or task.gated:
@@ -49,9 +49,17 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
         if session.allocatable(queue, task) is not None or session.pre_predicate(task) is not None:
             continue
         choice = session.evaluation(task).choose(np.array([row], dtype=np.intp))
-        if choice is not None and (choice.now or not _is_overdue(session, task.nominated)):
-            statement.take(task, row, now=False)
-            session.promised.setdefault(job.key, []).append((task, row))
+        if choice is None:
+            continue
+        if not choice.now and _is_overdue(session, task.nominated):
+            overdue = True
+            continue
+        statement.take(task, row, now=False)
+        promised.append((task, row))
+    if overdue and not session.job_pipelined(job):
+        statement.roll_back()
+    elif promised:
+        session.promised[job.key] = promised
 
 
 def _is_overdue(session: Session, node: str) -> bool:

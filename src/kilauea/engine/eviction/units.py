@@ -28,11 +28,16 @@ def may_be_evicted(task: Task, job: Job) -> bool:
 
 
 def surplus(job: Job, task: Task) -> int:
-    """How many tasks beyond its minimum the job has, in total and in the role of the task."""
-    spare = job.ready_count - job.min_available
+    """How many tasks beyond its minimum the job has, in total and in the role of the task.
+
+    Of a task that runs, without its mates that are to start in this cycle: until they run, they do not make up for it.
+    """
+    starting = (status.BINDING,) if task.status != status.BINDING else ()
+    spare = job.ready_count - job.count(starting) - job.min_available
     minimum = job.role_minimum.get(task.role, 0)
     if minimum and job.min_available >= job.role_minimum_total:
-        spare = min(spare, job.role_count(task.role, status.READY, True) - minimum)
+        of_role = job.role_count(task.role, status.READY, True) - job.role_count(task.role, starting, False)
+        spare = min(spare, of_role - minimum)
     return spare
 
 
@@ -62,8 +67,8 @@ def spare_and_rest(job: Job, tasks: Iterable[Task]) -> tuple[list[Task], list[Ta
     The least important come first. A job that is below its minimum already has nothing to lose.
     """
     ordered = sorted(tasks, key=lambda t: (t.priority, t.uid))
-    spare = job.ready_count - job.min_available
-    if spare < 0:
+    spare = job.ready_count - job.counts[status.BINDING] - job.min_available
+    if job.ready_count < job.min_available:
         return ordered, []
     left = _Left(job, spare)
     safe = [task for task in ordered if left.takes(task)]
@@ -79,7 +84,8 @@ class _Left:
         self._roles: dict[str, int] = {}
         if job.min_available >= job.role_minimum_total:
             for role, minimum in job.role_minimum.items():
-                self._roles[role] = job.role_count(role, status.READY, True) - minimum
+                starting = job.role_count(role, (status.BINDING,), False)
+                self._roles[role] = job.role_count(role, status.READY, True) - starting - minimum
         self._of_sub_job = {key: s.ready_count - s.min_available for key, s in job.sub_jobs.items()}
         self._of_group = {
             name: sum(1 for s in job.sub_jobs.values() if s.group == name and s.is_ready) - minimum

@@ -125,7 +125,7 @@ class VictimPool:
         """(T,) tasks of gangs that have no pod to spare."""
         for i in self._stale:
             job = self._jobs[i]
-            self._no_spare[i] = job.ready_count <= job.min_available
+            self._no_spare[i] = job.ready_count - job.counts[status.BINDING] <= job.min_available
             self._size[i] = sum(job.counts[state] for state in self.states)
         self._stale.clear()
         return self._no_spare[self._job_index]

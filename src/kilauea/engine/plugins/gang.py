@@ -64,9 +64,13 @@ class Gang(Plugin):
             job = self._session.state.jobs.get(task.group)
             if job is None:
                 continue
-            running = left.setdefault(job.key, job.ready_count)
-            # What was to start in this cycle does not work yet: taking it back, whole, breaks no gang.
-            if running > job.min_available or task.status == status.BINDING:
+            # What was to start in this cycle does not work yet: taking it back, whole, breaks no gang, and it does not
+            # make up for a task that runs.
+            if task.status == status.BINDING:
+                victims.append(task)
+                continue
+            running = left.setdefault(job.key, job.ready_count - job.counts[status.BINDING])
+            if running > job.min_available:
                 left[job.key] = running - 1
                 victims.append(task)
         return victims, PERMIT

@@ -105,6 +105,11 @@ def test_the_form_for_programs() -> None:
     }
 
 
+def served(action: str, whom: str) -> str:
+    """The last lines of a configuration: whom an action that takes back serves."""
+    return f"configurations:\n- name: {action}\n  arguments: {{reclaimFor: {whom}}}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -132,6 +137,30 @@ def test_the_form_for_programs() -> None:
             [(6, "hidden-victims")],
             id="what reclaim asks",
         ),
+        pytest.param(
+            with_tiers("allocate, preempt", "conformance"), [(1, "no-starving")], id="nobody tells preempt who starves"
+        ),
+        pytest.param(with_tiers("allocate, gangpreempt", "conformance"), [(1, "no-starving")], id="nor gangpreempt"),
+        pytest.param(with_tiers("allocate, reclaim, gangreclaim", "conformance"), [], id="reclaim serves all"),
+        pytest.param(
+            with_tiers("allocate, reclaim", "conformance") + served("reclaim", "pending"), [], id="and may say so"
+        ),
+        pytest.param(
+            with_tiers("allocate, reclaim", "conformance") + served("reclaim", "starving"),
+            [(1, "no-starving")],
+            id="reclaim that serves starving jobs alone",
+        ),
+        pytest.param(
+            with_tiers("allocate, gangreclaim", "conformance") + served("gangreclaim", "starving"),
+            [(1, "no-starving")],
+            id="gangreclaim that serves starving jobs alone",
+        ),
+        pytest.param(
+            with_tiers("allocate, reclaim", "gang", "priority") + served("reclaim", "starving"),
+            [(6, "hidden-starving")],
+            id="gang tells reclaim who starves",
+        ),
+        pytest.param(with_tiers("allocate, reclaim", "gang", "priority"), [], id="reclaim for all asks neither"),
         pytest.param(with_tiers("enqueue, allocate", "gang"), [(1, "enqueue-without-votes")], id="nobody votes"),
         pytest.param(with_tiers("enqueue, backfill", "proportion"), [(1, "no-allocate")], id="nobody places"),
         pytest.param(with_tiers("allocate, enqueue", "proportion"), [(1, "action-order")], id="enqueue too late"),
@@ -169,6 +198,17 @@ def test_the_form_for_programs() -> None:
 )
 def test_what_is_found(text: str, expected: list[tuple[int, str]]) -> None:
     assert codes(text) == expected
+
+
+def test_plugins_that_are_not_asked_who_starves_are_named() -> None:
+    off = "    enableJobStarving: false\n"
+    text = with_tiers("allocate, preempt, reclaim", "conformance gang") + off + "  - name: priority\n" + off
+    (finding,) = found(text)
+    assert (finding["line"], finding["severity"], finding["code"]) == (5, "warning", "no-starving")
+    assert finding["message"] == (
+        "preempt serves only starving jobs, and no plugin says which jobs are starving: "
+        "enableJobStarving is false for gang and priority"
+    )
 
 
 WORDS = st.sampled_from(

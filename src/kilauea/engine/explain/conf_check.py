@@ -28,6 +28,7 @@ from kilauea.engine.conf import (
     where_of,
 )
 from kilauea.engine.events import Changed
+from kilauea.engine.eviction.policy import POLICIES
 from kilauea.engine.extension import FLAGS as POINTS
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED, Watchdog
@@ -52,6 +53,9 @@ EVICTING = {
     "unified_evictable": frozenset({"gangpreempt", "gangreclaim"}),
 }
 """By point at which victims are chosen: the actions that ask."""
+
+KNOW_STARVING = ("gang", "priority", "tdm")
+"""Plugins that say which jobs are starving."""
 
 SUBJECTS = {
     "job_enqueueable": "the admission of jobs",
@@ -83,6 +87,7 @@ WHY = {
     "hidden-voter": "As soon as a tier permits or rejects, later tiers are not asked.",
     "powerless-voter": "In one tier a rejection wins over a permit; in an earlier tier the permit would.",
     "hidden-starving": "Of the tiers only the first with a plugin that knows starving jobs is asked.",
+    "no-starving": "Such an action makes room only for jobs that plugins find starving; without one it does nothing.",
     "hidden-victims": "The first tier that names victims decides; later tiers are asked only when it names none.",
     "flag-spelling": "Any spelling works here, but Volcano knows only the one.",
     "plugin-fault": "A plugin that fails is left out of the cycle.",
@@ -202,6 +207,9 @@ class _Workings:
         self._conf = conf
         self._entries = {entry.name: entry for entry in reversed(list(_entries(conf)))}
         self._points = {point: _names(session.points.tiers_of(point)) for point in POINTS}
+        evicting = [name for name in dict.fromkeys(conf.actions) if name in POLICIES]
+        self._for_starving = [name for name in evicting if not POLICIES[name](session).serves_pending(session)]
+        """Actions that serve only jobs that plugins find starving."""
 
     def check(self) -> Iterator[Issue]:
         """Everything."""
@@ -209,7 +217,7 @@ class _Workings:
         for point, deciders in DECIDERS.items():
             if point != "job_enqueueable" or "enqueue" in self._conf.actions:
                 yield from self._votes(point, deciders)
-        if self._asking("preempt", "reclaim", "gangpreempt", "gangreclaim"):
+        if self._for_starving:
             yield from self._starving()
         for point, actions in EVICTING.items():
             yield from self._victims(point, self._asking(*actions))
@@ -254,6 +262,15 @@ class _Workings:
             return
 
     def _starving(self) -> Iterator[Issue]:
+        if not self._points["job_starving"]:
+            off = [entry for name in KNOW_STARVING if (entry := self._entries.get(name)) is not None]
+            serve = "serves" if len(self._for_starving) == 1 else "serve"
+            message = (
+                f"{_and(self._for_starving)} {serve} only starving jobs, and no plugin says which jobs are starving"
+            )
+            if off:
+                message += f": enableJobStarving is false for {_and([entry.name for entry in off])}"
+            yield _issue(WARNING, "no-starving", off[0] if off else ("actions",), message)
         for entry in self._later("job_starving"):
             first = self._those(self._points["job_starving"][0])
             message = f"{entry.name} is never asked which jobs starve: decided by {first}"

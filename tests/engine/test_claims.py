@@ -25,6 +25,7 @@ from builders import (
     nominations,
     parsed,
     plan_of,
+    plugin,
     pod,
     priority_class,
     queue,
@@ -151,6 +152,34 @@ def test_a_queue_takes_back_what_it_deserves_and_no_more() -> None:
     claim = [group("s", queue="b", minimum=2), *(pod(f"s-{i}", "s") for i in range(3))]
     plan = plan_of(HALVES, node("n1"), held, claim, conf=RECLAIM)
     assert len(victims(plan)) == 2
+
+
+def taking_back(serves: str | None, *, starving: bool = True, by: str = "reclaim") -> Data:
+    """Reclaim or gangreclaim for every pod that waits, or for starving jobs, if a plugin may say which these are."""
+    flags = {"enableJobStarving": starving, "enableReclaimable": False}
+    arguments: Data = {by: {"reclaimFor": serves}} if serves else {}
+    return conf(f"allocate, {by}", [plugin("gang", **flags)], ["predicates", "capacity", "nodeorder"], **arguments)
+
+
+@pytest.mark.parametrize("by", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize(
+    ("serves", "starving", "minimum", "lost"),
+    [
+        pytest.param(None, True, 1, 1, id="every pod is served, also beyond the minimum of its job"),
+        pytest.param(None, False, 1, 1, id="without asking who starves"),
+        pytest.param("pending", True, 1, 1, id="as the argument may say"),
+        pytest.param("starving", True, 1, 0, id="a job that has its minimum is not starving"),
+        pytest.param("starving", True, 2, 1, id="one below its minimum is"),
+        pytest.param("starving", False, 2, 0, id="nobody is served where no plugin says who starves"),
+    ],
+)
+def test_whom_an_action_that_takes_back_serves(
+    by: str, serves: str | None, starving: bool, minimum: int, lost: int
+) -> None:
+    own = [group("s", queue="b", minimum=minimum, phase="Running"), pod("s-0", "s", node="n1"), pod("s-1", "s")]
+    objects = [HALVES, node("n1"), running("r", 3, "n1", queue="a"), own]
+    plan = plan_of(objects, conf=taking_back(serves, starving=starving, by=by))
+    assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
 
 
 def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:

@@ -652,16 +652,18 @@ def test_without_gangs_two_jobs_hold_half_of_the_gpus_each_and_with_gangs_one_ho
     assert whole.groups[full("two")].counts == {"Pending": 4}
 
 
-def test_promised_room_is_decided_anew_in_the_next_cycle() -> None:
+@pytest.mark.parametrize("priority", [None, "high"], ids=["a later job", "a more important job"])
+def test_promised_room_becomes_a_placement_as_soon_as_it_is_free(priority: str | None) -> None:
     leaving = pod("old", "old", node="n1", cpu="4", deleting=True)
-    state = state_of(node("n1"), group("old"), leaving, gang("g", 1, cpu="4", created=1))
+    state = state_of(node("n1"), group("old"), leaving, gang("g", 1, cpu="4", nominated="n1", created=1))
     plain = conf("allocate", ["priority", "gang"])
     assert nominations(plan_in(state, plain)) == {"g-w-0": "n1"}
-    assert status.NAMES[state.tasks[full("g-w-0")].status] == "Pending"
-    for obj in flat([priority_class("high", 9), group("late", priority="high"), pod("late", "late", cpu="4")]):
+    late = [group("late", priority=priority, created=2), pod("late", "late", cpu="4", created=2)]
+    for obj in flat([priority_class("high", 9), late]):
         state.apply(Changed(obj))
+    assert nominations(plan_in(state, plain)) == {"g-w-0": "n1"}
     state.apply(Gone("Pod", full("old")))
-    assert binds(plan_in(state, plain)) == {"late": "n1"}
+    assert binds(plan_in(state, plain)) == {"g-w-0": "n1"}
 
 
 def test_a_pod_that_asks_for_little_but_something_is_left_to_allocate_by_backfill() -> None:

@@ -219,6 +219,27 @@ def test_victims(tiers: list[list[tuple[str, int]]], expected: str) -> None:
     assert "".join(task.name for task in found) == expected
 
 
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        pytest.param([["yz", "xy"]], "y", id="what it lets go is voted on like any other answer"),
+        pytest.param([["y", "x"]], "", id="a vote that starts the tier again does not bring back whom it spared"),
+        pytest.param([["y", "x"], ["xyz"]], "y", id="nor does a later tier"),
+        pytest.param([[""], ["xyz"]], "", id="it may spare them all"),
+    ],
+)
+def test_a_veto_holds_against_all_later_votes(tiers: list[list[str]], expected: str) -> None:
+    """The first plugin of the first tier has a veto."""
+    names = iter("abcdef")
+    session = open_points(*(tuple(next(names) for _ in tier) for tier in tiers))
+    tasks = {name: _task(name) for name in "xyz"}
+    for plugin_name, answer in zip("abcdef", (names for tier in tiers for names in tier), strict=False):
+        chosen = [tasks[name] for name in answer]
+        session.add_preemptable(plugin_name, lambda *_, chosen=chosen: (chosen, PERMIT), veto=plugin_name == "a")
+    found = session.preemptable(tasks["x"], list(tasks.values()))
+    assert "".join(task.name for task in found) == expected
+
+
 def _task(name: str) -> Task:
     return state_of(pod(name, uid=name)).tasks[full(name)]
 

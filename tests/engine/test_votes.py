@@ -113,7 +113,7 @@ def test_ready_is_true_if_nobody_is_asked() -> None:
 def test_the_first_refusal_counts(point: str) -> None:
     session = open_points(("a", "b"), ("c",))
     add, ask = getattr(session, f"add_{point}"), getattr(session, point)
-    subject = [object()] * (2 if point == "allocatable" else 1)
+    subject = [state_of(group()).jobs["ns/g"]] * (2 if point == "allocatable" else 1)
     assert ask(*subject) is None
     add("c", lambda *_: Refusal("Third", "c"))
     assert ask(*subject).code == "Third"

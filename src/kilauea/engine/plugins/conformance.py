@@ -16,7 +16,7 @@ Example:
       - name: conformance
 
 Difference from the original:
-    None known.
+    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
 """
 
 from __future__ import annotations

@@ -11,6 +11,11 @@ Arguments:
     None. The flags `enableJobReady`, `enableJobPipelined`, `enableJobStarving`, `enablePreemptable`,
     `enableReclaimable` and `enableJobOrder` switch parts off.
 
+    A job below its minimum is starving. The actions preempt and gangpreempt make room only for starving jobs, and so
+    do reclaim and gangreclaim with `reclaimFor: starving`. If `enableJobStarving` is off for each plugin that knows
+    starving jobs (gang, priority, tdm), these actions do nothing. Otherwise reclaim and gangreclaim serve every pod
+    that waits, and do not ask.
+
 Example:
     tiers:
     - plugins:
@@ -18,7 +23,7 @@ Example:
         enablePreemptable: false
 
 Difference from the original:
-    None known.
+    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
 """
 
 from __future__ import annotations

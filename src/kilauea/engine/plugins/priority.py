@@ -11,13 +11,17 @@ Why:
 Arguments:
     None. Flags: `enableJobOrder`, `enableTaskOrder`, `enablePreemptable`, `enableJobStarving`.
 
+    With `enableJobStarving` off here and for gang and tdm, no job is known to starve. Then preempt and gangpreempt do
+    nothing, nor do reclaim and gangreclaim with `reclaimFor: starving`. With gang in the same tier a job is starving
+    only if both say so.
+
 Example:
     tiers:
     - plugins:
       - name: priority
 
 Difference from the original:
-    None known.
+    A pod that the plugin spares stays spared, whatever other plugins of the tier or later tiers name.
 """
 
 from __future__ import annotations

@@ -182,6 +182,25 @@ def test_whom_an_action_that_takes_back_serves(
     assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
 
 
+@pytest.mark.parametrize("by", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize(
+    ("short", "lost"),
+    [pytest.param("memory", 1, id="it deserves the memory"), pytest.param("cpu", 0, id="not the cpu")],
+)
+def test_a_queue_takes_back_what_is_short_if_it_deserves_that(by: str, short: str, lost: int) -> None:
+    """It holds all the cpu that it deserves, and less memory; the other queue holds too much of both."""
+    queues = [queue(n, deserved={"cpu": c, "memory": m}) for n, c, m in (("a", "2", "8Gi"), ("b", "1", "8Gi"))]
+    size = {"cpu": 8, "memory": "16Gi"} if short == "memory" else {"cpu": 4, "memory": "64Gi"}
+    held = running("r", 3, "n1", queue="a", memory="5Gi")
+    own = [
+        group("s", queue="b", phase="Running"),
+        pod("s-0", "s", node="n1", memory="1Gi"),
+        pod("s-1", "s", memory="5Gi"),
+    ]
+    plan = plan_of(queues, node("n1", **size), held, own, conf=taking_back(None, by=by))
+    assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
+
+
 def test_a_queue_that_may_not_be_reclaimed_keeps_everything() -> None:
     queues = [queue("a", deserved={"cpu": "2"}, reclaimable=False), queue("b", deserved={"cpu": "2"})]
     plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), starving("s", 2, queue="b"), conf=RECLAIM)

@@ -27,9 +27,10 @@ Example:
           weight: 10
 
 Difference from the original:
-    Mode `hard` holds without this plugin too, and a tier that there is not keeps a gang waiting. A faulty HyperNode is left out by itself, where the original stops all gangs with a wish. How much a domain has
-    free is followed within a cycle. A gang that runs in part is found again by its pods for every sub-gang. Ranks are
-    put in order along the network.
+    Mode `hard` holds without this plugin too, and a tier that there is not keeps a gang waiting. A faulty HyperNode is
+    left out by itself, where the original stops all gangs with a wish. How much a domain has free is followed within a
+    cycle. A gang that runs in part is found again by its pods for every sub-gang. Ranks are put in order along the
+    network.
 """
 
 from __future__ import annotations

@@ -109,7 +109,10 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
     choice = None
     if nominated >= 0 and (rows is None or nominated in rows):
         choice = evaluation.choose(np.array([nominated], dtype=np.intp))
-    choice = choice or evaluation.choose(rows)
+    if choice is None or not choice.now:
+        # A nominated node that is still being freed is waited for only where no room is free now.
+        other = evaluation.choose(rows)
+        choice = other if choice is None or (other is not None and other.now) else choice
     if choice is None:
         name = session.domains.tree.names[domain] if domain > 0 else ""
         session.report.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)

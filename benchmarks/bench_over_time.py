@@ -76,7 +76,9 @@ def cluster(case: Case, nodes: int, claimers: int) -> Iterator[Json]:
             obj["spec"]["terminationGracePeriodSeconds"] = case.grace
         elif obj["kind"] == "Queue" and case.tree:
             quarter = nodes * 10 * case.of.held // 4
-            obj["spec"].update(parent="wants" if obj["metadata"]["name"] == "claims" else "has", deserved=cores(quarter))
+            obj["spec"].update(
+                parent="wants" if obj["metadata"]["name"] == "claims" else "has", deserved=cores(quarter)
+            )
         yield obj
 
 

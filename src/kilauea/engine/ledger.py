@@ -50,6 +50,8 @@ class Ledger:
         self.state = state
         self.queues = queues
         """Those of the session."""
+        self.moves = 0
+        """How often tasks came or went: as long as this is the same, so is what nodes and queues hold."""
         self._points = points
         self._domains = domains
         self._neighbours = neighbours
@@ -110,17 +112,19 @@ class Ledger:
         """Evict a task from its node: what it holds becomes room that is being freed."""
         self._note(task).move(task, status.RELEASING)
         self.nodes.future = True
-        self._move(task, row, self._freed(task), -1)
+        self._move(task, row, self.shape_of(task).freed, -1)
 
     def restore(self, task: Task, row: int, to: int) -> None:
         """Undo `release`; the task is again what it was."""
         self._note(task).move(task, to)
-        self._move(task, row, -self._freed(task), 1)
+        self._move(task, row, -self.shape_of(task).freed, 1)
 
     def _move(self, task: Task, row: int, change: NDArray[np.int64], by: int) -> None:
         """A task enters (1) or leaves (-1) the view of a node, whose figures change; queue and plugins hear of it."""
+        self.moves += 1
         nodes = self.nodes
-        nodes.block[:, row] += change
+        figures = nodes.block[:, row]
+        figures += change
         nodes.changed.append(row)
         self.state.placements.node[task.row] = row if by > 0 else -1
         if self._neighbours.needed:
@@ -136,14 +140,6 @@ class Ledger:
             self._points.arrived(task, row)
         else:
             self._points.departed(task, row)
-
-    def _freed(self, task: Task) -> NDArray[np.int64]:
-        """(5 R + 2,) change of a node's figures by an eviction: releasing grows, the view shrinks, used stays."""
-        shape, resources = self.shape_of(task), len(self.nodes.axis)
-        change = -shape.held
-        change[resources : 2 * resources] = 0
-        change[2 * resources : 3 * resources] = shape.request
-        return change
 
     # --- decisions
 

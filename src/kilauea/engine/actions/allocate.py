@@ -40,7 +40,7 @@ class Allocate(Action):
         sheets = self._worksheets(session)
         turns = QueueTurns(session, (sheet.job for sheet in sheets.values()))
         while (queue := turns.next_queue()) is not None:
-            refusal = session.overused(queue)
+            refusal = session.points.overused(queue)
             if refusal is not None:
                 for waiting in turns.drain(queue):
                     session.report.refusals.setdefault(waiting.key, refusal)
@@ -50,7 +50,7 @@ class Allocate(Action):
                 continue
             sheet = sheets[job.key]
             statement = place_job(session, queue, sheet)
-            if statement is not None and session.job_ready(job):
+            if statement is not None and session.points.job_ready(job):
                 statement.commit()
                 if sheet:
                     turns.put_back_job(job)

@@ -54,7 +54,7 @@ class Backfill(Action):
 
     def _place(self, session: Session, task: Task) -> None:
         unfit = session.report.unfit.setdefault(task.group, {})
-        refusal = session.pre_predicate(task)
+        refusal = session.points.pre_predicate(task)
         if refusal is not None:
             unfit[task.key] = refusal
             return

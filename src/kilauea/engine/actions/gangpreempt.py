@@ -45,7 +45,7 @@ def make_room(
     """Make room for jobs that wait, queue by queue, in each the job that is first."""
     waiting = [job for job in session.waiting_jobs() if not job.is_pending and session.job_valid(job) is None]
     if serve is serve_starving:
-        waiting = [job for job in waiting if session.job_starving(job)]
+        waiting = [job for job in waiting if session.points.job_starving(job)]
     if not waiting:
         return
     pool = VictimPool(session)

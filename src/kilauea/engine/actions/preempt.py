@@ -54,7 +54,7 @@ class Preempt(Action):
                 serve_starving(session, job, tasks_of(session, job), search)
             for job in jobs:
                 for task in tasks_of(session, job):
-                    if not session.job_starving(job):
+                    if not session.points.job_starving(job):
                         break
                     search = node_search(session, pool, within, queue, job, gangs=False)
                     if not search([task], lambda: False):
@@ -63,7 +63,7 @@ class Preempt(Action):
     def _concerns(self, session: Session, job: Job) -> bool:
         if job.is_pending or session.domains.wishes(job) or session.job_valid(job) is not None:
             return False
-        return session.job_starving(job)
+        return session.points.job_starving(job)
 
 
 def tasks_of(session: Session, job: Job) -> list[Task]:

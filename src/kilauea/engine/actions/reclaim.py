@@ -59,4 +59,4 @@ class Reclaim(Action):
     def _concerns(self, session: Session, job: Job) -> bool:
         if job.is_pending or session.job_valid(job) is not None:
             return False
-        return self.arguments.serves == PENDING or session.job_starving(job)
+        return self.arguments.serves == PENDING or session.points.job_starving(job)

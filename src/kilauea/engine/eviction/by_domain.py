@@ -123,7 +123,7 @@ class DomainSearch:
         sheets = sub_gang_sheets(self._session, job, tasks) if job.sub_groups else {job.key: tasks}
         for key, listed in sheets.items():
             yield Part(self._queue, job, job.sub_jobs.get(key)), listed
-            if self._session.job_ready(job):
+            if self._session.points.job_ready(job):
                 return
 
     def _domains(self) -> list[int]:
@@ -252,13 +252,13 @@ class DomainSearch:
                 break
         for part, tasks in waiting:
             self._nominate(tasks, self._inner.get(part.key, domain), self._satisfied)
-        if plan.checkpoint() > checkpoint and session.job_pipelined(job):
+        if plan.checkpoint() > checkpoint and session.points.job_pipelined(job):
             return True
         plan.undo(checkpoint)
         return False
 
     def _satisfied(self) -> bool:
-        return self._session.job_pipelined(self._job) and self._enough()
+        return self._session.points.job_pipelined(self._job) and self._enough()
 
     def _place_part(self, part: Part, tasks: list[Task], domain: int) -> list[Task] | None:
         """Nominate what a sub-gang needs, in the first domain inside the one given; what is left, or None if it fails.
@@ -292,7 +292,7 @@ class DomainSearch:
             shape = id(session.shape_of(task))
             if enough():
                 break
-            if shape in unfit or session.allocatable(self._queue, task) or session.pre_predicate(task):
+            if shape in unfit or session.points.allocatable(self._queue, task) or session.points.pre_predicate(task):
                 continue
             choice = session.evaluation(task).choose(rows)
             if choice is None:

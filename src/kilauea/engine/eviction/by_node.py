@@ -145,7 +145,7 @@ class NodeSearch:
                 break
             self._nominate(task)
         plan = self._plan
-        if (plan.units or plan.waits_for_room()) and self._session.job_pipelined(self._job):
+        if (plan.units or plan.waits_for_room()) and self._session.points.job_pipelined(self._job):
             plan.put_back_what_is_not_needed()
             plan.commit()
             return True
@@ -159,7 +159,7 @@ class NodeSearch:
         session, plan = self._session, self._plan
         if task.gated or task.no_preemption:
             return False
-        refusal = self._policy.refusal(self._queue, [task]) or session.pre_predicate(task)
+        refusal = self._policy.refusal(self._queue, [task]) or session.points.pre_predicate(task)
         if refusal is not None:
             session.report.task_refusals.setdefault(task.key, refusal)
             return False

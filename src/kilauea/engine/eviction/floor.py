@@ -108,10 +108,9 @@ class Floor:
 
     def _guaranteed(self, queue: Queue, lost: Amounts) -> Why | None:
         """What of its guarantee a queue would lack."""
-        for name in sorted(lost.keys() - {PODS}, key=order_of):
-            if queue.allocated.get(name, 0) - lost[name] < queue.guarantee.get(name, 0) - EPSILON:
-                return "Guarantee", "would have less", name, "than its guarantee"
-        return None
+        held, kept = queue.allocated, queue.guarantee
+        short = [n for n in lost if n != PODS and held.get(n, 0) - lost[n] < kept.get(n, 0) - EPSILON]
+        return ("Guarantee", "would have less", min(short, key=order_of), "than its guarantee") if short else None
 
     def _has_no_more(self, queue: Queue, lost: Amounts) -> Why | None:
         """That a queue holds no more than it deserves of anything that it would lose."""

@@ -19,6 +19,7 @@ from kilauea.engine.eviction.policy import Policy
 from kilauea.engine.eviction.units import Unit, enough_with
 from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.nodes import columns_of
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import NOT_ASKED
 from kilauea.engine.model.tasks import Task
@@ -56,6 +57,7 @@ class EvictionPlan:
         self.gangs = gangs
         self.units: list[Unit] = []
         self._statement = session.statement()
+        self._axis = session.axis
 
     # --- try
 
@@ -92,9 +94,9 @@ class EvictionPlan:
 
     def free(self, row: int) -> NDArray[np.int64]:
         """(R,) what is free on a node, or will be once it is freed."""
-        nodes = self.session.nodes
-        free: NDArray[np.int64] = nodes.allocatable[:, row] - nodes.used[:, row]
-        return free + nodes.releasing[:, row] - nodes.pipelined[:, row]
+        allocatable, used, releasing, pipelined = columns_of(self.session.nodes.block[:, row], len(self._axis))[:4]
+        free: NDArray[np.int64] = allocatable - used + releasing - pipelined
+        return free
 
     def fits(self, task: Task, row: int) -> bool:
         """Whether a task could be placed on a node now; plugins are asked only where there is room."""
@@ -109,7 +111,8 @@ class EvictionPlan:
         """(R,) what a unit holds on a node."""
         pool = self.pool
         index = [i for i in (pool.index[mate.key] for mate in unit) if pool.node[i] == row]
-        held: NDArray[np.int64] = pool.request[:, index].sum(axis=1)
+        # A view, for by far the most units are one pod.
+        held: NDArray[np.int64] = pool.request[:, index[0]] if len(index) == 1 else pool.request[:, index].sum(axis=1)
         return held
 
     def may_stay(self, unit: Unit, others: Sequence[Unit]) -> bool:
@@ -126,7 +129,8 @@ class EvictionPlan:
             return
         promised = self.nominations()
         asked = self._asked(promised)
-        last_first = list(reversed(self.units))
+        # What is needed now is needed all the more once others are put back.
+        last_first = [unit for unit in reversed(self.units) if not self._clearly_needed(unit, asked)]
         # Fresh units cost nothing, so they are put back last.
         last_first.sort(key=lambda unit: not self.pool.cost(unit))
         together = self._fitting_together(last_first, asked)

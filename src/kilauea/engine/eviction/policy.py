@@ -79,7 +79,7 @@ class Policy(ABC):
 
     def over_limit(self, queue: Queue, task: Task) -> Refusal | None:
         """Why a queue may not have a task beside what it holds now; None if it may."""
-        return self.session.allocatable(queue, task)
+        return self.session.points.allocatable(queue, task)
 
     def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
         """Why a single pod stays, as things stand between its queue and the claimer's; None if it may go."""
@@ -128,6 +128,9 @@ class BetweenQueues(Policy):
         super().__init__(session)
         self.floor = Floor(session)
         self._open = np.array([session.queues[name].reclaimable for name in sorted(session.queues)], dtype=bool)
+        self._spared: dict[tuple[object, ...], SpareReason | None] = {}
+        """By claimer, what it wants, queue of the victim, and what that asks for: why it stays, until a task moves."""
+        self._spared_at = 0
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
         chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._open[pool.queue]
@@ -143,15 +146,23 @@ class BetweenQueues(Policy):
         return super().let_go(want, [task for task in candidates if self.spares(own, want, task) is None])
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
-        return self.session.overused(queue)
+        return self.session.points.overused(queue)
 
     def refusal(self, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
-        if self.session.preemptive(queue, tasks):
+        if self.session.points.preemptive(queue, tasks):
             return None
         return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
     def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
-        return nothing_to_take(claimer, self.session.queues[self.session.state.jobs[task.group].queue], want, task)
+        session, moves = self.session, self.session.ledger.moves
+        if moves != self._spared_at:
+            self._spared.clear()
+            self._spared_at = moves
+        owner = session.state.jobs[task.group].queue
+        key = (claimer.name, owner, task.spec, want.short, *want.asked.items())
+        if key not in self._spared:
+            self._spared[key] = nothing_to_take(claimer, session.queues[owner], want, task)
+        return self._spared[key]
 
     def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
         return self.floor.spares(claimer, want.asked, unit, crossing=crossing)
@@ -179,7 +190,7 @@ class LesserGangs(Policy):
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
         """Bundles of one kind in the order in which they go."""
-        return sorted(bundles, key=lambda bundle: self.session.job_key(bundle.job), reverse=True)
+        return sorted(bundles, key=lambda bundle: self.session.points.job_key(bundle.job), reverse=True)
 
 
 class GangsOfOtherQueues(BetweenQueues):
@@ -204,10 +215,10 @@ class GangsOfOtherQueues(BetweenQueues):
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
         """Bundles of one kind in the order in which they go: by queue, by what they bring, by importance."""
         session = self.session
-        ordered = sorted(bundles, key=lambda bundle: session.job_key(bundle.job), reverse=True)
+        ordered = sorted(bundles, key=lambda bundle: session.points.job_key(bundle.job), reverse=True)
         ordered.sort(key=lambda bundle: -bundle.gain)
-        ordered.sort(key=lambda bundle: session.queue_key(session.queues[bundle.job.queue]), reverse=True)
-        return sorted(ordered, key=lambda b: session.victim_queue_key(session.queues[b.job.queue], queue))
+        ordered.sort(key=lambda bundle: session.points.queue_key(session.queues[bundle.job.queue]), reverse=True)
+        return sorted(ordered, key=lambda b: session.points.victim_queue_key(session.queues[b.job.queue], queue))
 
 
 def _takes_something(pool: VictimPool, task: Task | None) -> NDArray[np.bool_]:

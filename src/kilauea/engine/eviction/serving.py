@@ -14,8 +14,8 @@ Search = Callable[[Sequence[Task], Callable[[], bool]], bool]
 
 def serve_starving(session: Session, job: Job, tasks: Iterable[Task], search: Search) -> None:
     """Make room for a job as long as plugins find that it starves."""
-    if session.job_starving(job):
-        search(session.in_order(tasks), lambda: not session.job_starving(job))
+    if session.points.job_starving(job):
+        search(session.in_order(tasks), lambda: not session.points.job_starving(job))
 
 
 def serve_pending(session: Session, job: Job, tasks: Iterable[Task], search: Search) -> None:
@@ -24,7 +24,7 @@ def serve_pending(session: Session, job: Job, tasks: Iterable[Task], search: Sea
     A queue below its share is owed room for all that waits in it, not only for what its jobs need to start.
     """
     waiting = session.in_order(tasks)
-    if not session.job_pipelined(job) and not search(waiting, lambda: session.job_pipelined(job)):
+    if not session.points.job_pipelined(job) and not search(waiting, lambda: session.points.job_pipelined(job)):
         return
     in_vain: set[tuple[object, ...]] = set()
     still = {task.key for task in job.pending()}

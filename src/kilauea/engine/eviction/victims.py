@@ -62,7 +62,8 @@ class VictimPool:
             and may_be_evicted(task, job)
             and task.key not in session.kept_promises
         ]
-        found.sort(key=lambda entry: entry[:2])
+        # No two have the same node and name, so the tasks themselves are never compared.
+        found.sort()
         jobs = [job for *_, job in found]
         self.tasks: list[Task] = [task for _, _, task, _ in found]
         self.index = {task.key: i for i, task in enumerate(self.tasks)}
@@ -152,7 +153,7 @@ class VictimPool:
         known = self._distances.get(claimer.name)
         if known is None:
             queues = [session.queues[name] for name in sorted(session.queues)]
-            keys = [session.victim_queue_key(queue, claimer) for queue in queues]
+            keys = [session.points.victim_queue_key(queue, claimer) for queue in queues]
             by_queue = np.zeros(len(keys), dtype=np.int64)
             ordered = sorted(range(len(keys)), key=keys.__getitem__)
             for before, row in itertools.pairwise(ordered):
@@ -207,15 +208,15 @@ class VictimPool:
 
 def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) -> list[Job]:
     """Whose tasks go first: by queue as plugins say, then who would be served last."""
-    queues = session.queues
-
-    def key(job: Job) -> tuple[Any, ...]:
-        queue = () if job.queue == claimer.name else session.queue_key(queues[job.queue])
-        return (queue, session.job_key(job))
-
-    ordered = sorted(jobs, key=key, reverse=True)
-    if any(job.queue != claimer.name for job in ordered):
-        ordered.sort(key=lambda job: session.victim_queue_key(queues[job.queue], claimer))
+    points, listed = session.points, list(jobs)
+    queues = {name: session.queues[name] for name in dict.fromkeys(job.queue for job in listed)}
+    keys: dict[str, tuple[Any, ...]] = {
+        name: () if name == claimer.name else points.queue_key(queue) for name, queue in queues.items()
+    }
+    ordered = sorted(listed, key=lambda job: (keys[job.queue], points.job_key(job)), reverse=True)
+    if len(queues) > 1 or claimer.name not in queues:
+        late = {name: points.victim_queue_key(queue, claimer) for name, queue in queues.items()}
+        ordered.sort(key=lambda job: late[job.queue])
     return ordered
 
 

@@ -21,7 +21,7 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 class TaskShape:
     """What predicates and scores see of a task."""
 
-    __slots__ = ("held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
+    __slots__ = ("freed", "held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
 
     def __init__(
         self,
@@ -57,3 +57,5 @@ class TaskShape:
         """(5 R + 2,) what a node's figures grow by when a task of this shape takes room there."""
         self.promised: NDArray[np.int64] = np.concatenate([none, none, none, self.request, self.request, scored])
         """(5 R + 2,) the same when room is only promised."""
+        self.freed: NDArray[np.int64] = np.concatenate([none, none, self.request, none, -self.request, -scored])
+        """(5 R + 2,) the same when it is evicted: what is being freed grows, the view shrinks, what is used stays."""

@@ -104,7 +104,7 @@ def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
 
 def could_be_placed(session: Session, queue: Queue, job: Job) -> bool:
     """Whether a group that is not admitted would have its minimum on the cluster as it is now; changes nothing."""
-    sheet = None if session.job_valid(job) or session.overused(queue) else worksheet(session, job)
+    sheet = None if session.job_valid(job) or session.points.overused(queue) else worksheet(session, job)
     if sheet is None:
         return False
     domains = dict(session.domains.chosen)

@@ -157,10 +157,10 @@ def _try(session: Session, queue: Queue, sheet: Worksheet, domain: int, before: 
         score += gained
         if left.tasks[part.key]:
             waiting.append(part)
-        if session.job_ready(job):
+        if session.points.job_ready(job):
             break
     steps = [(op.task, op.row, op.kind == ALLOCATE) for op in statement.operations]
-    fits = bool(steps) and (session.job_ready(job) or session.job_pipelined(job))
+    fits = bool(steps) and (session.points.job_ready(job) or session.points.job_pipelined(job))
     after = {key: chosen[key] for key in (job.key, *job.sub_jobs) if key in chosen}
     # A trial leaves nothing behind: the domains that placing chose are taken back like the tasks, and the best trial is
     # repeated from its steps. Several trials cannot stand side by side, since they want the same room.

@@ -33,7 +33,7 @@ def hold_promises(session: Session) -> None:
         by_job.setdefault(task.group, []).append(task)
     jobs = [job for key in by_job if (job := session.state.jobs.get(key)) is not None and job.queue in session.queues]
     # Two promises can contradict each other, on a node that has become smaller: then the order decides.
-    jobs.sort(key=lambda job: (session.queue_key(session.queues[job.queue]), session.job_key(job)))
+    jobs.sort(key=lambda job: (session.points.queue_key(session.queues[job.queue]), session.points.job_key(job)))
     for job in jobs:
         if job.group and session.job_valid(job) is None:
             _hold(session, job, session.in_order(by_job[job.key]))
@@ -46,7 +46,7 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
         row = session.nodes.row_of.get(task.nominated, -1)
         if row < 0 or task.status != status.PENDING or task.gated:
             continue
-        if session.allocatable(queue, task) is not None or session.pre_predicate(task) is not None:
+        if session.points.allocatable(queue, task) is not None or session.points.pre_predicate(task) is not None:
             continue
         choice = session.evaluation(task).choose(np.array([row], dtype=np.intp))
         if choice is None:
@@ -86,7 +86,7 @@ def serve_elsewhere(session: Session) -> None:
 def drop_vain_promises(session: Session) -> None:
     """Let go of promises to gangs that were not completed in this cycle, and to groups that are not admitted."""
     for job, promised in _open_promises(session):
-        if job.is_pending or not (session.job_ready(job) or session.job_pipelined(job)):
+        if job.is_pending or not (session.points.job_ready(job) or session.points.job_pipelined(job)):
             for task, row in promised:
                 session.ledger.displace(task, row)
 
@@ -127,7 +127,7 @@ def start_where_free(
         else:
             statement.take(task, row, now=False)
     started = [task.key for task, _ in promised if task.status == status.ALLOCATED]
-    if started and session.job_ready(job):
+    if started and session.points.job_ready(job):
         statement.commit()
         # A mate that allocate placed for a gang that then had to wait counts for readiness, so it starts with the rest.
         for mate in sorted((t for t in job.tasks.values() if t.status == status.ALLOCATED), key=lambda t: t.order):

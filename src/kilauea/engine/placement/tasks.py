@@ -63,7 +63,7 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
     refused: dict[str, Refusal] = {}
     while tasks:
         task = tasks.pop()
-        refusal = session.allocatable(part.queue, task)
+        refusal = session.points.allocatable(part.queue, task)
         if refusal is not None:
             session.report.task_refusals[task.key] = refusal
             refused[task.key] = _of_gang(refusal, statement.operations[checkpoint:])
@@ -100,7 +100,7 @@ def _of_gang(refusal: Refusal, placed: Sequence[Operation]) -> Refusal:
 
 def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.intp] | None, domain: int) -> bool:
     """Place one task on the best node; remembers why if there is none."""
-    refusal = session.pre_predicate(task)
+    refusal = session.points.pre_predicate(task)
     if refusal is not None:
         session.report.unfit[task.group][task.key] = refusal
         return False

@@ -16,6 +16,7 @@ from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.model.wishes import OF_QUEUES
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
 from kilauea.engine.queues.faults import Fault, conditions, findings, jobs_without_queue, queue_faults
 from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
@@ -59,9 +60,10 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
 
 def _ignored_by_queue(session: Session) -> Iterator[Fault]:
     """Queues that ask for what nothing serves."""
+    unserved = {wish for wish in OF_QUEUES if not is_served(wish, session.conf)}
     for name, queue in session.queues.items():
         for wish in queue.wishes:
-            if not is_served(wish, session.conf):
+            if wish in unserved:
                 yield Fault(name, IGNORED, IGNORED_REASON, sentence(wish))
 
 

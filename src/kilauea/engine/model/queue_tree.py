@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from kilauea.api.wellknown import ROOT_QUEUE
@@ -34,6 +35,15 @@ class QueueTree:
     ancestors: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
     faults: dict[str, TreeFault] = field(default_factory=dict)
+
+    @cached_property
+    def below(self) -> dict[str, list[str]]:
+        """By queue of the tree: itself, and all that stand below it."""
+        below = {name: [name] for name in self.ancestors}
+        for name, way in self.ancestors.items():
+            for ancestor in way:
+                below[ancestor.name].append(name)
+        return below
 
     def is_leaf(self, name: str) -> bool:
         """Whether a queue has no children."""

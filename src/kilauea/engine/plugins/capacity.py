@@ -137,11 +137,6 @@ class Capacity(Plugin):
             if ROOT_QUEUE in session.queues and self.arguments.root_quota == "total":
                 session.queues[ROOT_QUEUE].figures.capability = dict(session.total)
             self._sum_up()
-            self._below: dict[str, list[str]] = {name: [name] for name in session.queues}
-            """By queue: itself, and all that stand below it."""
-            for name in session.queues:
-                for ancestor in self._tree.ancestors.get(name, ()):
-                    self._below[ancestor.name].append(name)
             session.add_event_handler(self.name, self._placed, self._gone)
             session.add_victim_queue_order(self.name, self._victim_order)
         for queue in session.queues.values():
@@ -257,10 +252,10 @@ class Capacity(Plugin):
     # --- order
 
     def _settle_share(self, queue: Queue) -> None:
-        queue.figures.share = self._share(queue)
-        self._places[queue.name] = self._place(queue)
+        place = self._places[queue.name] = self._place(queue)
+        queue.figures.share = place[0]
 
-    def _place(self, queue: Queue) -> tuple[object, ...]:
+    def _place(self, queue: Queue) -> tuple[float, bool, int, str]:
         return self._share(queue), queue.name in self._limits.deserve_nothing, queue.creation, queue.name
 
     def _order(self, queue: Queue) -> tuple[object, ...]:
@@ -271,7 +266,8 @@ class Capacity(Plugin):
         if not self._hierarchy:
             return (-queue.priority, self._share(queue), queue.name in self._limits.deserve_nothing)
         if self._changed:
-            moved = {name: None for changed in self._changed for name in self._below[changed]}
+            below = self._tree.below
+            moved = {name: None for changed in self._changed for name in below.get(changed, (changed,))}
             self._changed.clear()
             self._session.queues_moved(moved)
         way = self._tree.ancestors.get(queue.name, ())

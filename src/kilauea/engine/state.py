@@ -463,7 +463,7 @@ class ClusterState:
                 own = next((task.priority for task in job.tasks.values() if job.service), None)
                 value = self.priority_of(job.priority_class) if own is None else own
                 job.priority = within(value, -MOST, MOST)
-        self.job_table.refresh(rows, {name: queue.row for name, queue in self.queues.items()})
+        self.job_table.refresh(rows, self.queues)
         self._dirty.clear()
 
     def priority_of(self, name: str) -> int:

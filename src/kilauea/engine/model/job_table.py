@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE, NOTHING, PHASES, Job
+from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import Amounts, ResourceAxis
 
 
@@ -73,7 +74,7 @@ class JobTable:
         self.jobs[job.row] = None
         self._free.append(job.row)
 
-    def refresh(self, rows: Iterable[int], queue_rows: Mapping[str, int]) -> None:
+    def refresh(self, rows: Iterable[int], queues: Mapping[str, Queue]) -> None:
         """Bring the rows up to date; all of them when there are new resources or no room."""
         if len(self.jobs) > self.min_available.shape[0] or self.allocated.shape[0] != len(self.axis):
             self._allocate(max(16, 2 * len(self.jobs)))
@@ -87,7 +88,8 @@ class JobTable:
                 self._clear(row)
             else:
                 self._write(row, job)
-                self.queue[row] = queue_rows.get(job.queue, -1) if job.group else -1
+                queue = queues.get(job.queue) if job.group else None
+                self.queue[row] = -1 if queue is None else queue.row
                 self.service[row] = job.service
 
     def _clear(self, row: int) -> None:

@@ -44,4 +44,8 @@ def sum_jobs(
 
 def _by_queue(sums: NDArray[np.int64], axis: ResourceAxis) -> list[dict[str, float]]:
     """Columns of an array (R, Q) as amount maps without zeros."""
-    return [{n: v for n, v in zip(axis.names, column, strict=True) if v} for column in sums.T.tolist()]
+    out: list[dict[str, float]] = [{} for _ in range(sums.shape[1])]
+    some = np.flatnonzero(sums.any(axis=0))
+    for i, column in zip(some.tolist(), sums.T[some].tolist(), strict=True):
+        out[i] = {n: v for n, v in zip(axis.names, column, strict=True) if v}
+    return out

@@ -3,10 +3,10 @@
     python benchmarks/bench_over_time.py [--smoke]
     python benchmarks/bench_over_time.py probe CONF CYCLES PATH
 
-The second form is what the first starts for each line: it prints what it found as JSON. Every
-case runs once, whatever `--runs` says: most of its cycles are alike. Between two cycles passes a
-second, in which the plan comes true (`kilauea.simulator.cluster`): what is bound runs, what is evicted terminates for
-its grace period and then waits again, because a controller makes it once more.
+The second form is what the first starts for each line: it prints what it found as JSON. Every case runs once, whatever
+`--runs` says: most of its cycles are alike. Between two cycles a second passes, in which the plan comes true
+(`kilauea.simulator.cluster`): what is bound runs, what is evicted terminates for its grace period and then waits again,
+because a controller makes it once more.
 
 The least number of evictions is exact in these clusters, as nothing is free and all pods that run are of one size:
 what the claimers ask for beyond the free room, divided by that size.

@@ -60,11 +60,11 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
 
 def _ignored_by_queue(session: Session) -> Iterator[Fault]:
     """Queues that ask for what nothing serves."""
-    unserved = {wish for wish in OF_QUEUES if not is_served(wish, session.conf)}
+    unserved = {wish: sentence(wish) for wish in OF_QUEUES if not is_served(wish, session.conf)}
     for name, queue in session.queues.items():
         for wish in queue.wishes:
             if wish in unserved:
-                yield Fault(name, IGNORED, IGNORED_REASON, sentence(wish))
+                yield Fault(name, IGNORED, IGNORED_REASON, unserved[wish])
 
 
 # --- pod groups

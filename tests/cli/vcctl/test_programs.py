@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from kilauea import __version__
 from kilauea.cli.vcctl.command import Leaf
 from kilauea.cli.vcctl.options import flag, name, number, text
 from vcctl_runs import PROGRAMS, Console
@@ -100,6 +101,11 @@ def test_a_group_without_a_known_command_shows_its_help(line: str) -> None:
 def test_every_small_program_tells_what_it_does(program: str, words: str) -> None:
     for asked in ("-h", "--help"):
         assert words in NOWHERE.good(program, asked)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_tells_its_version(program: str) -> None:
+    assert NOWHERE.good(program, "--version") == f"{program} {__version__}\n"
 
 
 def test_version_has_six_lines() -> None:

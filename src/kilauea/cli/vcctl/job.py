@@ -68,6 +68,7 @@ async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bo
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.phases import ENDED
+    from kilauea.cli.vcctl.watching import left_running
 
     async with cluster.connect() as api:
         made = await api.create(VC_JOBS, namespace, job)
@@ -75,7 +76,9 @@ async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bo
         click.echo(f"run job {name} successfully")
         if not wait:
             return 0
-        phase = await _reached(api, Key(namespace, name), lambda job: phase_of(job) in ENDED, timeout)
+        key = Key(namespace, name)
+        with left_running(key):
+            phase = await _reached(api, key, lambda job: phase_of(job) in ENDED, timeout)
     if phase != "Completed":
         raise CommandError(f"job {name} is {phase}")
     return 0

@@ -252,7 +252,8 @@ def test_an_order_is_a_command_that_the_job_owns(
     console: Console, objects: Objects, namespace: str, words: str, action: str
 ) -> None:
     uid = objects.put(VC_JOBS, job(namespace, "a"), state("Running"))["metadata"]["uid"]
-    assert console.good(*words.split(), namespace) == ""
+    verb = {"AbortJob": "suspend"}.get(action, action.removesuffix("Job").lower())
+    assert console.done(*words.split(), namespace) == f"request to {verb} job a sent\n"
     (command,) = objects.all(COMMANDS, namespace)
     assert command["metadata"]["name"].startswith(f"a-{action.lower()}-")
     owner = {"apiVersion": VC_JOBS.api_version, "kind": "Job", "name": "a", "uid": uid}

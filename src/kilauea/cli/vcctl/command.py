@@ -26,6 +26,11 @@ class CommandError(Exception):
     """A command that cannot be done; the message is what its user reads."""
 
 
+def note(done: str) -> None:
+    """Say what was done where Volcano's command says nothing: on standard error, as scripts read standard output."""
+    click.echo(done, err=True)
+
+
 class _Entry(click.Command):
     """A command that can be a program."""
 
@@ -85,6 +90,8 @@ class Group(_Entry, click.Group):
         word = next((each for each in args if not each.startswith("-")), None)
         known = {name for each in self.params if each.is_eager for name in each.opts} | {"-h", "--help"}
         if word not in self.commands and (word is None or not self._strict) and not known & set(args):
+            if word is not None and not ctx.resilient_parsing:
+                click.echo(f'Error: unknown command "{word}" for "{ctx.command_path}"', err=True)
             args = ["--help"]
         return super().parse_args(ctx, args)
 

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.command import CommandError, Group, Leaf
+from kilauea.cli.vcctl.command import CommandError, Group, Leaf, note
 
 if TYPE_CHECKING:
     from kilauea.cli.vcctl.cluster import Cluster
 
+VERBS = {
+    "AbortJob": "suspend",
+    "ResumeJob": "resume",
+    "RestartJob": "restart",
+    "TerminateJob": "terminate",
+    "CompleteJob": "complete",
+}
+"""The commands by the actions that they request."""
 ENDED_FOR_GOOD = frozenset({"Completed", "Failed", "Terminated"})
 
 
@@ -236,6 +244,8 @@ async def _order(
         if wait:
             phase = await _reached(api, key, lambda job: done(old, job), timeout)
             click.echo(f"job {name} is {phase}")
+        else:
+            note(f"request to {VERBS[action]} job {name} sent")
 
 
 async def _reached(api: Any, key: Any, done: Callable[[Any], bool], timeout: int) -> str:

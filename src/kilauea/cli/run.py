@@ -75,9 +75,9 @@ def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, *
         namespace = namespace or cluster.access().namespace or "default"
         job = job_for(command, namespace, **given)
         code = asyncio.run(_submit(cluster, job, wait))
-    except CommandError as error:
+    except (CommandError, AccessError) as error:
         raise Usage(f"kilauea run: {error}") from error
-    except (AccessError, ApiError) as error:
+    except ApiError as error:
         raise Failure(f"kilauea run: {error}") from error
     except KeyboardInterrupt:
         code = INTERRUPTED

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,9 @@ def test_whoever_stops_waiting_is_told_that_the_job_goes_on(
     assert "job long is still in the cluster" in said
     assert f"vcctl job delete -n {namespace} -N long" in said
     assert "Aborted!" not in said
+
+
+def test_a_cluster_that_is_not_known_is_a_fault_of_the_configuration() -> None:
+    ran = Console(Path("no-such-kubeconfig"))("kilauea", "run", "--", "true")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no-such-kubeconfig: no such file" in ran.err

@@ -124,6 +124,22 @@ def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
     assert api.ask("GET", f"{PODS}/a/log?container=z").body["message"] == "container z is not valid for pod a"
 
 
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("exec?command=ls", "exec and cp are"), ("attach", "attach is"), ("portforward", "port-forward is")],
+)
+def test_what_needs_a_process_says_what_a_simulated_pod_is(api: Api, part: str, words: str) -> None:
+    api.create_pod("a", nodeName="n1")
+    for method in ("GET", "POST"):
+        answer = api.ask(method, f"{PODS}/a/{part}")
+        assert (answer.code, answer.body["reason"]) == (400, "BadRequest")
+        assert answer.body["message"] == (
+            "pod default/a is simulated: it has a status and logs, but no process, files or network, "
+            f"so {words} not available; kubectl logs shows what its command would print"
+        )
+        assert api.ask(method, f"{PODS}/none/{part}").code == 404
+
+
 def test_reviews_tell_who_one_is_and_what_one_may_do(api: Api) -> None:
     attributes = {"spec": {"resourceAttributes": {"verb": "create", "resource": "pods"}}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

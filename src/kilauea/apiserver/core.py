@@ -28,6 +28,7 @@ from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
 from kilauea.apiserver.rest.patching import patch
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
+from kilauea.apiserver.rest.streams import refuse_stream
 from kilauea.apiserver.rest.token import create_token
 from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
@@ -62,6 +63,7 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "finalize": {"update": finalize},
     "log": {"get": read_log},
     "token": {"create": create_token},
+    **dict.fromkeys(("exec", "attach", "portforward"), {"get": refuse_stream, "create": refuse_stream}),
 }
 UNSTORED: Mapping[tuple[str, str], Verb] = {("", "bindings"): bind, **REVIEWS}
 """Kinds that are answered and never kept, by group and plural."""

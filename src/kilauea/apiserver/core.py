@@ -15,7 +15,7 @@ from kilauea.apiserver.documents import Documents
 from kilauea.apiserver.negotiation import as_media, view_of
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
-from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
+from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
@@ -38,7 +38,7 @@ from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
 
-Answer = ApiResponse | WatchStream
+Answer = ApiResponse | WatchStream | TextStream
 Verb = Callable[[Call], Awaitable[Answer]]
 
 VERBS: Mapping[str, Verb] = {
@@ -63,7 +63,7 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "finalize": {"update": finalize},
     "log": {"get": read_log},
     "token": {"create": create_token},
-    **dict.fromkeys(("exec", "attach", "portforward"), {"get": refuse_stream, "create": refuse_stream}),
+    **{part: {"get": refuse_stream, "create": refuse_stream} for part in ("exec", "attach", "portforward")},
 }
 UNSTORED: Mapping[tuple[str, str], Verb] = {("", "bindings"): bind, **REVIEWS}
 """Kinds that are answered and never kept, by group and plural."""

@@ -101,9 +101,9 @@ def runs_of(pod: Obj) -> tuple[list[Run], list[Run]]:
     inits = [_init_run(pod, each, before) for each in spec.get("initContainers") or ()]
     before = {each.get("name"): each for each in status.get("containerStatuses") or ()}
     reason = INITIALIZING if inits else CREATING
-    policy = spec.get("restartPolicy", "Always")
+    policy, uid = spec.get("restartPolicy", "Always"), pod["metadata"].get("uid", "")
     mains = [
-        Run(each, program_of(pod, each), before.get(each["name"]) or waiting_entry(each, reason), policy)
+        Run(each, program_of(pod, each), before.get(each["name"]) or waiting_entry(each, reason), policy, pod_uid=uid)
         for each in spec["containers"]
     ]
     return inits, mains
@@ -111,11 +111,12 @@ def runs_of(pod: Obj) -> tuple[list[Run], list[Run]]:
 
 def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
     entry = before.get(container["name"]) or waiting_entry(container, INITIALIZING)
+    uid = pod["metadata"].get("uid", "")
     if container.get("restartPolicy") == "Always":
         program = program_of(pod, container)
-        return Run(container, program, entry, "Always", "sidecar")
+        return Run(container, program, entry, "Always", "sidecar", uid)
     policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
-    return Run(container, program_of(pod, container, init=True), entry, policy, "init")
+    return Run(container, program_of(pod, container, init=True), entry, policy, "init", uid)
 
 
 def _earliest(*moments: int | None) -> int | None:

@@ -7,6 +7,7 @@ program runs for ever, one of a batch Job for a moment (a Job is there to end), 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,11 +23,13 @@ from kilauea.nodes.annotations import (
     read_exit_code,
     said,
 )
-from kilauea.nodes.script import read_script
+from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
 """How long a container of a batch Job runs if nothing says it, and one of which only the exit code is said."""
 
+NOTHING = Script(False, 0, 0)
+"""The script of what has no command."""
 _Notes = tuple[tuple[str, str], ...]
 """Annotations by which users say what pods do."""
 
@@ -39,28 +42,45 @@ class Program:
         run_time: microseconds; None for ever.
         exit_code: with which it ends.
         reason: of its end, as its status has it.
-        output: lines that it prints.
+        script: its command, which says what it prints.
     """
 
     run_time: int | None
     exit_code: int
     reason: str
-    output: tuple[str, ...] = ()
+    script: Script = NOTHING
+
+    @property
+    def output(self) -> Iterator[Line]:
+        """The lines that it prints, each with its moment after the start."""
+        return self.script.output
 
 
 def program_of(pod: Obj, container: Obj, init: bool = False) -> Program:
     """The program of one of a pod's containers; `init` for one that has to end before others begin."""
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
     notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))
-    return _program(command, args, container["name"], notes, init, _of_batch_job(pod))
+    environment = _environment(container) if any("$" in word for word in command + args) else ()
+    return _program(command, args, environment, container["name"], notes, init, _of_batch_job(pod))
+
+
+def _environment(container: Obj) -> Environment:
+    """The variables of a container that have a value of their own."""
+    return tuple((each["name"], str(each.get("value") or "")) for each in container.get("env") or ())
 
 
 @lru_cache(maxsize=4096)
 def _program(
-    command: tuple[str, ...], args: tuple[str, ...], name: str, said_of_pod: _Notes, init: bool, of_batch_job: bool
+    command: tuple[str, ...],
+    args: tuple[str, ...],
+    environment: Environment,
+    name: str,
+    said_of_pod: _Notes,
+    init: bool,
+    of_batch_job: bool,
 ) -> Program:
     """The program of a container; pods of one template have the same."""
-    notes, script = dict(said_of_pod), read_script(command, args)
+    notes, script = dict(said_of_pod), read_script(command, args, environment)
     # What is said about all containers of a pod is not meant for those that prepare it.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
@@ -70,7 +90,7 @@ def _program(
         run_time = script.run_time if script.tells_time else _usual_time(init, code is not None or of_batch_job)
     code = script.exit_code if code is None else code
     reason = said(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
-    return Program(run_time, code, reason, script.output)
+    return Program(run_time, code, reason, script)
 
 
 def _usual_time(init: bool, ends: bool) -> int | None:

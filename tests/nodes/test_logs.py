@@ -71,3 +71,27 @@ def test_every_run_of_a_container_has_an_id_of_its_own():
     (second,) = w.pod()["status"]["containerStatuses"]
     assert first["containerID"].startswith("simulated://")
     assert second["lastState"]["terminated"]["containerID"] == first["containerID"] != second["containerID"]
+
+
+def test_a_command_of_unknown_time_ends_and_its_log_says_when():
+    w = world(pod(restart="Never", command="python train.py"), 6)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert read(w)[1] == "its command does not say how long it runs; it ends after 5s (kilauea.dev/run-time changes it)"
+
+
+def test_the_default_end_can_be_set():
+    for run_time, ended in ((60 * SECOND, 61), (0, None)):
+        w = World(Pods(run_time=run_time))
+        w.put(NODES, node())
+        w.put(PODS, pod(restart="OnFailure", command="python train.py"))
+        w.run(59)
+        assert w.pod()["status"]["phase"] == "Running"
+        w.run(1000)
+        assert w.pod()["status"]["phase"] == ("Succeeded" if ended else "Running")
+
+
+def test_pods_that_are_always_restarted_or_have_no_command_run_on():
+    for given in (pod(command="python serve.py"), pod(restart="Never")):
+        w = world(given, 10_000)
+        assert w.pod()["status"]["phase"] == "Running"
+        assert len(read(w)) == 1

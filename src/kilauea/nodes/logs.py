@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from kilauea.api.container_logs import ContainerLog, LogLine
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key, Obj, View
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import RUN_TIME
 from kilauea.nodes.containers import Run
 from kilauea.nodes.life import runs_of
 from kilauea.nodes.moments import moment_of
+from kilauea.nodes.program import JOB_RUN_TIME
 
 
 class PodLogs:
@@ -20,15 +23,17 @@ class PodLogs:
 
     Args:
         view: shows pods.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, run_time: int = JOB_RUN_TIME) -> None:
         self._view = view
+        self._run_time = run_time
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
         """What the last run of a container, or the one before it, has written until now."""
         found = self._view.get(PODS, Key(namespace, pod))
-        runs = [run for runs in runs_of(found) for run in runs] if found is not None else []
+        runs = [run for runs in runs_of(found, self._run_time) for run in runs] if found is not None else []
         run = next((run for run in runs if run.container["name"] == container), None)
         if found is None or run is None:
             return ContainerLog()
@@ -49,6 +54,11 @@ def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:
         return
     node = pod["spec"].get("nodeName", "")
     yield LogLine(begun, f"simulated container {run.container['name']} started on {node}")
+    if run.program.guessed and run.program.run_time:
+        seconds = f"{run.program.run_time / SECOND:g}s"
+        yield LogLine(
+            begun, f"its command does not say how long it runs; it ends after {seconds} ({RUN_TIME} changes it)"
+        )
     end = moment_of(ended.get("finishedAt")) if ended else None
     until = now if end is None else end
     for offset, text in run.program.output:

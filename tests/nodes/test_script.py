@@ -54,7 +54,14 @@ def test_a_shell_command_takes_as_long_as_its_sleeps(text, seconds, code, output
 
 
 @pytest.mark.parametrize(
-    "text", ["while true; do echo x; sleep 1; done", "sleep infinity", "tail -f /dev/null", "while :; do sleep 9; done"]
+    "text",
+    [
+        "mkdir -p /var/run/sshd; /usr/sbin/sshd -D",
+        "while true; do echo x; sleep 1; done",
+        "sleep infinity",
+        "tail -f /dev/null",
+        "while :; do sleep 9; done",
+    ],
 )
 def test_loops_without_an_end_run_for_ever(text):
     assert read_script(("/bin/bash", "-ec", text), ()).run_time is None

@@ -248,7 +248,7 @@ class _Run:
             self.status = int(not calculate(" ".join(rest) or "1", self.variables))
         elif words and words[0].startswith("((") and words[0].endswith("))"):
             self.status = int(not calculate(words[0][2:-2], self.variables))
-        elif name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in rest):
+        elif _serves(name, rest):
             raise _Endless
         elif name == "export":
             self._expanded([word for word in rest if _ASSIGNMENT.fullmatch(word)][:1])
@@ -303,6 +303,13 @@ def _printed(name: str, words: list[str]) -> list[str]:
     while words and words[0] in ("-n", "-e", "-ne", "-en"):
         words = words[1:]
     return " ".join(words).split("\n")
+
+
+def _serves(name: str, words: Sequence[str]) -> bool:
+    """Whether a command is known to go on for ever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
+    if name == "sshd":
+        return "-D" in words
+    return name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in words)
 
 
 def _never_ends(loop: While) -> bool:

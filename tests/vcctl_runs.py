@@ -41,6 +41,12 @@ VOLATILE = (
     (re.compile(r"\d{4}-\d\d-\d\d"), "2026-01-01"),
     (re.compile(r"(Resource Version:\t)\d+"), r"\g<1>1"),
 )
+DONE = re.compile(
+    r"^(?:queue \S+ (?:created|updated|deleted)|request to \w+ (?:job|queue) \S+ sent"
+    r"|queue root cannot be closed; it stays Open)\n",
+    re.MULTILINE,
+)
+"""What commands say on standard error that are silent in Volcano."""
 AGE = re.compile(r"\b(\d+m)?\d+s\b")
 
 
@@ -68,10 +74,16 @@ class Console:
         return Ran(result.exit_code, result.stdout, result.stderr)
 
     def good(self, program: str, *words: str, **more: Any) -> str:
-        """What a command prints that must not fail, nor complain."""
+        """What a command prints that must not fail, nor say anything on standard error but what it has done."""
         ran = self(program, *words, **more)
-        assert (ran.code, ran.err) == (0, ""), ran
+        assert (ran.code, DONE.sub("", ran.err)) == (0, ""), ran
         return ran.out
+
+    def done(self, program: str, *words: str) -> str:
+        """What a command says that it has done, which must not fail and prints nothing else."""
+        ran = self(program, *words)
+        assert (ran.code, ran.out) == (0, ""), ran
+        return ran.err
 
     def failed(self, *words: str) -> str:
         """What a command says that fails as Volcano's do: on standard output, with code 255."""

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from api_core import PODS, Api, causes
-from kilauea.apiserver.request import User
+from api_core import ADMIN, PODS, START, Api, causes
+from kilauea.api.container_logs import ContainerLog, LogLine
+from kilauea.api.times import SECOND, format_time
+from kilauea.apiserver.request import TextStream, User, make_request
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -110,8 +112,17 @@ def test_pods_without_a_budget_are_evicted(api: Api) -> None:
 class Written:
     """A log source."""
 
-    def read(self, namespace: str, pod: str, container: str) -> bytes:
-        return f"{namespace}/{pod}/{container}\nsecond\nthird\n".encode()
+    def __init__(self) -> None:
+        self.running = False
+        self.waits = ""
+        self.until = START + 10 * SECOND
+
+    def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
+        texts = (f"{namespace}/{pod}/{container}", "second", "third")
+        lines = tuple(LogLine(START + number * SECOND, text) for number, text in enumerate(texts))
+        lines = tuple(line for line in lines if line.moment <= self.until)
+        begun = "" if previous or self.waits else "now"
+        return ContainerLog(lines if begun else (), begun, self.running, self.waits)
 
 
 def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
@@ -121,7 +132,69 @@ def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
     assert api.ask("GET", f"{PODS}/a/log?container=x&limitBytes=9").body == "default/a"
     answer = api.ask("GET", f"{PODS}/a/log")
     assert answer.body["message"] == "a container name must be specified for pod a, choose one of: [x y]"
+    assert api.ask("GET", f"{PODS}/a/log?container=x&tailLines=many").code == 400
     assert api.ask("GET", f"{PODS}/a/log?container=z").body["message"] == "container z is not valid for pod a"
+
+
+def test_logs_show_times_and_begin_where_one_asks(api: Api) -> None:
+    api.backend.logs = Written()
+    api.create_pod("a", nodeName="n1")
+    log = f"{PODS}/a/log"
+    stamped = api.ask("GET", f"{log}?timestamps=true&tailLines=1").body
+    assert stamped == f"{format_time(START + 2 * SECOND).removesuffix('Z')}.000000000Z third\n"
+    assert api.ask("GET", f"{log}?sinceTime={format_time(START + SECOND)}").body == "second\nthird\n"
+    api.now = START + 12 * SECOND
+    assert api.ask("GET", f"{log}?sinceSeconds=10").body == "third\n"
+    both = api.ask("GET", f"{log}?sinceSeconds=10&sinceTime={format_time(START)}")
+    assert both.body["message"] == "at most one of sinceTime or sinceSeconds may be specified"
+    before = api.ask("GET", f"{log}?previous=true")
+    assert before.body["message"] == 'previous terminated container "main" in pod "a" not found'
+
+
+def test_a_container_that_has_not_started_has_no_log_to_follow(api: Api) -> None:
+    api.backend.logs = logs = Written()
+    logs.waits = "ContainerCreating"
+    api.create_pod("a", nodeName="n1")
+    answer = api.ask("GET", f"{PODS}/a/log?follow=true")
+    assert (answer.code, answer.body["message"]) == (
+        400,
+        'container "main" in pod "a" is waiting to start: ContainerCreating',
+    )
+
+
+def test_a_log_is_followed_until_its_container_ends(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kilauea.apiserver.rest.logs.LOOK_SECONDS", 0.0)
+    api.backend.logs = logs = Written()
+    logs.running, logs.until = True, START
+    api.create_pod("a", nodeName="n1")
+    answer = api.run(api.server.handle(make_request("GET", f"{PODS}/a/log?follow=true", user=ADMIN)))
+    assert isinstance(answer, TextStream)
+
+    async def pieces() -> list[bytes]:
+        found = []
+        async for piece in answer.chunks:
+            found.append(piece)
+            logs.until += SECOND
+            logs.running = logs.until < START + 2 * SECOND
+        return found
+
+    assert api.run(pieces()) == [b"default/a/main\n", b"second\n", b"third\n"]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [("exec?command=ls", "exec and cp are"), ("attach", "attach is"), ("portforward", "port-forward is")],
+)
+def test_what_needs_a_process_says_what_a_simulated_pod_is(api: Api, part: str, words: str) -> None:
+    api.create_pod("a", nodeName="n1")
+    for method in ("GET", "POST"):
+        answer = api.ask(method, f"{PODS}/a/{part}")
+        assert (answer.code, answer.body["reason"]) == (400, "BadRequest")
+        assert answer.body["message"] == (
+            "pod default/a is simulated: it has a status and logs, but no process, files or network, "
+            f"so {words} not available; kubectl logs shows what its command would print"
+        )
+        assert api.ask(method, f"{PODS}/none/{part}").code == 404
 
 
 def test_reviews_tell_who_one_is_and_what_one_may_do(api: Api) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,6 +54,35 @@ def test_what_is_not_submitted_yet_is_planned_for_and_changes_nothing(server: Se
     assert (waits["podGroup"], waits["starting"], waits["waiting"]) == ("default/waits", 0, 1)
     assert "small" in waits["reason"]
     assert kubectl(server, "get", "pods,podgroups,queues", "-A", "-o", "name") == before
+
+
+@pytest.mark.parametrize("command", ["plan", "queues"])
+def test_files_without_nodes_are_added_to_the_cluster_of_kubeconfig(
+    server: Server, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "gang.yaml").write_text(yaml.safe_dump_all(gang("fits", 3)))
+    words = [sys.executable, "-m", "kilauea", command, "-f", str(tmp_path / "gang.yaml"), "-o", "json"]
+    environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"adding them to the cluster of KUBECONFIG ({server.kubeconfig})" in done.stderr
+    answer = json.loads(done.stdout)
+    if command == "plan":
+        (fits,) = answer["submitted"]
+        assert (fits["podGroup"], fits["starting"]) == ("default/fits", 3)
+    else:
+        assert '"small"' in done.stdout
+
+
+def test_files_with_nodes_are_a_cluster_of_their_own_whatever_kubeconfig_says(tmp_path: Path) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}
+    for name, text in (("c.yaml", yaml.safe_dump(node)), ("c.json", json.dumps({"kind": "List", "items": [node]}))):
+        (tmp_path / name).write_text(text)
+        words = [sys.executable, "-m", "kilauea", "plan", "-f", str(tmp_path / name)]
+        environment = {**os.environ, "KUBECONFIG": "/does/not/exist"}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("1 node, ")
 
 
 def test_the_table_begins_with_what_is_submitted(server: Server) -> None:

@@ -15,6 +15,7 @@ from cluster.up_process import (
     GROUPS,
     PODS,
     apply,
+    ask,
     gang,
     kubectl,
     phases,
@@ -76,6 +77,34 @@ def test_a_job_completes_and_its_logs_are_there(server: Server) -> None:
     lines = kubectl(server, "logs", "job/hello").splitlines()
     assert "good morning" in "\n".join(lines)
     assert "ended with exit code 0" in lines[-1]
+
+
+def test_a_log_is_followed_line_by_line_until_the_end(server: Server) -> None:
+    script = "for i in 1 2 3; do echo step $i; sleep 1; done"
+    kubectl(server, "run", "steps", "--image=demo", "--restart=Never", "--", "sh", "-c", script)
+    until(lambda: phases(server.client(), "steps") == {"Running": 1}, "the pod to run")
+    lines = kubectl(server, "logs", "-f", "--timestamps", "steps").splitlines()
+    assert [line.partition(" ")[2] for line in lines[1:]] == [
+        "step 1",
+        "step 2",
+        "step 3",
+        "ended with exit code 0 (Completed)",
+    ]
+    moments = [line.partition(" ")[0] for line in lines]
+    assert moments == sorted(moments)
+    assert len(set(moments[1:])) == 4
+    last = kubectl(server, "logs", "--tail=2", f"--since-time={moments[-1]}", "steps")
+    assert last == "ended with exit code 0 (Completed)\n"
+
+
+def test_kubectl_says_what_a_simulated_pod_is_not(server: Server) -> None:
+    kubectl(server, "run", "quiet", "--image=demo", "--", "sleep", "600")
+    until(lambda: phases(server.client(), "quiet") == {"Running": 1}, "the pod to run")
+    for words in (("exec", "quiet", "--", "ls"), ("attach", "quiet"), ("port-forward", "quiet", "18080:80")):
+        ended = ask(server, *words)
+        assert ended.returncode == 1
+        assert "pod default/quiet is simulated" in ended.stderr
+    kubectl(server, "delete", "pod", "quiet", "--now")
 
 
 def test_a_gang_starts_together_by_the_official_client(server: Server, api: k8s.ApiClient) -> None:

@@ -121,7 +121,7 @@ def test_a_cascade_waits_for_running_jobs_unless_it_is_forced(console: Console, 
     console.good("vcctl", "queue", "create", "-n", "busy")
     console.good("vcctl", "queue", "create", "-n", "idle-leaf", "--parent", "busy")
     console.good("vcctl", "queue", "create", "-n", "leaf", "--parent", "busy")
-    console.good("kilauea", "run", "-J", "at-work", "-p", "leaf", "-n", "2", "--", "sleep", "3600")
+    console("kilauea", "run", "-J", "at-work", "-p", "leaf", "-n", "2", "--", "sleep", "3600")
     for _ in range(300):
         if "at-work" in console.good("vcctl", "job", "list") and state_of(objects, "at-work") == "Running":
             break
@@ -135,7 +135,8 @@ def test_a_cascade_waits_for_running_jobs_unless_it_is_forced(console: Console, 
 
 
 def test_the_root_and_the_default_queue_stay(console: Console) -> None:
-    assert console.good("vcctl", "queue", "operate", "-n", "root", "-a", "close") == ""
+    said = console.done("vcctl", "queue", "operate", "-n", "root", "-a", "close")
+    assert said == "queue root cannot be closed; it stays Open\n"
     said = console.failed("vcctl", "queue", "delete", "-n", "default")
     assert said.startswith('Failed to delete queue: admission webhook "validatequeue.volcano.sh" denied the request: ')
     assert state(console, "root") == "Open"

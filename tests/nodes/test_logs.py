@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kilauea.api.kinds import NODES, PODS
+from kilauea.api.times import SECOND
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.pods import Pods
-from simulated import World, node, pod
+from simulated import START, World, node, pod
 
 
 def world(given, seconds=0.0):
@@ -16,20 +17,20 @@ def world(given, seconds=0.0):
     return made
 
 
-def read(w, container="c"):
-    return PodLogs(w).read("default", "p", container).decode().splitlines()
+def read(w, container="c", previous=False):
+    return [line.text for line in PodLogs(w).read("default", "p", container, previous, w.now).lines]
 
 
 def test_a_running_container_has_said_what_its_command_prints():
     assert read(world(pod(command="echo hello; sleep 60"))) == [
-        "2026-01-01T00:00:00Z simulated container c started on node-0",
+        "simulated container c started on node-0",
         "hello",
     ]
 
 
 def test_a_container_that_has_ended_says_how():
     w = world(pod(restart="Never", command="sleep 2; exit 3"), 5)
-    assert read(w)[-1] == "2026-01-01T00:00:02Z ended with exit code 3 (Error)"
+    assert read(w)[-1] == "ended with exit code 3 (Error)"
 
 
 def test_a_container_that_waits_for_its_restart_shows_its_last_run():
@@ -40,4 +41,57 @@ def test_nothing_is_shown_of_what_has_not_run():
     waiting = world(pod(notes_={"start_delay": "1h"}))
     assert read(waiting) == []
     assert read(waiting, "other") == []
-    assert PodLogs(waiting).read("default", "unknown", "c") == b""
+    assert PodLogs(waiting).read("default", "unknown", "c", False, waiting.now).lines == ()
+    assert PodLogs(waiting).read("default", "p", "c", False, waiting.now).waits == "ContainerCreating"
+
+
+def test_lines_appear_when_the_command_has_come_to_them():
+    w = world(pod(restart="Never", command="for i in 1 2 3; do echo step $i; sleep 2; done"), 3)
+    log = PodLogs(w).read("default", "p", "c", False, w.now)
+    assert [(line.moment - START, line.text) for line in log.lines[1:]] == [(0, "step 1"), (2 * SECOND, "step 2")]
+    assert log.running
+    w.run(4)
+    log = PodLogs(w).read("default", "p", "c", False, w.now)
+    assert [line.text for line in log.lines[-2:]] == ["step 3", "ended with exit code 0 (Completed)"]
+    assert not log.running
+
+
+def test_the_run_before_the_last_one_is_kept():
+    w = world(pod(command="echo hello; sleep 2; exit 1"))
+    assert read(w, previous=True) == []
+    w.run(3)
+    assert read(w, previous=True)[-1] == "ended with exit code 1 (Error)"
+    assert read(w)[-1] == "hello"
+
+
+def test_every_run_of_a_container_has_an_id_of_its_own():
+    w = world(pod(command="sleep 2"))
+    (first,) = w.pod()["status"]["containerStatuses"]
+    w.run(3)
+    (second,) = w.pod()["status"]["containerStatuses"]
+    assert first["containerID"].startswith("simulated://")
+    assert second["lastState"]["terminated"]["containerID"] == first["containerID"] != second["containerID"]
+
+
+def test_a_command_of_unknown_time_ends_and_its_log_says_when():
+    w = world(pod(restart="Never", command="python train.py"), 6)
+    assert w.pod()["status"]["phase"] == "Succeeded"
+    assert read(w)[1] == "its command does not say how long it runs; it ends after 5s (kilauea.dev/run-time changes it)"
+
+
+def test_the_default_end_can_be_set():
+    for run_time, ended in ((60 * SECOND, 61), (0, None)):
+        w = World(Pods(run_time=run_time))
+        w.put(NODES, node())
+        w.put(PODS, pod(restart="OnFailure", command="python train.py"))
+        w.run(59)
+        assert w.pod()["status"]["phase"] == "Running"
+        w.run(1000)
+        assert w.pod()["status"]["phase"] == ("Succeeded" if ended else "Running")
+
+
+def test_pods_that_are_always_restarted_or_have_no_command_run_on():
+    for given in (pod(command="python serve.py"), pod(restart="Never")):
+        w = world(given, 10_000)
+        assert w.pod()["status"]["phase"] == "Running"
+        assert len(read(w)) == 1

@@ -45,7 +45,9 @@ def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says():
     assert status["podIP"].startswith("10.")
     assert status["podIPs"] == [{"ip": status["podIP"]}]
     assert status["qosClass"] == "BestEffort"
-    assert status["containerStatuses"] == [
+    (container,) = status["containerStatuses"]
+    assert container.pop("containerID").startswith("simulated://")
+    assert [container] == [
         {
             "name": "c",
             "image": "busybox:1.36",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from kilauea.api.times import SECOND
-from kilauea.nodes.program import Program, program_of
+from kilauea.nodes.program import program_of
 
 POD: dict[str, Any] = {
     "metadata": {"name": "p", "annotations": {"example.com/team": "a", "kilauea.dev/run-time": "3s"}},
@@ -16,8 +16,18 @@ POD: dict[str, Any] = {
 }
 
 
+class Program(NamedTuple):
+    """What a container does, and what it prints."""
+
+    run_time: int | None
+    exit_code: int
+    reason: str
+    output: tuple[str, ...] = ()
+
+
 def program(pod: dict[str, Any], init: bool = False) -> Program:
-    return program_of(pod, pod["spec"]["containers"][0], init)
+    found = program_of(pod, pod["spec"]["containers"][0], init)
+    return Program(found.run_time, found.exit_code, found.reason, tuple(text for _, text in found.output))
 
 
 def changed(annotations: dict[str, str] | None = None, init: bool = False, **container: Any) -> Program:

@@ -8,9 +8,26 @@ from kilauea.api.times import SECOND
 from kilauea.nodes.script import read_script
 
 
+def printed(script):
+    return tuple(text for _, text in script.output)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds", "code", "output"),
     [
+        ("for i in 1 2 3; do echo step $i; sleep 2; done", 6, 0, ("step 1", "step 2", "step 3")),
+        ("for i in $(seq 1 3); do sleep $i; done; exit 2", 6, 2, ()),
+        ('for i in {1..3}; do\n  echo "$i of 3"\n  sleep 1\ndone', 3, 0, ("1 of 3", "2 of 3", "3 of 3")),
+        ("for ((i=0;i<4;i++)); do sleep 1; done", 4, 0, ()),
+        ("i=0; while [ $i -lt 3 ]; do i=$((i+1)); sleep 1; done; echo done $i", 3, 0, ("done 3",)),
+        ("N=4; sleep $((N*2))", 8, 0, ()),
+        ("N=4 && echo '$N' \"${N}x\" ${M:-none}", 0, 0, ("$N 4x none",)),
+        ('if [ -z "$X" ]; then sleep 3; else sleep 9; fi', 3, 0, ()),
+        ("while true; do sleep 1; if [ $? -eq 0 ]; then break; fi; done", 1, 0, ()),
+        ("(sleep 1; false) || { echo failed; exit 5; }", 1, 5, ("failed",)),
+        ("seq 3; printf '%s is %d\\n' a 7", 0, 0, ("1", "2", "3", "a is 7")),
+        ("echo now 2>&1 > /dev/null; sleep 2", 2, 0, ("now",)),
+        ("echo $(date); sleep 1", 1, 0, ("$(date)",)),
         ("sleep 5", 5, 0, ()),
         ("sleep 1m", 60, 0, ()),
         ("sleep 0.5", 0.5, 0, ()),
@@ -33,11 +50,18 @@ from kilauea.nodes.script import read_script
 def test_a_shell_command_takes_as_long_as_its_sleeps(text, seconds, code, output):
     script = read_script(("sh", "-c", text), ())
     assert script.tells_time
-    assert (script.run_time, script.exit_code, script.output) == (seconds * SECOND, code, output)
+    assert (script.run_time, script.exit_code, printed(script)) == (seconds * SECOND, code, output)
 
 
 @pytest.mark.parametrize(
-    "text", ["while true; do echo x; sleep 1; done", "sleep infinity", "tail -f /dev/null", "while :; do sleep 9; done"]
+    "text",
+    [
+        "mkdir -p /var/run/sshd; /usr/sbin/sshd -D",
+        "while true; do echo x; sleep 1; done",
+        "sleep infinity",
+        "tail -f /dev/null",
+        "while :; do sleep 9; done",
+    ],
 )
 def test_loops_without_an_end_run_for_ever(text):
     assert read_script(("/bin/bash", "-ec", text), ()).run_time is None
@@ -56,3 +80,47 @@ def test_arguments_go_on_where_the_command_ends():
     assert read_script(("sh", "-c"), ("sleep 7",)).run_time == 7 * SECOND
     assert read_script((), ("sleep", "8")).run_time == 8 * SECOND
     assert read_script(("/bin/sleep",), ("9",)).run_time == 9 * SECOND
+
+
+def test_lines_come_when_the_script_has_come_to_them():
+    script = read_script(("sh", "-c", "for i in 1 2; do echo step $i; sleep 2; done; echo end"), ())
+    assert list(script.output) == [(0, "step 1"), (2 * SECOND, "step 2"), (4 * SECOND, "end")]
+
+
+def test_a_loop_without_an_end_prints_on_and_on():
+    script = read_script(("sh", "-c", "i=0; while true; do i=$((i+1)); echo round $i; sleep 10; done"), ())
+    lines = script.output
+    assert [next(lines) for _ in range(3)] == [(0, "round 1"), (10 * SECOND, "round 2"), (20 * SECOND, "round 3")]
+
+
+def test_variables_of_the_container_are_known():
+    environment = (("SECONDS_LONG", "7"),)
+    assert read_script(("sh", "-c", "sleep $SECONDS_LONG"), (), environment).run_time == 7 * SECOND
+    assert read_script(("sleep",), ("$(SECONDS_LONG)",), environment).run_time == 7 * SECOND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "case x in y) sleep 1;; esac",
+        "f() { sleep 1; }; f",
+        "cat x | sh",
+        "echo $((",
+        "for",
+        "if true",
+        "done",
+        "echo `",
+    ],
+)
+def test_what_is_beyond_the_reader_does_not_tell_its_time(text):
+    assert not read_script(("sh", "-c", text), ()).tells_time
+
+
+def test_scripts_that_would_take_a_machine_for_ever_are_given_up():
+    for text in (
+        "while [ 1 -lt 2 ]; do echo x; done",
+        "for i in {1..999999999}; do sleep 1; done",
+        "echo $((9**9**9))",
+    ):
+        script = read_script(("sh", "-c", text), ())
+        assert script.run_time in (None, 0)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from random import Random
 from typing import Protocol
 
+from kilauea.api.container_logs import ContainerLog
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
@@ -23,8 +24,8 @@ SUFFIX_LENGTH = 5
 class LogSource(Protocol):
     """Where the output of containers comes from."""
 
-    def read(self, namespace: str, pod: str, container: str) -> bytes:
-        """What a container has written so far."""
+    def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
+        """What the last run of a container, or the one before it, has written until now."""
         ...
 
 

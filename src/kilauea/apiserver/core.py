@@ -15,7 +15,7 @@ from kilauea.apiserver.documents import Documents
 from kilauea.apiserver.negotiation import as_media, view_of
 from kilauea.apiserver.rbac.authorizer import Authorizer, action_of
 from kilauea.apiserver.rbac.impersonation import acting_user
-from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, WatchStream, parse_path
+from kilauea.apiserver.request import YAML, ApiRequest, ApiResponse, RequestInfo, TextStream, WatchStream, parse_path
 from kilauea.apiserver.rest.binding import bind
 from kilauea.apiserver.rest.body import media_type
 from kilauea.apiserver.rest.call import Call
@@ -28,6 +28,7 @@ from kilauea.apiserver.rest.listing import list_objects
 from kilauea.apiserver.rest.logs import read_log
 from kilauea.apiserver.rest.patching import patch
 from kilauea.apiserver.rest.scale import get_scale, patch_scale, update_scale
+from kilauea.apiserver.rest.streams import refuse_stream
 from kilauea.apiserver.rest.token import create_token
 from kilauea.apiserver.rest.update import update
 from kilauea.apiserver.rest.watching import watch
@@ -37,7 +38,7 @@ from kilauea.apiserver.warning_headers import warning_headers
 
 log = logging.getLogger(__name__)
 
-Answer = ApiResponse | WatchStream
+Answer = ApiResponse | WatchStream | TextStream
 Verb = Callable[[Call], Awaitable[Answer]]
 
 VERBS: Mapping[str, Verb] = {
@@ -62,6 +63,7 @@ SUBRESOURCES: Mapping[str, Mapping[str, Verb]] = {
     "finalize": {"update": finalize},
     "log": {"get": read_log},
     "token": {"create": create_token},
+    **{part: {"get": refuse_stream, "create": refuse_stream} for part in ("exec", "attach", "portforward")},
 }
 UNSTORED: Mapping[tuple[str, str], Verb] = {("", "bindings"): bind, **REVIEWS}
 """Kinds that are answered and never kept, by group and plural."""

@@ -89,6 +89,15 @@ async def _lines(batches: AsyncGenerator[Sequence[Frame], None]) -> AsyncGenerat
 
 
 @dataclass(slots=True)
+class TextStream:
+    """A text that is sent as it comes, until the generator ends or is closed."""
+
+    chunks: AsyncGenerator[bytes, None]
+    content_type: str
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class RequestInfo:
     """What the path and method of a resource request ask for; `group` is empty for the core group."""
 

@@ -35,7 +35,8 @@ kubeconfig_option = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A live cluster to add the objects of -f to. [default: without -f, that of KUBECONFIG or ~/.kube/config]",
+    help="A live cluster to add the objects of -f to. [default: KUBECONFIG, unless -f contains nodes; "
+    "without -f also ~/.kube/config]",
 )
 conf_option = click.option(
     "--scheduler-conf",
@@ -97,7 +98,7 @@ def read_inputs(
         now = parse_time(at) if at else None
     except ValueError as error:
         raise Usage(f"--now: {error}") from error
-    live = _live(kubeconfig) if kubeconfig or not paths else None
+    live = _live(kubeconfig) if kubeconfig or not paths or _meant_for_a_cluster(paths) else None
     in_cluster = live.configuration if live and scheduler_conf is None else ""
     submission = 0  # after all else in the files
     if live:
@@ -128,6 +129,26 @@ def read_inputs(
         raise Usage(str(error)) from error
     built_in = scheduler_conf is None and not in_cluster
     return Inputs(cluster, conf, extensions, cluster.newest if now is None else now, built_in)
+
+
+def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
+    """Whether files are to be added to the cluster of KUBECONFIG: they contain no node that could run their pods.
+
+    Raises:
+        Usage: a file cannot be read.
+    """
+    from kilauea.runtime.files import SourceError, describe_nodes
+
+    named = os.environ.get("KUBECONFIG")
+    try:
+        added = bool(named) and not describe_nodes(paths)
+    except SourceError as error:
+        raise Usage(str(error)) from error
+    if added:
+        click.echo(
+            f"no nodes in the files: adding them to the cluster of KUBECONFIG ({printable(named or '')})", err=True
+        )
+    return added
 
 
 def _live(kubeconfig: Path | None) -> Snapshot:

@@ -11,6 +11,7 @@ from kilauea import __version__
 
 SUBCOMMANDS: Mapping[str, str] = {
     "apiserver": "Serve a Kubernetes API without a cluster.",
+    "completion": "Print the completion script of a shell.",
     "config": "Work with scheduler configurations.",
     "controllers": "Run controllers for a cluster.",
     "explain": "Show why a job waits, and what would let it start.",

@@ -65,6 +65,26 @@ def node_size(cpu: str, memory: str) -> Callable[[Command], Command]:
     return options
 
 
+class RunTime(Duration):
+    """A duration of 0 or more, in microseconds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Microseconds."""
+        length = super().convert(value, param, ctx)
+        if length < 0:
+            self.fail(f'"{value}" is negative: use for example 30s', param, ctx)
+        return length
+
+
+run_time_option = click.option(
+    "--run-time",
+    type=RunTime(),
+    default="5s",
+    show_default=True,
+    help="How long commands run that do not say it, in pods that are there to end; 0 for ever.",
+)
+
+
 @click.command(short_help="Simulate nodes and what runs on them.", epilog=EXAMPLES)
 @access
 @click.option(
@@ -79,6 +99,7 @@ def node_size(cpu: str, memory: str) -> Callable[[Command], Command]:
 @click.option(
     "--start-delay", type=Duration(), default="0s", show_default=True, help="How long containers are being created."
 )
+@run_time_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the pauses between repeated tries.")
 def nodes(
     kubeconfig: Path | None,
@@ -88,6 +109,7 @@ def nodes(
     node_gpu: int,
     node_pods: int,
     start_delay: int,
+    run_time: int,
     seed: int,
 ) -> None:
     """Keep nodes ready and run the pods that are bound to them, without any machine.
@@ -105,10 +127,10 @@ def nodes(
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
     if start_delay < 0:
-        raise Usage("--start-delay: is less than nothing: use e.g. 2s")
+        raise Usage("--start-delay must not be negative, for example 2s")
     machine = Machine(node_cpu, node_memory, node_gpu, node_pods)
     try:
-        asyncio.run(_run(Options(kubeconfig, dict(os.environ), count, machine, start_delay / SECOND, seed)))
+        asyncio.run(_run(Options(kubeconfig, dict(os.environ), count, machine, start_delay / SECOND, seed, run_time)))
     except AccessError as error:
         raise Usage(f"kilauea nodes: {error}") from error
 

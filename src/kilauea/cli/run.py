@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kilauea.cli.durations import Duration
+from kilauea.cli import slurm
 from kilauea.cli.inputs import Failure, Usage
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ Examples:
   JOB=$(kilauea run -n 16 -c 2 --memory 4Gi -- ./simulate)   # its name alone is written to standard output
   vcctl job view $JOB                                        # how it stands, and why it waits
 """
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells give it."""
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """For random names: nothing that makes words."""
 
@@ -36,11 +38,19 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 @click.option("-n", "--tasks", "--replicas", type=click.IntRange(1), help="Run so many copies. [default: 1]")
 @click.option("-N", "--nodes", type=click.IntRange(1), help="Run a copy on each of so many nodes.")
 @click.option("-c", "--cpus", default="1", show_default=True, help="cpus of each copy.")
-@click.option("-m", "--memory", default="", metavar="AMOUNT", help="Memory of each copy, e.g. 4Gi.")
+@click.option("-m", "--memory", default="", metavar="AMOUNT", help="Memory of each copy: 4G, 512M, 4Gi.")
 @click.option("-G", "--gpus", type=click.IntRange(0), default=0, help="GPUs (nvidia.com/gpu) of each copy.")
 @click.option("-i", "--image", default="busybox", show_default=True, help="Container image.")
 @click.option("-e", "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable. Repeatable.")
-@click.option("-t", "--time", "limit", type=Duration(), default="0s", help="End a copy that runs longer, e.g. 2h30m.")
+@click.option(
+    "-t",
+    "--time",
+    "limit",
+    type=slurm.TimeLimit(),
+    default=0,
+    metavar="TIME",
+    help="End a copy that runs longer: 90 (minutes), 01:30:00, 1-12 (days-hours) or 1h30m.",
+)
 @click.option("--priority-class", default="", metavar="NAME", help="Priority class of the copies.")
 @click.option("--namespace", default="", metavar="NAME", help="Namespace. [default: that of the kubeconfig]")
 @click.option("-W", "--wait", is_flag=True, help="Stay until it has ended; exit with its exit code.")
@@ -49,8 +59,9 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, **given: Any) -> None:
     """Submit COMMAND as a job: all copies start together, or none does.
 
-    The job waits in its queue until there is room for all. It is started anew if pods of it are evicted. Its name is
-    written to standard output, progress to standard error.
+    The job waits in its queue until there is room for all. It restarts if any of its pods is evicted. Its name is
+    written to standard output, everything else to standard error. Times and memory are as in sbatch: -t 90 is 90
+    minutes, -m 4G is 4Gi.
     """
     import asyncio
 
@@ -64,10 +75,12 @@ def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, *
         namespace = namespace or cluster.access().namespace or "default"
         job = job_for(command, namespace, **given)
         code = asyncio.run(_submit(cluster, job, wait))
-    except CommandError as error:
+    except (CommandError, AccessError) as error:
         raise Usage(f"kilauea run: {error}") from error
-    except (AccessError, ApiError) as error:
+    except ApiError as error:
         raise Failure(f"kilauea run: {error}") from error
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     sys.exit(code)
 
 
@@ -100,8 +113,12 @@ def job_for(
     if tasks and nodes:
         raise CommandError("--tasks and --nodes: give one of them; --nodes runs one copy on each node")
     if limit < 0 or 0 < limit < SECOND:
-        raise CommandError("--time: is less than a second: use e.g. 30m")
+        raise CommandError("--time must be at least 1s, for example 30m; 0 for no limit")
     name, copies = name or _new_name(command[0]), tasks or nodes or 1
+    try:
+        memory = slurm.memory(memory)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
     asked = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": str(gpus or "")}
     amounts = options.resources(",".join(f"{key}={value}" for key, value in asked.items() if value))
     again = {"policies": [{"event": "PodEvicted", "action": "RestartJob"}]}
@@ -165,11 +182,29 @@ async def _submit(cluster: Cluster, job: dict[str, Any], wait: bool) -> int:
     """Create a job; the exit code is its own if it was waited for."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import key_of
+    from kilauea.cli.vcctl.watching import left_running
 
     async with cluster.connect() as api:
         made = await api.create(VC_JOBS, job["metadata"]["namespace"], job)
-        click.echo(made["metadata"]["name"])
-        return await _followed(api, key_of(made)) if wait else 0
+        key = key_of(made)
+        click.echo(key.name)
+        click.echo(f"{key.name}: {submitted(made)}", err=True)
+        if not wait:
+            return 0
+        with left_running(key):
+            return await _followed(api, key)
+
+
+def submitted(job: Obj) -> str:
+    """What was submitted: `submitted to queue research: 4 copies of 2 cpu, 4Gi memory, each for at most 1h30m`."""
+    spec, (task,) = job["spec"], job["spec"]["tasks"]
+    pod = task["template"]["spec"]
+    amounts = ", ".join(f"{amount} {name}" for name, amount in pod["containers"][0]["resources"]["requests"].items())
+    copies = f"{task['replicas']} {'copy' if task['replicas'] == 1 else 'copies'}"
+    limit = pod.get("activeDeadlineSeconds")
+    length = f", each for at most {slurm.duration_text(limit)}" if limit else ""
+    queue = f" to queue {spec['queue']}" if spec.get("queue") else ""
+    return f"submitted{queue}: {copies} of {amounts}{length}"
 
 
 async def _followed(api: Api, key: Key) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kilauea.cli.apiserver import durability_option, listen_option, parse_listen
-from kilauea.cli.nodes import node_size
+from kilauea.cli.nodes import node_size, run_time_option
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
@@ -67,6 +67,7 @@ def default_folder() -> Path:
     metavar="FILE",
     help="Scheduler configuration, as Volcano's; read again when it changes. [default: that of Volcano's config map]",
 )
+@run_time_option
 @click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
 @click.option("--seed", type=int, help="Seed of what is left to chance: uids, generated names, pauses.")
 def up(
@@ -80,6 +81,7 @@ def up(
     kubeconfig: Path | None,
     durability: Durability,
     scheduler_conf: Path | None,
+    run_time: int,
     no_scheduler: bool,
     seed: int | None,
 ) -> None:
@@ -96,7 +98,7 @@ def up(
     folder = data_dir or default_folder()
     server = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
     machine = Machine(node_cpu, node_memory, node_gpu)
-    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler))
+    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time))
 
 
 def run(options: Up) -> None:

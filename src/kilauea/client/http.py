@@ -9,6 +9,7 @@ A connection is used for one request at a time; there are as many as requests un
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -169,6 +170,10 @@ class _Connector(aiohttp.TCPConnector):
 
 def _words(error: Exception) -> str:
     """What an error says, or else its name."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        # Its own text shows the object that holds the settings of TLS.
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else str(error.os_error)
     return str(error) or type(error).__name__
 
 

@@ -7,6 +7,7 @@ pulled, say) is left as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
 from kilauea.api.ports import Obj
@@ -58,6 +59,7 @@ class Run:
         restart: its restart policy: Always, OnFailure or Never.
         role: `main`; `init` for one that ends before the main ones begin; `sidecar` for an init container that runs
             beside them.
+        pod_uid: uid of its pod, from which ids of containers are made.
     """
 
     container: Obj
@@ -65,6 +67,7 @@ class Run:
     entry: Obj
     restart: str
     role: Role = "main"
+    pod_uid: str = ""
 
     @property
     def state(self) -> Obj:
@@ -111,7 +114,8 @@ class Run:
 
     def start(self, now: int) -> None:
         """Let it run for the first time."""
-        self._set({"running": {"startedAt": second_text(now)}}, ready=True, started=True)
+        state = {"running": {"startedAt": second_text(now)}}
+        self._set(state, ready=True, started=True, containerID=self._id(self.entry.get("restartCount", 0)))
 
     def step(self, now: int) -> bool:
         """Let happen what is due; returns whether anything did."""
@@ -132,13 +136,20 @@ class Run:
         begun = (self.state.get("running") or {}).get("startedAt")
         text = second_text(now)
         ended = {"exitCode": code, "reason": reason, "startedAt": begun or text, "finishedAt": text}
+        if "containerID" in self.entry:
+            ended["containerID"] = self.entry["containerID"]
         self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
 
     def _restart(self, now: int) -> None:
         last = {"terminated": self._ended()}
         count = self.entry.get("restartCount", 0) + 1
         state = {"running": {"startedAt": second_text(now)}}
-        self._set(state, ready=True, started=True, lastState=last, restartCount=count)
+        self._set(state, ready=True, started=True, lastState=last, restartCount=count, containerID=self._id(count))
+
+    def _id(self, restarts: int) -> str:
+        """The id of a run: another for each, and the same whichever process works it out."""
+        name = f"{self.pod_uid}/{self.container['name']}/{restarts}"
+        return f"simulated://{sha256(name.encode()).hexdigest()}"
 
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]

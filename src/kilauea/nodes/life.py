@@ -16,7 +16,7 @@ from kilauea.nodes.annotations import START_DELAY, annotations_of, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
 from kilauea.nodes.moments import moment_of, second_text
 from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
-from kilauea.nodes.program import program_of
+from kilauea.nodes.program import JOB_RUN_TIME, program_of
 
 DEADLINE = "DeadlineExceeded"
 _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
@@ -50,7 +50,7 @@ def active(pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") not in ENDED
 
 
-def advance(pod: Obj, node: Obj, now: int, start_delay: int) -> Step:
+def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB_RUN_TIME) -> Step:
     """The next step of a pod that is bound to a node and not being deleted.
 
     Args:
@@ -58,8 +58,9 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int) -> Step:
         node: the one to which it is bound.
         now: microseconds since 1970.
         start_delay: microseconds that containers are being created, unless the pod says otherwise.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
-    life = _Life.of(pod)
+    life = _Life.of(pod, run_time)
     if life is None:
         return NOTHING
     delay = read_duration(annotations_of(pod).get(START_DELAY))
@@ -94,16 +95,22 @@ def killed(pod: Obj, node: Obj, now: int, code: int) -> Mapping[str, Any]:
     return life.status(now, node)
 
 
-def runs_of(pod: Obj) -> tuple[list[Run], list[Run]]:
+def runs_of(pod: Obj, run_time: int = JOB_RUN_TIME) -> tuple[list[Run], list[Run]]:
     """The init containers and the others of a pod, each with its status."""
     spec, status = pod["spec"], pod.get("status") or {}
     before = {each.get("name"): each for each in status.get("initContainerStatuses") or ()}
     inits = [_init_run(pod, each, before) for each in spec.get("initContainers") or ()]
     before = {each.get("name"): each for each in status.get("containerStatuses") or ()}
     reason = INITIALIZING if inits else CREATING
-    policy = spec.get("restartPolicy", "Always")
+    policy, uid = spec.get("restartPolicy", "Always"), pod["metadata"].get("uid", "")
     mains = [
-        Run(each, program_of(pod, each), before.get(each["name"]) or waiting_entry(each, reason), policy)
+        Run(
+            each,
+            program_of(pod, each, default=run_time),
+            before.get(each["name"]) or waiting_entry(each, reason),
+            policy,
+            pod_uid=uid,
+        )
         for each in spec["containers"]
     ]
     return inits, mains
@@ -111,11 +118,12 @@ def runs_of(pod: Obj) -> tuple[list[Run], list[Run]]:
 
 def _init_run(pod: Obj, container: Obj, before: Mapping[str, Obj]) -> Run:
     entry = before.get(container["name"]) or waiting_entry(container, INITIALIZING)
+    uid = pod["metadata"].get("uid", "")
     if container.get("restartPolicy") == "Always":
         program = program_of(pod, container)
-        return Run(container, program, entry, "Always", "sidecar")
+        return Run(container, program, entry, "Always", "sidecar", uid)
     policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
-    return Run(container, program_of(pod, container, init=True), entry, policy, "init")
+    return Run(container, program_of(pod, container, init=True), entry, policy, "init", uid)
 
 
 def _earliest(*moments: int | None) -> int | None:
@@ -125,23 +133,23 @@ def _earliest(*moments: int | None) -> int | None:
 class _Life:
     """A pod and its containers while a step is worked out."""
 
-    def __init__(self, pod: Obj) -> None:
+    def __init__(self, pod: Obj, run_time: int = JOB_RUN_TIME) -> None:
         self.pod = pod
         self.before: Obj = pod.get("status") or {}
         self.phase: str = self.before.get("phase") or PENDING
         self.start_time = moment_of(self.before.get("startTime"))
-        self.inits, self.mains = runs_of(pod)
+        self.inits, self.mains = runs_of(pod, run_time)
         self._entries = [run.entry for run in self._all()]
         self._why: dict[str, str] = {}
 
     @classmethod
-    def of(cls, pod: Obj) -> _Life | None:
+    def of(cls, pod: Obj, run_time: int = JOB_RUN_TIME) -> _Life | None:
         """The life of a pod; None if it has ended, or if somebody else leads it."""
         status: Obj = pod.get("status") or {}
         phase = status.get("phase") or PENDING
         if phase not in (PENDING, RUNNING) or (phase == RUNNING and not status.get("containerStatuses")):
             return None
-        life = cls(pod)
+        life = cls(pod, run_time)
         return life if phase == phase_of(life.inits, life.mains) else None
 
     def _all(self) -> Iterator[Run]:

@@ -1,12 +1,21 @@
-"""What `kubectl logs` shows of simulated containers: a line at each start and end, and what the command prints."""
+"""What `kubectl logs` shows of simulated containers: a line at each start and end, and what the command prints.
+
+Each line has its moment, so it appears when the command would have printed it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kilauea.api.container_logs import ContainerLog, LogLine
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Key, Obj, View
+from kilauea.api.times import SECOND
+from kilauea.nodes.annotations import RUN_TIME
+from kilauea.nodes.containers import Run
 from kilauea.nodes.life import runs_of
+from kilauea.nodes.moments import moment_of
+from kilauea.nodes.program import JOB_RUN_TIME
 
 
 class PodLogs:
@@ -14,32 +23,48 @@ class PodLogs:
 
     Args:
         view: shows pods.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, run_time: int = JOB_RUN_TIME) -> None:
         self._view = view
+        self._run_time = run_time
 
-    def read(self, namespace: str, pod: str, container: str) -> bytes:
-        """What the last run of a container has written so far; empty if it has not run."""
+    def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
+        """What the last run of a container, or the one before it, has written until now."""
         found = self._view.get(PODS, Key(namespace, pod))
-        if found is None:
-            return b""
-        inits, mains = runs_of(found)
-        run = next((run for run in (*inits, *mains) if run.container["name"] == container), None)
-        if run is None:
-            return b""
-        lines = _lines(found, run.container["name"], run.state or {}, run.program.output)
-        if not run.running and "terminated" not in run.state:
-            lines = _lines(found, run.container["name"], run.entry.get("lastState") or {}, run.program.output)
-        return "".join(f"{line}\n" for line in lines).encode()
+        runs = [run for runs in runs_of(found, self._run_time) for run in runs] if found is not None else []
+        run = next((run for run in runs if run.container["name"] == container), None)
+        if found is None or run is None:
+            return ContainerLog()
+        last = run.entry.get("lastState") or {}
+        # A container that waits for its restart shows the run before.
+        has_run = run.running or "terminated" in run.state
+        state = run.state if has_run and not previous else last
+        begun = (state.get("running") or state.get("terminated") or {}).get("startedAt", "")
+        waits = "" if has_run or last else (run.state.get("waiting") or {}).get("reason", "")
+        lines = tuple(_lines(found, run, state, now))
+        return ContainerLog(lines, begun, run.running and not previous, waits)
 
 
-def _lines(pod: Obj, container: str, state: Obj, output: tuple[str, ...]) -> Iterator[str]:
+def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:
     ended = state.get("terminated")
-    begun = (ended or state.get("running") or {}).get("startedAt")
+    begun = moment_of((ended or state.get("running") or {}).get("startedAt"))
     if begun is None:
         return
-    yield f"{begun} simulated container {container} started on {pod['spec'].get('nodeName', '')}"
-    yield from output
+    node = pod["spec"].get("nodeName", "")
+    yield LogLine(begun, f"simulated container {run.container['name']} started on {node}")
+    if run.program.guessed and run.program.run_time:
+        seconds = f"{run.program.run_time / SECOND:g}s"
+        yield LogLine(
+            begun, f"its command does not say how long it runs; it ends after {seconds} ({RUN_TIME} changes it)"
+        )
+    end = moment_of(ended.get("finishedAt")) if ended else None
+    until = now if end is None else end
+    for offset, text in run.program.output:
+        if begun + offset > until:
+            break
+        yield LogLine(begun + offset, text)
     if ended:
-        yield f"{ended.get('finishedAt')} ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
+        words = f"ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
+        yield LogLine(until, words)

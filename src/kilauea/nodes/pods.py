@@ -24,6 +24,7 @@ from kilauea.nodes.containers import KILLED
 from kilauea.nodes.life import Step, active, advance, killed, started
 from kilauea.nodes.moments import moment_of
 from kilauea.nodes.node_conditions import is_ready
+from kilauea.nodes.program import JOB_RUN_TIME
 
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
@@ -43,11 +44,13 @@ class Pods:
 
     Args:
         start_delay: seconds that containers are being created; at 0 a pod goes to Running in one step.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
 
     name = "simulated-pods"
 
-    def __init__(self, start_delay: float = 0.0) -> None:
+    def __init__(self, start_delay: float = 0.0, run_time: int = JOB_RUN_TIME) -> None:
+        self._run_time = run_time
         self._start_delay = int(start_delay * SECOND)
         self.interests: Sequence[Interest] = (Interest(PODS, _concerned), Interest(NODES, lambda node: ()))
 
@@ -72,7 +75,7 @@ class Pods:
         return self._go_on(pod, node, now)
 
     def _go_on(self, pod: Obj, node: Obj, now: int) -> Outcome:
-        step = advance(pod, node, now, self._start_delay)
+        step = advance(pod, node, now, self._start_delay, self._run_time)
         return Outcome(_told(pod, step), None if step.due is None else max(step.due - now, 0) / SECOND, step.rests)
 
 

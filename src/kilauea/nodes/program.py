@@ -1,12 +1,13 @@
 """What the program of a container would do: how long it runs, what it prints, how it ends.
 
 Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
-`sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`; where nothing tells the time, a
-program runs for ever, one of a batch Job for a moment (a Job is there to end), an init container not at all.
+`sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`. Where nothing tells the time, a
+command that is there to end runs for a moment, an init container not at all, anything else for ever.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,11 +23,13 @@ from kilauea.nodes.annotations import (
     read_exit_code,
     said,
 )
-from kilauea.nodes.script import read_script
+from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
-"""How long a container of a batch Job runs if nothing says it, and one of which only the exit code is said."""
+"""How long a container runs that is to end and of which nothing says when, unless a command line says otherwise."""
 
+NOTHING = Script(False, 0, 0)
+"""The script of what has no command."""
 _Notes = tuple[tuple[str, str], ...]
 """Annotations by which users say what pods do."""
 
@@ -39,45 +42,83 @@ class Program:
         run_time: microseconds; None for ever.
         exit_code: with which it ends.
         reason: of its end, as its status has it.
-        output: lines that it prints.
+        script: its command, which says what it prints.
+        guessed: whether nothing says how long it runs, so that it runs for the default time.
     """
 
     run_time: int | None
     exit_code: int
     reason: str
-    output: tuple[str, ...] = ()
+    script: Script = NOTHING
+    guessed: bool = False
+
+    @property
+    def output(self) -> Iterator[Line]:
+        """The lines that it prints, each with its moment after the start."""
+        return self.script.output
 
 
-def program_of(pod: Obj, container: Obj, init: bool = False) -> Program:
-    """The program of one of a pod's containers; `init` for one that has to end before others begin."""
+def program_of(pod: Obj, container: Obj, init: bool = False, default: int = JOB_RUN_TIME) -> Program:
+    """The program of one of a pod's containers.
+
+    Args:
+        pod: whose container it is.
+        container: as the pod's specification has it.
+        init: whether it has to end before others begin.
+        default: microseconds that it runs if it is to end and nothing says when; 0 for ever.
+    """
     command, args = tuple(container.get("command") or ()), tuple(container.get("args") or ())
     notes = tuple(each for each in annotations_of(pod).items() if each[0].startswith(PREFIX))
-    return _program(command, args, container["name"], notes, init, _of_batch_job(pod))
+    environment = _environment(container) if any("$" in word for word in command + args) else ()
+    return _program(command, args, environment, container["name"], notes, init, _is_to_end(pod, container), default)
+
+
+def _environment(container: Obj) -> Environment:
+    """The variables of a container that have a value of their own."""
+    return tuple((each["name"], str(each.get("value") or "")) for each in container.get("env") or ())
 
 
 @lru_cache(maxsize=4096)
 def _program(
-    command: tuple[str, ...], args: tuple[str, ...], name: str, said_of_pod: _Notes, init: bool, of_batch_job: bool
+    command: tuple[str, ...],
+    args: tuple[str, ...],
+    environment: Environment,
+    name: str,
+    said_of_pod: _Notes,
+    init: bool,
+    ends: bool,
+    default: int,
 ) -> Program:
     """The program of a container; pods of one template have the same."""
-    notes, script = dict(said_of_pod), read_script(command, args)
+    notes, script = dict(said_of_pod), read_script(command, args, environment)
     # What is said about all containers of a pod is not meant for those that prepare it.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
     code = read_exit_code(said(notes, EXIT_CODE, name))
     run_time = read_duration(said(notes, RUN_TIME, name))
     if run_time is None:
-        run_time = script.run_time if script.tells_time else _usual_time(init, code is not None or of_batch_job)
+        run_time = script.run_time if script.tells_time else _usual_time(init, code is not None or ends, default)
+    guessed = not init and not script.tells_time and run_time is not None and not said(notes, RUN_TIME, name)
     code = script.exit_code if code is None else code
     reason = said(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
-    return Program(run_time, code, reason, script.output)
+    return Program(run_time, code, reason, script, guessed)
 
 
-def _usual_time(init: bool, ends: bool) -> int | None:
+def _usual_time(init: bool, ends: bool, default: int) -> int | None:
     """How long a container runs of which nothing says it; `ends` if it is known to end."""
     if init:
         return 0
-    return JOB_RUN_TIME if ends else None
+    return default or None if ends else None
+
+
+def _is_to_end(pod: Obj, container: Obj) -> bool:
+    """Whether a container of which nothing says how long it runs is there to end.
+
+    That is one of a batch Job, and one with a command in a pod that is not always restarted; a pod that has only an
+    image stands for anything and runs on.
+    """
+    has_command = bool(container.get("command") or container.get("args"))
+    return _of_batch_job(pod) or (has_command and pod["spec"].get("restartPolicy", "Always") != "Always")
 
 
 def _of_batch_job(pod: Obj) -> bool:

@@ -1,27 +1,39 @@
 """Reads commands and small shell scripts as people write them in examples, to tell how long they take and how they end.
 
-Known are `sleep`, `exit`, `true`, `false`, `echo`, loops that never end, and `;`, `&&`, `||` between them.
+Nothing is executed. Known are `sleep`, `exit`, `true`, `false`, `echo`, `printf`, `seq`, `test`, variables, arithmetic,
+`for`, `while`, `until` and `if`, and `;`, `&&`, `||` between them. Other commands take no time.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from kilauea.api.times import SECOND
+from kilauea.nodes.shell_syntax import For, Group, If, NotUnderstood, Simple, Statement, Step, While, parse
+from kilauea.nodes.shell_words import MOST_WORDS, calculate, expand
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh"})
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"([0-9]{1,9}(?:\.[0-9]{0,6})?|\.[0-9]{1,6})([smhd]?)")
-_COMMENT = re.compile(r"(^|\s)#[^\n]*")
-_LEADS = frozenset({"do", "then", "else", "exec", "time", "{", "("})
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL | re.ASCII)
+_REFERENCE = re.compile(r"\$\(([A-Za-z_][\w.-]*)\)", re.ASCII)
+_LEADS = frozenset({"exec", "time", "command"})
 """Words that may stand before a command."""
-_QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "done", "fi", "}", ")"})
+_QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "local", "readonly", "unset", "shift"})
 """Commands that take no time and succeed."""
-_BREAKS = ";&|\n"
+_COMPARISONS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
+MOST_STEPS = 20_000
+"""Statements after which a script counts as one that never ends."""
+MOST_FOLLOWED = 200_000
+"""Statements that are followed for the output of a script without an end."""
+
+Line = tuple[int, str]
+"""A line of output, and when it comes, in microseconds after the start."""
+Environment = tuple[tuple[str, str], ...]
+"""Variables of a container and their values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +44,55 @@ class Script:
         tells_time: whether it says how long it takes.
         run_time: microseconds; None for ever.
         exit_code: with which it ends.
-        output: lines that it prints.
+        steps: its statements.
+        environment: its variables.
     """
 
     tells_time: bool
     run_time: int | None
     exit_code: int
-    output: tuple[str, ...]
+    steps: tuple[Step, ...] = ()
+    environment: Environment = ()
+
+    @property
+    def output(self) -> Iterator[Line]:
+        """The lines that it prints, in order; of a script without an end, as long as one asks."""
+        run = _Run(self.environment, MOST_FOLLOWED)
+        try:
+            yield from run.follow(self.steps)
+        except (_Stop, NotUnderstood):
+            return
 
 
 @lru_cache(maxsize=4096)
-def read_script(command: tuple[str, ...], args: tuple[str, ...]) -> Script:
+def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: Environment = ()) -> Script:
     """What a container's command and arguments do."""
-    words = command + args
-    reading = _Reading()
-    if words and _base(words[0]) in _SHELLS:
-        try:
-            reading.read(_statements(_inline(words)))
-        except ValueError:  # quotes that never end
-            reading.unknown = True
-    else:
-        reading.read([("", words)] if words else [])
-    return reading.result()
+    known = dict(environment)
+    words = [_REFERENCE.sub(lambda found: known.get(found[1], found[0]), word) for word in command + args]
+    try:
+        if words and _base(words[0]) in _SHELLS:
+            steps = parse(_inline(words))
+        else:
+            steps = (Step("", Simple(tuple(map(_literal, words)))),) if words else ()
+    except (NotUnderstood, RecursionError):
+        return Script(False, 0, 0)
+    run, endless = _Run(environment, MOST_STEPS, stops_at_endless=True), False
+    try:
+        for _ in run.follow(steps):
+            pass
+    except _Endless:
+        endless = True
+    except NotUnderstood:
+        run.unknown = True
+    except _Stop:
+        pass
+    tells = endless or run.timed or (bool(steps) and not run.unknown)
+    return Script(tells, None if endless else run.taken, run.status, steps, environment)
+
+
+def _literal(word: str) -> str:
+    """A word that no shell reads, quoted so that it stands for itself."""
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _base(word: str) -> str:
@@ -69,87 +108,232 @@ def _inline(words: Sequence[str]) -> str:
     return ""
 
 
-def _statements(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The simple commands of a script, each with what stands before it: `&&`, `||`, or something else."""
-    lexer = shlex.shlex(_COMMENT.sub(r"\1", text), posix=True, punctuation_chars=_BREAKS)
-    lexer.commenters = ""  # they would take the end of the line with them
-    lexer.whitespace = " \t\r"
-    between, words = "", list[str]()
-    for token in lexer:
-        if token.strip(_BREAKS):
-            words.append(token)
-        else:
-            if words:
-                yield between, tuple(words)
-            between, words = token.strip(), []
-    if words:
-        yield between, tuple(words)
+class _Stop(Exception):
+    """The script ends."""
 
 
-@dataclass(slots=True)
-class _Reading:
-    """What is known of a script so far."""
+class _Endless(_Stop):
+    """The script goes on for ever."""
 
-    taken: int = 0
-    timed: bool = False
-    endless: bool = False
-    unknown: bool = False
-    status: int = 0
-    output: list[str] = field(default_factory=list)
 
-    def result(self) -> Script:
-        """The script, once it is read; one that does nothing, or something unknown, does not tell its time."""
-        tells = self.timed or self.endless or not self.unknown
-        return Script(tells, None if self.endless else self.taken, self.status, tuple(self.output))
+class _Break(Exception):
+    """A loop ends, or goes on with its next round."""
 
-    def read(self, statements: Sequence[tuple[str, tuple[str, ...]]] | Iterator[tuple[str, tuple[str, ...]]]) -> None:
-        """Follow statements to the end, or to an `exit`, or for ever."""
-        empty = True
-        for between, words in statements:
-            empty = False
+    def __init__(self, over: bool) -> None:
+        self.over = over
+
+
+class _Run:
+    """One way through a script; its lines come out of `follow`.
+
+    Args:
+        environment: variables that it begins with.
+        most: statements that are followed.
+        stops_at_endless: whether a loop without an end raises at once, instead of being followed.
+    """
+
+    def __init__(self, environment: Environment, most: int, stops_at_endless: bool = False) -> None:
+        self.variables = {"?": "0", **dict(environment)}
+        self.taken = self.status = 0
+        self.timed = self.unknown = False
+        self._left = most
+        self._stops_at_endless = stops_at_endless
+
+    def follow(self, steps: Sequence[Step]) -> Iterator[Line]:
+        """Follow statements to the end.
+
+        Raises:
+            _Stop: the script ends with them, or never.
+            NotUnderstood: it is not known how it goes on.
+        """
+        for between, statement in ((step.between, step.statement) for step in steps):
             if (between == "&&" and self.status) or (between == "||" and not self.status):
                 continue
-            if self._follow(words):
-                break
-        self.unknown = self.unknown or empty
+            self._left -= 1
+            if self._left < 0:
+                raise _Endless
+            yield from self._statement(statement)
+            self.variables["?"] = str(self.status)
 
-    def _follow(self, words: tuple[str, ...]) -> bool:
-        """Follow one statement; returns whether the script gets no further."""
-        while words and words[0] in _LEADS:
+    def _statement(self, statement: Statement) -> Iterator[Line]:
+        if isinstance(statement, Simple):
+            yield from self._command(self._expanded(statement.words))
+        elif isinstance(statement, Group):
+            yield from self.follow(statement.body)
+        elif isinstance(statement, If):
+            for condition, body in statement.branches:
+                yield from self.follow(condition)
+                if not condition or not self.status:
+                    self.status = 0
+                    yield from self.follow(body)
+                    break
+            else:
+                self.status = 0
+        else:
+            yield from self._loop(statement)
+
+    def _loop(self, loop: For | While) -> Iterator[Line]:
+        if isinstance(loop, While) and self._stops_at_endless and _never_ends(loop):
+            self.timed = True
+            raise _Endless
+        for value in self._rounds(loop):
+            if isinstance(loop, For):
+                self.variables[loop.name] = value
+            else:
+                self._left -= 1
+                yield from self.follow(loop.condition)
+                if (self.status == 0) == loop.until:
+                    break
+            try:
+                yield from self.follow(loop.body)
+            except _Break as leaves:
+                if leaves.over:
+                    break
+        self.status = 0
+
+    def _rounds(self, loop: For | While) -> Iterator[str]:
+        if isinstance(loop, For):
+            yield from self._expanded(loop.words)
+        while isinstance(loop, While):
+            if self._left < 0:
+                raise _Endless
+            yield ""
+
+    def _expanded(self, words: Sequence[str]) -> list[str]:
+        found = []
+        assigned = True
+        for word in words:
+            assignment = _ASSIGNMENT.fullmatch(word) if assigned else None
+            assigned = assignment is not None
+            if assignment and len(words) == 1:
+                self.variables[assignment[1]] = " ".join(expand(assignment[2], self.variables, self._output))
+                return [":"]
+            if assignment is None:
+                found += expand(word, self.variables, self._output)
+        return found
+
+    def _output(self, text: str) -> str:
+        """What `$(...)` stands for."""
+        inner = _Run(tuple(self.variables.items()), min(self._left, MOST_STEPS))
+        lines = []
+        try:
+            for _, line in inner.follow(parse(text)):
+                lines.append(line)
+        except _Stop:
+            pass
+        if inner.unknown:
+            return f"$({text})"  # as in `echo $(date)`
+        self.taken += inner.taken
+        return "\n".join(lines)
+
+    def _command(self, words: list[str]) -> Iterator[Line]:
+        while words and _base(words[0]) in _LEADS:
             words = words[1:]
         name, rest = _base(words[0]) if words else ":", words[1:]
         if name == "exit":
             self.timed = True
             self.status = int(rest[0]) % 256 if rest and rest[0].isdecimal() else self.status
-            return True
-        self.status = 1 if name == "false" else 0
-        if name == "sleep":
+            raise _Stop
+        if name in ("break", "continue"):
+            raise _Break(name == "break")
+        status, self.status = self.status, 0
+        if name in ("echo", "printf", "seq"):
+            for text in _printed(name, rest):
+                yield self.taken, text
+        elif name == "sleep":
             self._sleep(rest)
-        elif name == "echo":
-            self.output.append(" ".join(word for word in rest if word not in ("-n", "-e")))
-        elif _never_ends(name, rest):
-            self.endless = True
-        elif name not in _QUICK and name != "false":
+        elif name in ("[", "[[", "test", "!"):
+            self.status = self._test(name, rest, status)
+        elif name in ("let", "expr"):
+            self.status = int(not calculate(" ".join(rest) or "1", self.variables))
+        elif words and words[0].startswith("((") and words[0].endswith("))"):
+            self.status = int(not calculate(words[0][2:-2], self.variables))
+        elif _serves(name, rest):
+            raise _Endless
+        elif name == "export":
+            self._expanded([word for word in rest if _ASSIGNMENT.fullmatch(word)][:1])
+        elif name == "false":
+            self.status = 1
+        elif name not in _QUICK:
             self.unknown = True
-        return self.endless
+
+    def _test(self, name: str, words: list[str], before: int) -> int:
+        """The status of a comparison; files do not exist."""
+        words = [word for word in words if word not in ("]", "]]")]
+        if words[:1] == ["!"]:
+            return 1 - self._test("[", words[1:], before)
+        if len(words) == 2:
+            return int(not {"-n": bool(words[1]), "-z": not words[1]}.get(words[0], False))
+        if len(words) == 3 and words[1] in _COMPARISONS:
+            return int(not calculate(f"{words[0]} {_COMPARISONS[words[1]]} {words[2]}", self.variables))
+        if len(words) == 3 and words[1] in ("=", "==", "!="):
+            return int((words[0] == words[2]) == (words[1] == "!="))
+        if len(words) > 1:
+            raise NotUnderstood(name)
+        return int(not words or not words[0])
 
     def _sleep(self, lengths: Sequence[str]) -> None:
         """Add up what `sleep` is given."""
         for text in lengths:
             found = _NUMBER.fullmatch(text)
             if text in ("infinity", "inf"):
-                self.endless = True
-            elif found:
+                raise _Endless
+            if found:
                 self.timed = True
                 self.taken += int(float(found[1]) * _UNITS[found[2]] * SECOND)
             else:
                 self.unknown = True
 
 
-def _never_ends(name: str, rest: Sequence[str]) -> bool:
-    """Loops and commands that are written to go on for ever."""
-    if name == "while":
-        return bool(rest) and (_base(rest[0]) in ("true", ":", "sleep") or list(rest) == ["[", "1", "]"])
-    if name == "until":
-        return list(rest) == ["false"]
-    return name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in rest)
+def _printed(name: str, words: list[str]) -> list[str]:
+    """The lines that a command prints."""
+    if name == "seq":
+        if not 1 <= len(words) <= 3 or not all(re.fullmatch("-?[0-9]{1,9}", word, re.ASCII) for word in words):
+            raise NotUnderstood(name)
+        numbers = [int(word) for word in words]
+        first, last = numbers[0] if len(numbers) > 1 else 1, numbers[-1]
+        step = numbers[1] if len(numbers) == 3 else 1
+        if not step or (last - first) // step > MOST_WORDS:
+            raise NotUnderstood(name)
+        return [str(number) for number in range(first, last + (1 if step > 0 else -1), step)]
+    if name == "printf":
+        form, values = (words[0], list(words[1:])) if words else ("", [])
+        text = re.sub("%[0-9.-]*[sdif]", lambda _: values.pop(0) if values else "", form)
+        return text.replace("\\n", "\n").replace("\\t", "\t").splitlines()
+    while words and words[0] in ("-n", "-e", "-ne", "-en"):
+        words = words[1:]
+    return " ".join(words).split("\n")
+
+
+def _serves(name: str, words: Sequence[str]) -> bool:
+    """Whether a command is known to go on for ever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
+    if name == "sshd":
+        return "-D" in words
+    return name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in words)
+
+
+def _never_ends(loop: While) -> bool:
+    """Whether a loop is written to go on for ever."""
+    if _leaves(loop.body) or len(loop.condition) != 1:
+        return False
+    condition = loop.condition[0].statement
+    words = list(condition.words) if isinstance(condition, Simple) else []
+    if loop.until:
+        return words == ["false"]
+    return bool(words) and (_base(words[0]) in ("true", ":", "sleep") or words in (["[", "1", "]"], ["((1))"]))
+
+
+def _leaves(steps: Sequence[Step]) -> bool:
+    """Whether any statement ends a loop or the script."""
+    for statement in (step.statement for step in steps):
+        if isinstance(statement, Simple):
+            inner: Sequence[Sequence[Step]] = ()
+            if statement.words[:1] in (("break",), ("exit",)):
+                return True
+        elif isinstance(statement, If):
+            inner = [part for branch in statement.branches for part in branch]
+        else:
+            inner = [statement.body]
+        if any(map(_leaves, inner)):
+            return True
+    return False

@@ -47,7 +47,7 @@ class DirectTransport:
             raise unreachable("the transport is closed")
         answer = await self._server.handle(make_request(method, target, headers, body, self._user))
         if not isinstance(answer, ApiResponse):
-            await answer.batches.aclose()
+            await (answer.batches if isinstance(answer, WatchStream) else answer.chunks).aclose()
             raise unreachable(f"{method} {target}: is answered with a stream")
         return _complete(answer)
 
@@ -70,6 +70,9 @@ class DirectTransport:
         answer = await self._server.handle(request)
         if isinstance(answer, ApiResponse):
             raise refusal(_complete(answer))
+        if not isinstance(answer, WatchStream):
+            await answer.chunks.aclose()
+            raise unreachable(f"{request.path}: is not answered with a watch")
         return answer
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ MOST_UNPACKED = 1 << 30
 """Bytes that a gzipped source may unpack to: well over 100,000 pods. A file can hold a thousand times its own size."""
 
 _CHUNK = 1 << 20
+_NODE = re.compile(rb"""["']?\bkind["']?\s*:\s*["']?(?:Node|NodeList)["']?\s*(?:[,}#]|$)""", re.MULTILINE)
+"""The kind of a Node, in YAML or JSON."""
 
 
 class SourceError(Exception):
@@ -50,6 +53,15 @@ def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: Non
             source = "standard input" if file == "-" else file
             note(source)
             yield source, _bytes_of(file)
+
+
+def describe_nodes(paths: Sequence[str]) -> bool:
+    """Whether files describe a cluster of their own; standard input, which can be read only once, is taken to do so.
+
+    Raises:
+        SourceError: a path cannot be read.
+    """
+    return "-" in paths or any(_NODE.search(data) for _, data in read_bytes(paths))
 
 
 def _files_of(path: str) -> list[str]:

@@ -19,6 +19,7 @@ from kilauea.nodes.annotations import is_simulated
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
+from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.reconciling import Driver
@@ -38,6 +39,7 @@ class Options:
         machine: the size of each, and of those that do not say it.
         start_delay: seconds that containers are being created.
         seed: of pauses before something is tried again.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
 
     kubeconfig: Path | None
@@ -46,12 +48,13 @@ class Options:
     machine: Machine = field(default_factory=Machine)
     start_delay: float = 0.0
     seed: int = 0
+    run_time: int = JOB_RUN_TIME
 
 
 def node_controllers(options: Options) -> list[Controller]:
     """What keeps nodes and their pods going."""
     registration = Registration(options.count, options.machine)
-    return [registration, Heartbeats(options.machine), Pods(options.start_delay)]
+    return [registration, Heartbeats(options.machine), Pods(options.start_delay, options.run_time)]
 
 
 async def run_nodes(options: Options, ready: Callable[[int], None], stop: asyncio.Event) -> None:

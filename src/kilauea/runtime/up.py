@@ -31,6 +31,7 @@ from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
+from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.apiserver import Options, StartError, serve
@@ -66,6 +67,7 @@ class Up:
         manifests: files and folders of objects to apply at the start.
         scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
         scheduler: whether pods are scheduled here.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
 
     server: Options
@@ -74,6 +76,7 @@ class Up:
     manifests: tuple[Path, ...] = ()
     scheduler_conf: Path | None = None
     scheduler: bool = True
+    run_time: int = JOB_RUN_TIME
 
 
 async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
@@ -110,7 +113,7 @@ async def _components(
     kubernetes = kubernetes_controllers(clock.now(), authority)
     everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_configuration(up)]
     driver = Driver(controllers, cache, clock, chance, recorder.record, everybody)
-    api.backend.logs = PodLogs(cache)
+    api.backend.logs = PodLogs(cache, up.run_time)
     settings = Settings(SCHEDULERS, check_template=template_complaints)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
@@ -168,7 +171,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 
 def _nodes(up: Up) -> list[Controller]:
-    return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods()]
+    return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
 
 
 def _configuration(up: Up) -> list[Controller]:

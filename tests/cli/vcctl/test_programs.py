@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from kilauea import __version__
 from kilauea.cli.vcctl.command import Leaf
 from kilauea.cli.vcctl.options import flag, name, number, text
 from vcctl_runs import PROGRAMS, Console
@@ -79,11 +80,20 @@ def test_errors_do_not_stand_among_data_for_programs() -> None:
     assert ran.err.startswith("Failed to list job: ")
 
 
-@pytest.mark.parametrize("line", ["vcctl", "vcctl job", "vcctl job nope", "vcctl queue", "vcctl pod x", "vcctl help"])
-def test_a_group_without_a_known_command_shows_its_help(line: str) -> None:
+@pytest.mark.parametrize("line", ["vcctl", "vcctl job", "vcctl queue", "vcctl help"])
+def test_a_group_without_a_command_shows_its_help(line: str) -> None:
     out = NOWHERE.good(*line.split())
     assert out.startswith("Usage: vcctl")
     assert "Commands:" in out
+
+
+@pytest.mark.parametrize("line", ["vcctl job nope", "vcctl pod x"])
+def test_a_group_with_an_unknown_command_shows_its_help_and_says_so(line: str) -> None:
+    ran = NOWHERE(*line.split())
+    assert ran.code == 0
+    assert "Commands:" in ran.out
+    program, group, word = line.split()
+    assert ran.err == f'Error: unknown command "{word}" for "{program} {group}"\n'
 
 
 @pytest.mark.parametrize(
@@ -100,6 +110,11 @@ def test_a_group_without_a_known_command_shows_its_help(line: str) -> None:
 def test_every_small_program_tells_what_it_does(program: str, words: str) -> None:
     for asked in ("-h", "--help"):
         assert words in NOWHERE.good(program, asked)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_tells_its_version(program: str) -> None:
+    assert NOWHERE.good(program, "--version") == f"{program} {__version__}\n"
 
 
 def test_version_has_six_lines() -> None:

@@ -133,7 +133,8 @@ def test_every_queue_stands_once_in_a_forest_whatever_its_parents() -> None:
 def test_create_sends_what_a_queue_is(console: Console, objects: Objects) -> None:
     amounts = "--capability cpu=8,memory=16Gi --deserved cpu=4 --guarantee cpu=2"
     more = "--parent root --priority 7 --reclaimable false --dequeue-strategy fifo"
-    assert console.good("vcctl", "queue", "create", "-n", "made", "-w", "3", *amounts.split(), *more.split()) == ""
+    words = ("-n", "made", "-w", "3", *amounts.split(), *more.split())
+    assert console.done("vcctl", "queue", "create", *words) == "queue made created\n"
     assert objects.one(QUEUES, "", "made")["spec"] == {
         "weight": 3,
         "parent": "root",
@@ -144,7 +145,7 @@ def test_create_sends_what_a_queue_is(console: Console, objects: Objects) -> Non
         "reclaimable": False,
         "dequeueStrategy": "fifo",
     }
-    assert console.good("vcctl", "queue", "create") == ""
+    assert console.done("vcctl", "queue", "create") == "queue test created\n"
     assert objects.one(QUEUES, "", "test")["spec"]["weight"] == 1
     said = console.failed("vcctl", "queue", "create", "bad", "--reclaimable", "maybe")
     assert said == 'Failed to create queue: --reclaimable is "maybe": use true or false\n'
@@ -152,7 +153,8 @@ def test_create_sends_what_a_queue_is(console: Console, objects: Objects) -> Non
 
 def test_update_changes_only_what_is_given(console: Console, objects: Objects) -> None:
     objects.put(QUEUES, queue("changed", reclaimable=True, deserved={"cpu": "1"}))
-    assert console.good("vcctl", "queue", "operate", "-n", "changed", "-a", "update", "-w", "5") == ""
+    words = ("-n", "changed", "-a", "update", "-w", "5")
+    assert console.done("vcctl", "queue", "operate", *words) == "queue changed updated\n"
     spec = objects.one(QUEUES, "", "changed")["spec"]
     assert (spec["weight"], spec["deserved"], spec["reclaimable"]) == (5, {"cpu": "1"}, True)
     console.good("vcctl", "queue", "operate", "changed", "-a", "update", "--deserved", "cpu=2", "--priority", "1")
@@ -165,7 +167,8 @@ def test_open_and_close_are_commands_that_the_queue_owns(
     console: Console, objects: Objects, word: str, action: str
 ) -> None:
     uid = objects.put(QUEUES, queue(f"ordered-{word}"))["metadata"]["uid"]
-    assert console.good("vcctl", "queue", "operate", "-n", f"ordered-{word}", "-a", word) == ""
+    said = console.done("vcctl", "queue", "operate", "-n", f"ordered-{word}", "-a", word)
+    assert said == f"request to {word} queue ordered-{word} sent\n"
     (command,) = [each for each in objects.all(COMMANDS, "default") if each["target"]["uid"] == uid]
     assert command["metadata"]["name"].startswith(f"ordered-{word}-{action.lower()}-")
     assert command["action"] == action

@@ -15,8 +15,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from kilauea.apiserver import status
 from kilauea.apiserver.authentication import Authenticator
-from kilauea.apiserver.core import ApiServer, fault_response
-from kilauea.apiserver.request import ApiRequest, ApiResponse, User, WatchStream
+from kilauea.apiserver.core import Answer, ApiServer, fault_response
+from kilauea.apiserver.request import ApiRequest, ApiResponse, TextStream, User, WatchStream
 from kilauea.apiserver.status import ApiFault
 
 LARGEST_BODY = 3 * 1024 * 1024
@@ -93,7 +93,7 @@ class Transport:
             return _plain(answer)
         response = _begin(answer)
         try:
-            if isinstance(answer, WatchStream):
+            if isinstance(answer, WatchStream | TextStream):
                 await _stream(request, response, answer)
             else:
                 await _large(request, response, answer)
@@ -133,7 +133,7 @@ def _plain(answer: ApiResponse) -> web.Response:
     return response
 
 
-def _begin(answer: ApiResponse | WatchStream) -> web.StreamResponse:
+def _begin(answer: Answer) -> web.StreamResponse:
     """The head of an answer in parts."""
     response = web.StreamResponse(status=answer.status if isinstance(answer, ApiResponse) else 200, headers=_SHARED)
     response.headers["Content-Type"] = answer.content_type
@@ -161,8 +161,8 @@ async def _large(request: web.BaseRequest, response: web.StreamResponse, answer:
     await response.write_eof()
 
 
-async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer: WatchStream) -> None:
-    """A watch, until it ends or the client goes."""
+async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer: WatchStream | TextStream) -> None:
+    """A watch or a log that is followed, until it ends or the client goes."""
     await response.prepare(request)
     async with aclosing(answer.chunks) as chunks:
         async for chunk in chunks:

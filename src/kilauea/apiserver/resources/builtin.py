@@ -11,8 +11,10 @@ from kilauea.apiserver.schema import builtin_resources
 from kilauea.apiserver.strategies.base import Strategy
 from kilauea.apiserver.strategies.table import STRATEGIES
 
-SERVED_SUBRESOURCES = frozenset("binding ephemeralcontainers eviction finalize log resize scale status token".split())
-"""Subresources that are answered; those that talk to a kubelet (exec, attach, proxy) are not."""
+SERVED_SUBRESOURCES = frozenset(
+    "attach binding ephemeralcontainers eviction exec finalize log portforward resize scale status token".split()
+)
+"""Subresources that are answered; those that pass requests on (proxy) are not."""
 _STORED_ELSEWHERE = {("events.k8s.io", "events"): ("", EVENTS)}
 """Kinds that are kept as those of another group."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -24,6 +24,11 @@ _WORDS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": F
 
 class CommandError(Exception):
     """A command that cannot be done; the message is what its user reads."""
+
+
+def note(done: str) -> None:
+    """Say what was done where Volcano's command says nothing: on standard error, as scripts read standard output."""
+    click.echo(done, err=True)
 
 
 class _Entry(click.Command):
@@ -83,7 +88,10 @@ class Group(_Entry, click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show the help where there is no command to run."""
         word = next((each for each in args if not each.startswith("-")), None)
-        if word not in self.commands and (word is None or not self._strict) and not {"-h", "--help"} & set(args):
+        known = {name for each in self.params if each.is_eager for name in each.opts} | {"-h", "--help"}
+        if word not in self.commands and (word is None or not self._strict) and not known & set(args):
+            if word is not None and not ctx.resilient_parsing:
+                click.echo(f'Error: unknown command "{word}" for "{ctx.command_path}"', err=True)
             args = ["--help"]
         return super().parse_args(ctx, args)
 
@@ -150,6 +158,26 @@ def _result(answer: Any) -> Any:
 def _path(ctx: click.Context) -> str:
     """The command and its groups, innermost first, without the program: ` list job`."""
     return "".join(f" {word}" for word in reversed(ctx.command_path.split()[1:]))
+
+
+Program = TypeVar("Program", bound=click.Command)
+
+
+def with_version(program: Program) -> Program:
+    """A program that answers `--version`, as all of ours do."""
+
+    def show(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+        if asked and not ctx.resilient_parsing:
+            from kilauea import __version__
+
+            click.echo(f"{program.name} {__version__}")
+            ctx.exit()
+
+    words = "Show the version and exit."
+    program.params.append(
+        click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=show, help=words)
+    )
+    return program
 
 
 def common_options() -> list[click.Parameter]:

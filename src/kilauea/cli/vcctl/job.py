@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.command import CommandError, Group, Leaf
+from kilauea.cli.vcctl.command import CommandError, Group, Leaf, note
 
 if TYPE_CHECKING:
     from kilauea.cli.vcctl.cluster import Cluster
 
+VERBS = {
+    "AbortJob": "suspend",
+    "ResumeJob": "resume",
+    "RestartJob": "restart",
+    "TerminateJob": "terminate",
+    "CompleteJob": "complete",
+}
+"""The commands by the actions that they request."""
 ENDED_FOR_GOOD = frozenset({"Completed", "Failed", "Terminated"})
 
 
@@ -68,6 +76,7 @@ async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bo
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.phases import ENDED
+    from kilauea.cli.vcctl.watching import left_running
 
     async with cluster.connect() as api:
         made = await api.create(VC_JOBS, namespace, job)
@@ -75,7 +84,9 @@ async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bo
         click.echo(f"run job {name} successfully")
         if not wait:
             return 0
-        phase = await _reached(api, Key(namespace, name), lambda job: phase_of(job) in ENDED, timeout)
+        key = Key(namespace, name)
+        with left_running(key):
+            phase = await _reached(api, key, lambda job: phase_of(job) in ENDED, timeout)
     if phase != "Completed":
         raise CommandError(f"job {name} is {phase}")
     return 0
@@ -233,6 +244,8 @@ async def _order(
         if wait:
             phase = await _reached(api, key, lambda job: done(old, job), timeout)
             click.echo(f"job {name} is {phase}")
+        else:
+            note(f"request to {VERBS[action]} job {name} sent")
 
 
 async def _reached(api: Any, key: Any, done: Callable[[Any], bool], timeout: int) -> str:

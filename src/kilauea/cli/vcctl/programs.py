@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.vcctl import job, options
-from kilauea.cli.vcctl.command import Group, Leaf
+from kilauea.cli.vcctl.command import Group, Leaf, with_version
 from kilauea.cli.vcctl.flow import flow_group, template_group
 from kilauea.cli.vcctl.pod import pod_group
 from kilauea.cli.vcctl.queue import queue_group
@@ -59,12 +59,13 @@ def vresume() -> None:
 def vcctl_command() -> Group:
     """The program with all groups."""
     groups = [job.job_group(), queue_group(), flow_group(), template_group(), pod_group()]
-    return Group(
+    program = Group(
         "vcctl",
         "Manage Volcano's jobs, queues and flows from the command line.",
         [*groups, Leaf("version", _version, "print the version", []), _help_command()],
         strict=True,
     )
+    return with_version(program)
 
 
 def _version(cluster: Cluster) -> None:
@@ -100,7 +101,7 @@ def _help_command() -> click.Command:
 
 def vsub_command() -> Leaf:
     """`vsub`; variables of the environment give defaults."""
-    return Leaf("vsub", _submit, "submit a job", job.run_options("-n", "-N", environment=True))
+    return with_version(Leaf("vsub", _submit, "submit a job", job.run_options("-n", "-N", environment=True)))
 
 
 async def _submit(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int, **given: Any) -> int:
@@ -119,7 +120,7 @@ def vjobs_command() -> Leaf:
         options.text("--phase", help="Only jobs in one of these phases.", metavar="PHASE[,PHASE]"),
         *options.listing(),
     ]
-    return Leaf("vjobs", _jobs, "view job information", given)
+    return with_version(Leaf("vjobs", _jobs, "view job information", given))
 
 
 async def _jobs(cluster: Cluster, name: str, namespace: str, output: str, **given: Any) -> None:
@@ -131,7 +132,8 @@ async def _jobs(cluster: Cluster, name: str, namespace: str, output: str, **give
 
 def vqueues_command() -> Leaf:
     """`vqueues`: a queue, or all."""
-    return Leaf("vqueues", _queues, "view queue information", [options.name("-n"), *options.listing()[:2]])
+    given = [options.name("-n"), *options.listing()[:2]]
+    return with_version(Leaf("vqueues", _queues, "view queue information", given))
 
 
 async def _queues(cluster: Cluster, name: str, output: str, no_headers: bool) -> None:
@@ -148,7 +150,8 @@ async def _queues(cluster: Cluster, name: str, output: str, no_headers: bool) ->
 
 
 def _about_a_job(name: str, function: Any, help: str, until: str) -> Leaf:
-    return Leaf(name, function, help, [options.name("-n"), options.namespace("-N"), *options.waiting(until)])
+    given = [options.name("-n"), options.namespace("-N"), *options.waiting(until)]
+    return with_version(Leaf(name, function, help, given))
 
 
 def vcancel_command() -> Leaf:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilauea.cli.vcctl import options
-from kilauea.cli.vcctl.command import CommandError, Group, Leaf
+from kilauea.cli.vcctl.command import CommandError, Group, Leaf, note
 
 if TYPE_CHECKING:
     from kilauea.cli.vcctl.cluster import Cluster
@@ -33,12 +33,14 @@ async def create(cluster: Cluster, name: str, weight: int, state: str, **given: 
     }
     async with cluster.connect() as api:
         await api.create(QUEUES, "", body)
+    note(f"queue {name} created")
 
 
 async def operate(
     cluster: Cluster, name: str, action: str, weight: int, cascade: bool, wait: bool, timeout: int, **given: Any
 ) -> None:
     """Open, close or change a queue."""
+    from kilauea.api.wellknown import ROOT_QUEUE
     from kilauea.cli.vcctl.queue_changes import change_state, spec_of, update
 
     options.needed(name, NAME_NEEDED)
@@ -53,8 +55,14 @@ async def operate(
     async with cluster.connect() as api:
         if action == "update":
             await update(api, name, patch)
+            note(f"queue {name} updated")
         else:
             await change_state(api, name, action, cascade, wait, timeout)
+            if not wait:
+                stays = name == ROOT_QUEUE and action == "close"
+                note(
+                    "queue root cannot be closed; it stays Open" if stays else f"request to {action} queue {name} sent"
+                )
 
 
 async def delete(
@@ -69,6 +77,7 @@ async def delete(
             await delete_tree(api, name, cascade=cascade, dry_run=dry_run, force=force, wait=wait, timeout=timeout)
         else:
             await delete_queue(api, name, wait, timeout)
+            note(f"queue {name} deleted")
 
 
 # --- lists

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 from kilauea.api.ports import ApiError, Key, Obj, Resource, Seen, key_of
 from kilauea.cli.vcctl.cluster import decoded
@@ -70,6 +72,18 @@ async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -
             if error.code not in (0, _GONE):
                 raise
         await asyncio.sleep(AGAIN_SECONDS)
+
+
+@contextmanager
+def left_running(job: Key) -> Iterator[None]:
+    """A block that follows a job; if it is interrupted, says that the job goes on and how to stop it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        where = f"-n {job.namespace} -N {job.name}"
+        click.echo(f"\nStopped waiting; job {job.name} is still in the cluster.", err=True)
+        click.echo(f"See it:   vcctl job view {where}\nStop it:  vcctl job delete {where}", err=True)
+        raise
 
 
 async def within(timeout: int, work: Awaitable[T], late: Callable[[], str]) -> T:

@@ -1,0 +1,28 @@
+"""What containers have written, as it passes from who runs them to the API server."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class LogLine(NamedTuple):
+    """A line of output and its moment, in microseconds since 1970."""
+
+    moment: int
+    text: str
+
+
+class ContainerLog(NamedTuple):
+    """The log of one run of a container.
+
+    Attributes:
+        lines: what it has written so far.
+        begun: when the run began, as its status has it; empty if there was none.
+        running: whether it may write more.
+        waits: why the container has not run yet; empty if it has, or does not exist.
+    """
+
+    lines: tuple[LogLine, ...] = ()
+    begun: str = ""
+    running: bool = False
+    waits: str = ""

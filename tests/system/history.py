@@ -306,6 +306,7 @@ def play(seed: int) -> tuple[list[str], list[str]]:
     with cluster(seed, policy_of(seed)) as system:
         history = History(system, seed)
         history.play()
-        assert system.scheduler.compared, "no plan was compared with what was decided"
+        decided = bool(system.laws.deeds)
+        assert system.scheduler.compared or not decided, "no plan was compared with what was decided"
         broken = [*system.laws.broken, *system.complaints.texts, *system.ended(), *at_the_end(system)]
         return broken, [*history.told, *(f"{time}: {what}" for time, what in system.laws.deeds)]

@@ -18,7 +18,7 @@ from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.telemetry.metrics import SchedulerMetrics
-from system.replans import Replans
+from replans import Given, Replans
 from system.server import Line, ServerProcess
 
 Works = Sequence[Coroutine[Any, Any, None]]
@@ -134,7 +134,8 @@ class SchedulerProcess(Process):
     def _runner(self) -> Callable[[Callable[[], Plan]], Awaitable[Plan]]:
         async def run(work: Callable[[], Plan]) -> Plan:
             plan = work()
-            self.replans.look(self.scheduler, self.server.clock.now(), NAMES, plan)
+            inner = self.scheduler.scheduler
+            self.replans.look(Given(NAMES, inner.conf, self.server.clock.now(), inner.backoff), plan)
             self._look(self.scheduler, plan)
             return plan
 

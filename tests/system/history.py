@@ -16,6 +16,8 @@ from system.users import NODE_STATE, RUN_TIME, STOP_TIME
 
 STEPS = 20
 PAUSES = (0.0, 0.01, 0.3, 3.0, 30.0)
+FULL = 16
+"""Pods of one core that fill all nodes."""
 QUIET = 450.0
 """Seconds without faults and acts; fewer if nothing waits any more."""
 PRIORITIES = {"low": 10, "high": 1000}
@@ -48,6 +50,8 @@ class History:
         self._closed: set[str] = set()
         self._kept: dict[str, bool] = {}
         """Pods with a finalizer, and whether nothing waits for their end."""
+        self._set_back = 0
+        """Seconds; what goes by times in objects, as the pods of lost nodes do, happens so much later."""
 
     def play(self) -> None:
         """Everything up to the quiet."""
@@ -64,6 +68,7 @@ class History:
             self.told[-1] += f" {act(self, f'{step}') or ''}"
             system.wait(chance.choice(PAUSES))
         self._calm()
+        system.wait(self._set_back)
         system.laws.changed = system.server.loop.time()
         end = system.laws.changed + QUIET
         while system.server.loop.time() < end and not system.at_rest():
@@ -267,10 +272,15 @@ class History:
         """The time of day is set back, or a little forward."""
         seconds = self.chance.choice((-300, -30, -2, 2))
         self.system.server.clock.step(seconds)
+        self._set_back += max(-seconds, 0)
         return f"by {seconds} s"
 
     def _promises(self, step: str) -> list[str]:
-        """The nodes on which room is promised after a claim; none if nobody goes for it."""
+        """The nodes on which room is promised, once a full cluster is claimed; none if nobody goes for the claim."""
+        notes = {RUN_TIME: f"{self.chance.randint(20, 60)}s", STOP_TIME: f"{self.chance.randint(1, 5)}s"}
+        self.users.gang(f"fill{step}", 1, FULL, 1, self.chance.choice(TEAMS), "low", notes)
+        self._made.append(Made("gang", f"fill{step}", FULL))
+        self.system.wait(1.0)
         minimum, _, cpu, queue, _, _ = self._shape()
         self.users.gang(f"claim{step}", minimum, minimum, cpu, queue, "high", {})
         self._made.append(Made("gang", f"claim{step}", minimum))

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -115,5 +116,5 @@ def _versions(objects: Iterable[Object]) -> dict[tuple[str, str], str]:
 if __name__ == "__main__":
     ComparedScheduler.report, arguments = Path(sys.argv[1]), sys.argv[2:]
     ComparedScheduler.kubeconfig = Path(arguments[arguments.index("--kubeconfig") + 1])
-    process.LiveScheduler = ComparedScheduler  # type: ignore[misc]
-    main(["scheduler", *arguments])
+    with patch.object(process, "LiveScheduler", ComparedScheduler):
+        main(["scheduler", *arguments])

@@ -116,7 +116,7 @@ class Cluster:
         spec = {"minMember": minimum, "queue": queue, "priorityClassName": priority}
         group = {"apiVersion": SCHEDULING, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
         self.send("POST", f"/apis/{SCHEDULING}/namespaces/{self.namespace}/podgroups", group)
-        time.sleep(1.5)
+        time.sleep(1)
         for number in range(size):
             self.send("POST", self._pods, _pod(name, number, priority, cores))
 

@@ -53,7 +53,7 @@ def claim(
     places = {each["metadata"]["name"]: each["spec"]["nodeName"] for each in cluster.pods(name)}
     if places != promises:
         raise Broken(f"{name}: promised {promises}, bound to {places}")
-    time.sleep(2)
+    time.sleep(1)
     _check_order(cluster.history(version), name, victims)
     return scheduler
 

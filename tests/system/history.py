@@ -50,6 +50,8 @@ class History:
         self._closed: set[str] = set()
         self._kept: dict[str, bool] = {}
         """Pods with a finalizer, and whether nothing waits for their end."""
+        self._fillings: list[Made] = []
+        """What filled the cluster; it goes at the end, of which it would take too much."""
         self._set_back = 0
         """Seconds; what goes by times in objects, as the pods of lost nodes do, happens so much later."""
 
@@ -95,6 +97,8 @@ class History:
             if not process.lives:
                 process.start()
         self.batch.calm()
+        for made in self._fillings:
+            self._take_back(made)
         for name, alone in sorted(self._kept.items()):
             if alone and self.chance.random() < 0.5:
                 system.stuck.add(name)
@@ -154,7 +158,9 @@ class History:
         if not self._made:
             return
         made = self._made.pop(self.chance.randrange(len(self._made)))
-        grace = self.chance.choice((None, 0))
+        self._take_back(made, self.chance.choice((None, 0)))
+
+    def _take_back(self, made: Made, grace: int | None = None) -> None:
         match made.kind:
             case "gang":
                 for number in range(made.size):
@@ -279,7 +285,7 @@ class History:
         """The nodes on which room is promised, once a full cluster is claimed; none if nobody goes for the claim."""
         notes = {RUN_TIME: f"{self.chance.randint(20, 60)}s", STOP_TIME: f"{self.chance.randint(1, 5)}s"}
         self.users.gang(f"fill{step}", 1, FULL, 1, self.chance.choice(TEAMS), "low", notes)
-        self._made.append(Made("gang", f"fill{step}", FULL))
+        self._fillings.append(Made("gang", f"fill{step}", FULL))
         self.system.wait(1.0)
         minimum, _, cpu, queue, _, _ = self._shape()
         self.users.gang(f"claim{step}", minimum, minimum, cpu, queue, "high", {})

@@ -19,7 +19,7 @@ help:
 	@echo "make demo             start a cluster here and play the newest story on it: examples/jobs"
 	@echo "make test             format, lint, types, layers and tests: the gate for every change"
 	@echo "make test-cluster     longer tests against the embedded cluster"
-	@echo "make test-kubernetes  our API server against the real one: same requests, same answers (needs Go)"
+	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
 	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
 	@echo "make lock             pin the newest versions of all requirements again (Python 3.11)"
@@ -59,6 +59,7 @@ test-cluster: install
 
 test-kubernetes: install
 	@$(BIN)/python tests/kubernetes/compare.py
+	@$(BIN)/python tests/kubernetes/live_plans.py
 
 kubernetes-binaries:
 	@$(PYTHON) tests/kubernetes/real_binaries.py

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kilauea.api.ports import Controller
+from kilauea.api.ports import Controller, Key
 from kilauea.apiserver.storage.log import Row
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.nodes.heartbeats import Heartbeats
@@ -30,6 +30,8 @@ from virtual_time import VirtualLoop, virtual_loop
 
 NODE_COUNT = 4
 RENEW_SECONDS = 20
+LEASE = Key("volcano-system", "volcano")
+"""Held by one of two schedulers."""
 
 
 class Complaints(logging.Handler):
@@ -55,23 +57,36 @@ class System:
         self.policy = policy
         self.laws = Laws(policy)
         self.complaints = Complaints()
+        self.stuck: set[str] = set()
+        """Pods that never end their termination."""
         fresh_data(folder / "data")
         conf = folder / "scheduler.conf"
         conf.write_text(policy.text)
         self.server = ServerProcess(loop, str(seed), folder / "data", self.durable, policy.admission)
         self.users = Users(self.server)
-        self.scheduler = SchedulerProcess(
-            self.server,
-            str(seed),
-            str(conf),
-            lambda *seen: self.laws.look(self.server.clock.now(), *seen),
-            self.laws.broken,
-        )
+        names = ("kilauea-scheduler", *(["kilauea-standby"] if policy.standby else []))
+        self.schedulers = [
+            SchedulerProcess(
+                self.server,
+                name,
+                str(seed),
+                str(conf),
+                lambda *seen: self.laws.look(self.server.clock.monotonic(), *seen),
+                self.laws.broken,
+                LEASE if policy.standby else None,
+            )
+            for name in names
+        ]
         self.processes: list[Process] = [
-            self.scheduler,
+            *self.schedulers,
             Controllers(self.server, "kilauea-controllers", str(seed), _controllers),
             Controllers(self.server, "kilauea-nodes", str(seed), _nodes),
         ]
+
+    @property
+    def scheduler(self) -> SchedulerProcess:
+        """The scheduler that schedules; the first if none does."""
+        return next((each for each in self.schedulers if each.leads), self.schedulers[0])
 
     def durable(self, row: Row) -> None:
         """Something was written for good."""

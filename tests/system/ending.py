@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 from kilauea.api.kinds import JOBS, NODES, POD_GROUPS, PODS, REPLICA_SETS, VC_JOBS
@@ -35,6 +36,8 @@ def at_the_end(system: System) -> Iterator[str]:
     for pod in pods:
         phase, place = pod["status"].get("phase"), pod["spec"].get("nodeName")
         if pod["metadata"].get("deletionTimestamp"):
+            if pod["metadata"]["name"] in system.stuck:
+                continue
             yield f"pod {pod['metadata']['name']} never goes"
         elif place in nodes and phase not in ("Running", *ENDED):
             yield f"pod {pod['metadata']['name']} never starts on {place}: {phase}"
@@ -58,7 +61,7 @@ def _orphans(system: System, pods: list[dict[str, Any]]) -> Iterator[str]:
 
 def _unrest(system: System) -> Iterator[str]:
     """Work that never ends."""
-    since = system.server.clock.now() - int(STILL * SECOND)
+    since = system.server.clock.monotonic() - int(STILL * SECOND)
     late = [what for time, what in system.laws.deeds if time >= since]
     tries = MOST if system.policy.jobs else 0  # jobs that fail again and again have not done so for long
     if len([what for what in late if what.startswith("bind ")]) > tries or not all("bind " in what for what in late):
@@ -68,13 +71,13 @@ def _unrest(system: System) -> Iterator[str]:
     most = 0 if system.at_rest() else MOST
     for key, count in sorted((key, count) for key, count in written.items() if count > most):
         yield f"{key} is written {count} times in the last {STILL:.0f} s"
-    scheduler = system.scheduler.scheduler
-    if scheduler.busy:
-        yield f"the scheduler has {scheduler.busy} writes that do not end"
-    assumed = scheduler.feed.assumed
-    left = [*assumed.binds, *assumed.evictions, *assumed.held, *assumed.phases]
-    if left:
-        yield f"assumed for ever: {left}"
+    for process in system.schedulers:
+        if process.scheduler.busy:
+            yield f"{process.name} has {process.scheduler.busy} writes that do not end"
+        assumed = process.scheduler.feed.assumed
+        left = [*assumed.binds, *assumed.evictions, *assumed.nominations, *assumed.held, *assumed.phases]
+        if left:
+            yield f"{process.name} assumes for ever: {left}"
 
 
 def _state(system: System) -> Iterator[str]:
@@ -83,18 +86,18 @@ def _state(system: System) -> Iterator[str]:
     for kind in ("Node", "Queue", "PodGroup", "Pod"):
         for item in system.users.items(RESOURCES[kind]):
             fresh.apply(Changed(read(kind, item)))
-    state = system.scheduler.scheduler.feed.state
     shown: list[tuple[str, Callable[[ClusterState], set[Any]]]] = [
         ("tasks", lambda of: {(t.key, t.uid, t.node, t.status) for t in of.tasks.values()}),
         ("groups", lambda of: {(k, j.phase, j.min_available) for k, j in of.jobs.items() if j.group}),
         ("nodes", lambda of: {(name, str(facts)) for name, facts in of._facts.items()}),
         ("queues", lambda of: {(name, str(queue.deserved)) for name, queue in of.queues.items()}),
     ]
-    for what, figures in shown:
+    for process, (what, figures) in product(system.schedulers, shown):
+        state = process.scheduler.feed.state
         known, true = figures(state), figures(fresh)
         known = {each for each in known if what != "groups" or each in true or not _is_of_one(state, each[0])}
         if known != true:
-            yield f"{what}: the scheduler knows {sorted(known - true)}, there are {sorted(true - known)}"
+            yield f"{what}: {process.name} knows {sorted(known - true)}, there are {sorted(true - known)}"
 
 
 def _is_of_one(state: ClusterState, key: str) -> bool:
@@ -112,6 +115,8 @@ def _gangs(system: System, pods: list[dict[str, Any]], nodes: list[str]) -> Iter
     groups = {group["metadata"]["name"]: group for group in system.users.all(POD_GROUPS)}
     members: dict[str, list[dict[str, Any]]] = {}
     for pod in pods:
+        if pod["metadata"]["name"] in system.stuck:
+            continue
         name = (pod["metadata"].get("annotations") or {}).get(GROUP_NAME) or pod["metadata"]["name"]
         members.setdefault(name, []).append(pod)
     yield from _admitted_in_vain(groups, members, system)

@@ -12,10 +12,12 @@ from system.batch import Batch
 from system.cluster import System, cluster
 from system.ending import at_the_end
 from system.policies import policy_of
-from system.users import NODE_STATE, RUN_TIME
+from system.users import NODE_STATE, RUN_TIME, STOP_TIME
 
 STEPS = 20
 PAUSES = (0.0, 0.01, 0.3, 3.0, 30.0)
+FULL = 16
+"""Pods of one core that fill all nodes."""
 QUIET = 450.0
 """Seconds without faults and acts; fewer if nothing waits any more."""
 PRIORITIES = {"low": 10, "high": 1000}
@@ -46,6 +48,12 @@ class History:
         self._silent: set[str] = set()
         self._removed: set[str] = set()
         self._closed: set[str] = set()
+        self._kept: dict[str, bool] = {}
+        """Pods with a finalizer, and whether nothing waits for their end."""
+        self._fillings: list[Made] = []
+        """What filled the cluster; it goes at the end, of which it would take too much."""
+        self._set_back = 0
+        """Seconds; what goes by times in objects, as the pods of lost nodes do, happens so much later."""
 
     def play(self) -> None:
         """Everything up to the quiet."""
@@ -62,6 +70,7 @@ class History:
             self.told[-1] += f" {act(self, f'{step}') or ''}"
             system.wait(chance.choice(PAUSES))
         self._calm()
+        system.wait(self._set_back)
         system.laws.changed = system.server.loop.time()
         end = system.laws.changed + QUIET
         while system.server.loop.time() < end and not system.at_rest():
@@ -88,6 +97,13 @@ class History:
             if not process.lives:
                 process.start()
         self.batch.calm()
+        for made in self._fillings:
+            self._take_back(made)
+        for name, alone in sorted(self._kept.items()):
+            if alone and self.chance.random() < 0.5:
+                system.stuck.add(name)
+            else:
+                self.users.release(name)
         for name in sorted(self._closed):
             self.users.command(f"reopen-{name}", "OpenQueue", name)
         for name in sorted(self._silent):
@@ -102,7 +118,9 @@ class History:
         """Minimum, size, cores of a pod, queue, priority, and how long it runs."""
         minimum = self.chance.randint(1, 4)
         size = minimum + self.chance.choice((0, 0, 1, 3))
-        notes = self.chance.choice(({}, {RUN_TIME: f"{self.chance.randint(1, 60)}s"}))
+        notes: dict[str, str] = self.chance.choice(({}, {RUN_TIME: f"{self.chance.randint(1, 60)}s"}))
+        if self.chance.random() < 0.3:
+            notes = {**notes, STOP_TIME: f"{self.chance.randint(1, 5)}s"}
         priority = self.chance.choice(("", "low", "high"))
         return minimum, size, self.chance.randint(1, 2), self.chance.choice(TEAMS), priority, notes
 
@@ -140,7 +158,9 @@ class History:
         if not self._made:
             return
         made = self._made.pop(self.chance.randrange(len(self._made)))
-        grace = self.chance.choice((None, 0))
+        self._take_back(made, self.chance.choice((None, 0)))
+
+    def _take_back(self, made: Made, grace: int | None = None) -> None:
         match made.kind:
             case "gang":
                 for number in range(made.size):
@@ -243,6 +263,64 @@ class History:
         self.system.wait(self.chance.choice((0.3, 3.0, 30.0)))
         process.faults.rate = rate
 
+    def _never_ends(self, step: str) -> str:
+        """A pod is deleted that somebody's finalizer keeps."""
+        pods = [each for each in self.users.all(PODS) if not each["metadata"].get("deletionTimestamp")]
+        if not pods:
+            return ""
+        metadata = self.chance.choice(pods)["metadata"]
+        refused = self.users.keep(metadata["name"])
+        self._kept[metadata["name"]] = not metadata.get("ownerReferences")
+        self.users.delete(PODS, metadata["name"], self.chance.choice((None, 0)))
+        return f"{metadata['name']} {refused}"
+
+    def _clock_steps(self, step: str) -> str:
+        """The time of day is set back, or a little forward."""
+        seconds = self.chance.choice((-300, -30, -2, 2))
+        self.system.server.clock.step(seconds)
+        self._set_back += max(-seconds, 0)
+        return f"by {seconds} s"
+
+    def _promises(self, step: str) -> list[str]:
+        """The nodes on which room is promised, once a full cluster is claimed; none if nobody goes for the claim."""
+        notes = {RUN_TIME: f"{self.chance.randint(20, 60)}s", STOP_TIME: f"{self.chance.randint(1, 5)}s"}
+        self.users.gang(f"fill{step}", 1, FULL, 1, self.chance.choice(TEAMS), "low", notes)
+        self._fillings.append(Made("gang", f"fill{step}", FULL))
+        self.system.wait(1.0)
+        minimum, _, cpu, queue, _, _ = self._shape()
+        self.users.gang(f"claim{step}", minimum, minimum, cpu, queue, "high", {})
+        self._made.append(Made("gang", f"claim{step}", minimum))
+        for _ in range(40):
+            plan = self.system.laws.plan
+            if plan is not None and plan.nominations:
+                return sorted({each.node for each in plan.nominations})
+            self.system.wait(0.25)
+        return []
+
+    def _promised_node_goes(self, step: str) -> str:
+        """A node vanishes while room on it is promised."""
+        promised = self._promises(step)
+        left = [name for name in promised if name in self._names(NODES)]
+        if not left or len(self._names(NODES)) == 1:
+            return ""
+        name = self.chance.choice(left)
+        self.users.delete(NODES, name)
+        self._removed.add(name)
+        return name
+
+    def _dies_between(self, step: str) -> str:
+        """The scheduler dies between the evictions for a claim and its binds."""
+        if not self._promises(step):
+            return ""
+        self.system.wait(self.chance.choice((0.0, 0.001, 0.02, 0.5)))
+        process = self.system.scheduler
+        if process.lives:
+            process.kill()
+        if self.chance.random() < 0.7:
+            self.system.wait(self.chance.choice(PAUSES))
+            process.start()
+        return process.name
+
     def _disk_is_full(self, step: str) -> None:
         """For a while nothing can be written."""
         rate = self.system.server.faults
@@ -286,6 +364,10 @@ ACTS: tuple[Act, ...] = (
     History._power_fails,
     History._outage,
     History._disk_is_full,
+    History._never_ends,
+    History._clock_steps,
+    History._promised_node_goes,
+    History._dies_between,
 )
 WITH_JOBS: tuple[Act, ...] = (
     *ACTS[2:],
@@ -306,6 +388,7 @@ def play(seed: int) -> tuple[list[str], list[str]]:
     with cluster(seed, policy_of(seed)) as system:
         history = History(system, seed)
         history.play()
-        assert system.scheduler.compared, "no plan was compared with what was decided"
+        compared = any(each.compared for each in system.schedulers)
+        assert compared or not system.laws.deeds, "no plan was compared with what was decided"
         broken = [*system.laws.broken, *system.complaints.texts, *system.ended(), *at_the_end(system)]
         return broken, [*history.told, *(f"{time}: {what}" for time, what in system.laws.deeds)]

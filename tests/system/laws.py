@@ -50,7 +50,7 @@ class Laws:
         self.policy = policy
         self.broken: list[str] = []
         self.deeds: list[tuple[int, str]] = []
-        """Binds and evictions, with the time in microseconds since 1970."""
+        """Binds and evictions, with the monotonic time in microseconds."""
         self.hurt: set[str] = set()
         """Groups that lost a pod, whoever took it, or of which one has failed."""
         self.plan: Plan | None = None

@@ -22,6 +22,7 @@ class Policy:
         shares: whether drf lets jobs with smaller shares evict, where no victim is less important.
         jobs: whether users have Volcano's jobs.
         admission: whether Volcano's admission is asked.
+        standby: whether there are two schedulers, of which one holds the lease.
         text: the file.
     """
 
@@ -31,12 +32,14 @@ class Policy:
     shares: bool
     jobs: bool
     admission: bool
+    standby: bool
     text: str
 
     @property
     def name(self) -> str:
         """For reports."""
         more = [*(["pdb"] if self.budgets else []), *(["drf"] if self.shares else [])]
+        more += [*(["standby"] if self.standby else [])]
         more += [*(["jobs"] if self.jobs else []), *(["admission"] if self.admission else [])]
         return ", ".join([f"{self.queues}: {self.evictions or 'no evictions'}", *more])
 
@@ -51,5 +54,6 @@ def policy_of(seed: int) -> Policy:
     second = [*(["drf"] if shares else []), "predicates", plugin, chance.choice(("nodeorder", "binpack"))]
     actions = ", ".join(filter(None, ("enqueue", "allocate", evictions, "backfill")))
     tiers = "".join("- plugins:\n" + "".join(f"  - name: {name}\n" for name in tier) for tier in (first, second))
-    jobs, admission = chance.random() < 0.7, chance.random() < 0.5
-    return Policy(queues, evictions, budgets, shares, jobs, admission, f'actions: "{actions}"\ntiers:\n{tiers}')
+    jobs, admission, standby = chance.random() < 0.7, chance.random() < 0.5, chance.random() < 0.25
+    text = f'actions: "{actions}"\ntiers:\n{tiers}'
+    return Policy(queues, evictions, budgets, shares, jobs, admission, standby, text)

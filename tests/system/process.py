@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from faults import FaultyTransport
-from kilauea.api.ports import Controller
+from kilauea.api.kinds import LEASES
+from kilauea.api.ports import Controller, Key
 from kilauea.api.times import SECOND
+from kilauea.client.lease import LeaseLost, Terms
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
+from kilauea.client.transport import Answer
 from kilauea.client.view import Cache
 from kilauea.engine.plan import Plan
+from kilauea.runtime.leading import Leadership
 from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.telemetry.metrics import SchedulerMetrics
-from system.replans import Replans
+from replans import Given, Replans
 from system.server import Line, ServerProcess
 
 Works = Sequence[Coroutine[Any, Any, None]]
@@ -27,6 +31,8 @@ PERIOD = 5 * SECOND
 """Between cycles when nothing happens; a history is long, and what happens stirs the scheduler anyway."""
 WORKERS = 4
 """Keys of one controller that are worked on at a time."""
+RESTART_SECONDS = 1.0
+"""Until a process that ended is started again."""
 
 
 class Process:
@@ -86,28 +92,48 @@ class Controllers(Process):
         return cache.run(client, clock, chance), driver.run(), recorder.run()
 
 
+class Guarded(Line):
+    """A way to the server that asks about each request when it is sent."""
+
+    def __init__(self, server: ServerProcess, component: str, check: Callable[[str, str], None]) -> None:
+        super().__init__(server, component)
+        self._check = check
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Ask, if that is permitted."""
+        self._check(method, target)
+        return await super().request(method, target, headers, body)
+
+
 class SchedulerProcess(Process):
     """The live scheduler; somebody looks at each plan before it is carried out.
 
     Args:
         server: what it speaks to.
+        name: of the component.
         seed: of what goes wrong, and of ties.
         conf: file with the configuration.
         look: is given each plan while the state is still that of which it was made.
         broken: takes where plans on a dump would decide otherwise.
+        lease: to hold while scheduling; None to schedule without.
     """
 
     def __init__(
         self,
         server: ServerProcess,
+        name: str,
         seed: str,
         conf: str,
         look: Callable[[LiveScheduler, Plan], None],
         broken: list[str],
+        lease: Key | None = None,
     ) -> None:
-        super().__init__(server, "kilauea-scheduler", seed)
+        super().__init__(server, name, seed)
+        self.faults = FaultyTransport(Guarded(server, name, self._check), Random(f"{seed} faults of {name}"), 0.0)
         self._conf = conf
         self._look = look
+        self._lease = lease
+        self._leadership: Leadership
         self.scheduler: LiveScheduler
         self.replans = Replans(broken)
 
@@ -116,25 +142,56 @@ class SchedulerProcess(Process):
         """Cycles whose plan was made again from a dump."""
         return self.replans.compared
 
+    @property
+    def leads(self) -> bool:
+        """Whether it schedules now."""
+        if not self.lives or self._lease is None:
+            return self.lives
+        election = self._leadership._election
+        return self._leadership._led and election is not None and election.valid
+
+    def _check(self, method: str, target: str) -> None:
+        """Refuse writes of a process that lost its lease, but for those of the lease."""
+        if f"/{LEASES.plural}" not in target:
+            self._leadership.check(method)
+
     def _works(self, client: Client) -> Works:
-        recorder = Recorder(client, self.server.clock)
+        return (self._run(client),)
+
+    async def _run(self, client: Client) -> None:
+        """Schedule; a process that lost its lease ends, and is started again without memory."""
+        while True:
+            works = self._one_life(client)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for work in works:
+                        tasks.create_task(work)
+            except* LeaseLost:
+                pass
+            await self.server.clock.sleep(RESTART_SECONDS)
+
+    def _one_life(self, client: Client) -> Works:
+        clock = self.server.clock
+        self._leadership = Leadership(clock, Random(self.chance.random()), self._lease, Terms())
+        recorder = Recorder(client, clock)
         self.scheduler = scheduler = LiveScheduler(
             client,
             LiveOptions(names=NAMES, period=PERIOD),
             ConfReload(self._conf),
-            self.server.clock,
+            clock,
             Random(self.chance.random()),
             recorder.record,
             SchedulerMetrics(),
             run=self._runner(),
         )
         self.replans.follow(scheduler.feed.state)
-        return scheduler.watch(), scheduler.schedule(), recorder.run()
+        return scheduler.watch(), self._leadership.lead(client, scheduler.schedule), recorder.run()
 
     def _runner(self) -> Callable[[Callable[[], Plan]], Awaitable[Plan]]:
         async def run(work: Callable[[], Plan]) -> Plan:
             plan = work()
-            self.replans.look(self.scheduler, self.server.clock.now(), NAMES, plan)
+            inner = self.scheduler.scheduler
+            self.replans.look(Given(NAMES, inner.conf, self.server.clock.now(), inner.backoff), plan)
             self._look(self.scheduler, plan)
             return plan
 

@@ -16,6 +16,9 @@ from system.server import ServerProcess
 QUEUE_NAME, MIN_MEMBER = "scheduling.volcano.sh/queue-name", "scheduling.volcano.sh/group-min-member"
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 RUN_TIME, EXIT_CODE, NODE_STATE = "kilauea.dev/run-time", "kilauea.dev/exit-code", "kilauea.dev/node-state"
+STOP_TIME = "kilauea.dev/stop-time"
+FINALIZER = "example.com/never"
+"""Nobody takes it off."""
 HOOK = "admission webhook"
 """In the words with which Volcano's admission refuses."""
 TRIES = 100
@@ -140,6 +143,18 @@ class Users:
     def budget(self, app: str, **allowed: int) -> None:
         """A disruption budget over what was made under a name."""
         self.create(BUDGETS, app, spec={"selector": {"matchLabels": {"app": app}}, **allowed})
+
+    def keep(self, name: str) -> str:
+        """Let a pod stay when it is deleted. Says why if that is refused."""
+        patch = {"metadata": {"finalizers": [FINALIZER]}}
+        try:
+            return self.patch(PODS, name, patch)
+        except ApiError as error:
+            return error.message  # it is on its way out
+
+    def release(self, name: str) -> None:
+        """Let such a pod go."""
+        self.patch(PODS, name, {"metadata": {"finalizers": None}})
 
     # --- what they see
 

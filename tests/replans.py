@@ -6,7 +6,8 @@ not seen yet itself. It is written as JSON, read as `kilauea plan` reads files, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,14 +17,29 @@ from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.validate import check
+from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import build_state, decide
-from kilauea.runtime.scheduler.live import LiveScheduler
 
-IDLE = 10
-"""Of cycles in which nothing is decided, one in so many is compared."""
+
+@dataclass(frozen=True)
+class Given:
+    """What a cycle goes by besides the objects.
+
+    Attributes:
+        names: of the schedulers that are served.
+        conf: the configuration.
+        now: the time.
+        backoff: what the cycle before remembers.
+    """
+
+    names: Sequence[str]
+    conf: SchedulerConf
+    now: int
+    backoff: AdmissionBackoff
 
 
 class Replans:
@@ -31,10 +47,12 @@ class Replans:
 
     Args:
         broken: takes what differs.
+        idle: of cycles in which nothing is decided, one in so many is compared.
     """
 
-    def __init__(self, broken: list[str]) -> None:
+    def __init__(self, broken: list[str], idle: int = 10) -> None:
         self.broken = broken
+        self._idle = idle
         self.compared = 0
         self._cycles = 0
         self._objects: dict[tuple[str, str], Object] = {}
@@ -68,18 +86,14 @@ class Replans:
         if known is None or _version(known) <= _version(obj):
             self._objects[place] = obj
 
-    def look(self, scheduler: LiveScheduler, now: int, names: Sequence[str], plan: Plan) -> None:
-        """A plan was made, and is about to be carried out."""
+    def look(self, given: Given, plan: Plan) -> bool:
+        """Compare a plan that was made and is about to be carried out; whether it was compared."""
         self._cycles += 1
-        if not (plan.binds or plan.evictions or plan.nominations or self._cycles % IDLE == 0):
-            return
+        if not (decides(plan) or self._cycles % self._idle == 0):
+            return False
         self.compared += 1
-        conf, backoff = scheduler.scheduler.conf, scheduler.scheduler.backoff
-        again = decide(build_state(self.dumped(), names), conf, now, None, backoff=backoff)
-        for what in ("binds", "evictions", "nominations"):
-            live, planned = getattr(plan, what), getattr(again, what)
-            if live != planned:
-                self.broken.append(f"{now}: {what}: the live scheduler decides {live}, a plan {planned}")
+        self.broken += differences(given, plan, self.dumped())
+        return True
 
     def dumped(self) -> list[Object]:
         """The objects, written and read."""
@@ -90,6 +104,20 @@ class Replans:
             out += [each for each in read.objects if not check(each)]
         fill_in(out)
         return out
+
+
+def decides(plan: Plan) -> bool:
+    """Whether a plan changes anything for a pod."""
+    return bool(plan.binds or plan.evictions or plan.nominations)
+
+
+def differences(given: Given, plan: Plan, objects: Iterable[Object]) -> Iterator[str]:
+    """Where the plan of a live scheduler differs from one made of a dump."""
+    again = decide(build_state(objects, given.names), given.conf, given.now, None, backoff=given.backoff)
+    for what in ("binds", "evictions", "nominations"):
+        live, planned = getattr(plan, what), getattr(again, what)
+        if live != planned:
+            yield f"{given.now}: {what}: the live scheduler decides {live}, a plan {planned}"
 
 
 def _version(obj: Any) -> int:

@@ -160,7 +160,7 @@ def probe(conf_path: str, runs: str, path: str, task: str = "") -> None:
     loaded = read_cluster([path])
     conf, state = read_conf(conf_path), build_state(loaded.objects)
     pods = {obj.key: obj for obj in loaded.objects if obj.kind == "Pod"}
-    opening, whole = 0.0, engine.open_plugins
+    opening, whole = 0.0, vars(engine)["open_plugins"]
 
     def timed(*arguments: Any) -> None:
         nonlocal opening

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from kilauea.simulator.instant import events_after
 
 from builders import NOW, conf, flat, group, node, parsed, pod, queue
-from kilauea.api.core import Pod
 from kilauea.api.meta import Object
 from kilauea.api.times import SECOND
 from kilauea.engine.cycle import cycle
-from kilauea.engine.events import Changed, Gone
+from kilauea.engine.events import Gone
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.placement.admission_backoff import (
     FIRST,
@@ -24,6 +22,7 @@ from kilauea.engine.placement.admission_backoff import (
 from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import build_state
+from kilauea.simulator.cluster import SimulatedCluster
 
 CONF = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity"]))[0]
 HOPELESS = {"nodeSelector": {"no": "such"}}
@@ -35,8 +34,7 @@ class Life:
     def __init__(self, *objects: Object | Sequence[Object]) -> None:
         listed = flat(objects)
         self.state: ClusterState = build_state(listed)
-        self.pods: dict[str, Any] = {obj.key: obj for obj in listed if isinstance(obj, Pod)}
-        self.groups: dict[str, Any] = {obj.key: obj for obj in listed if obj.kind == "PodGroup"}
+        self._cluster = SimulatedCluster(listed, NOW)
         self.seconds = 0
         self.backoff: AdmissionBackoff = NO_BACKOFF
         self.plan = Plan()
@@ -49,23 +47,20 @@ class Life:
             self.plan = cycle(self.state, CONF, NOW + self.seconds * SECOND, backoff=self.backoff)
             assert self.plan.backoff is not None
             self.backoff = self.plan.backoff
-            for event in events_after(self.plan, self.pods, self.groups):
+            for event in self._cluster.carry_out(self.plan):
                 self.state.apply(event)
         return self
 
     def apply(self, *objects: Object | Sequence[Object]) -> None:
         """Objects come, or change."""
-        for obj in flat(objects):
-            table = self.pods if isinstance(obj, Pod) else self.groups
-            if obj.kind in ("Pod", "PodGroup"):
-                table[obj.key] = obj
-            self.state.apply(Changed(obj))
+        for event in self._cluster.put(*flat(objects)):
+            self.state.apply(event)
 
     def delete(self, *keys: str) -> None:
         """Pods go."""
         for key in keys:
-            del self.pods[f"ns/{key}"]
-            self.state.apply(Gone("Pod", f"ns/{key}"))
+            for event in self._cluster.remove("Pod", f"ns/{key}"):
+                self.state.apply(event)
 
     def phase(self, name: str) -> str:
         """Of a group."""

@@ -184,11 +184,28 @@ class NodeSearch:
 
     def _best_option(self, task: Task, over: Refusal | None) -> Option | None:
         """The node where room for the task costs the fewest pods, of the first attempt that finds any."""
+        futile, pool = self._futile_kind(task, over), self._pool
+        if futile is not None and pool.futile.get(futile) == pool.commits:
+            return None
         for attempt in self._attempts(task, over):
             option = self._best_of(attempt)
             if option is not None:
                 return option
+        if futile is not None:
+            pool.futile[futile] = pool.commits
         return None
+
+    def _futile_kind(self, task: Task, over: Refusal | None) -> tuple[object, ...] | None:
+        """What tells tasks apart for which the same search must end the same as long as no plan is kept.
+
+        None where that is not known: in the middle of a plan, for votes that look at the job (preempt), and for those
+        of plugins that users bring, which may look at anything. At rest a cycle then searches once for each kind.
+        """
+        if not self._policy.elsewhere or self._plan.checkpoint() or self._session.points.has_user_plugins:
+            return None
+        job, limited = self._job, over.resource if over is not None else None
+        kind = (self._queue.name, job.priority, job.service_type, task.priority, task.owner_kind, task.preemptable)
+        return (*kind, self._session.shape_of(task), limited)
 
     def _attempts(self, task: Task, over: Refusal | None) -> Iterator[Attempt]:
         """Who is thought of: the nearest queues, then farther ones too; then all of them, with units that cross."""

@@ -206,5 +206,6 @@ class EvictionPlan:
         """
         promised, costs = self.nominations(), sum(map(self.pool.cost, self.units))
         self._statement.commit()
+        self.pool.commits += 1
         if not costs:
             start_where_free(self.session, self.job, promised)

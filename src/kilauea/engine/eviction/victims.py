@@ -95,6 +95,10 @@ class VictimPool:
         self._in_vain: dict[tuple[object, ...], NDArray[np.bool_]] = {}
         self.held_by_the_line: set[tuple[object, ...]] = set()
         """Kinds of tasks for which a unit stayed only so as not to take its queue below what that deserves."""
+        self.commits = 0
+        """Plans that were kept."""
+        self.futile: dict[tuple[object, ...], int] = {}
+        """By kind of task that found no victims anywhere: how many plans had been kept then."""
         self._turns: dict[str, NDArray[np.int64]] = {}
         self._distances: dict[str, tuple[NDArray[np.int64], list[int]]] = {}
         self._stale = set(range(len(known)))

@@ -92,6 +92,11 @@ class Registry:
         """Have a guard around everything that a plugin registers from now on."""
         self._guards[plugin] = guard
 
+    @property
+    def has_user_plugins(self) -> bool:
+        """Whether any plugin takes part that is not of this package."""
+        return bool(self._guards)
+
     def guarded(self, point: str, plugin: str, function: Any) -> Any:
         """The function with its plugin's guard around it, if the plugin has one."""
         if self._opening and plugin != self._opening:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from kilauea.api.times import SECOND
@@ -124,3 +126,8 @@ def test_scripts_that_would_take_a_machine_for_ever_are_given_up():
     ):
         script = read_script(("sh", "-c", text), ())
         assert script.run_time in (None, 0)
+    nested = "for i in $(seq 5000); do x=$(for j in $(seq 5000); do :; done); done"
+    growing = 'while true; do x=$x$x$x; x=${x}aaaaaaaa; if [ "$x" = y ]; then break; fi; done'
+    for text in (nested, growing, "break", "((" * 3000, "$(" * 3000):
+        for _ in itertools.islice(read_script(("sh", "-c", text), ()).output, 10):
+            pass

@@ -25,9 +25,9 @@ _LEADS = frozenset({"exec", "time", "command"})
 _QUICK = frozenset({"set", "cd", "export", "trap", "wait", "true", ":", "local", "readonly", "unset", "shift"})
 """Commands that take no time and succeed."""
 _COMPARISONS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
-MOST_STEPS = 20_000
+MOST_STEPS = 5_000
 """Statements after which a script counts as one that never ends."""
-MOST_FOLLOWED = 200_000
+MOST_FOLLOWED = 20_000
 """Statements that are followed for the output of a script without an end."""
 
 Line = tuple[int, str]
@@ -116,8 +116,8 @@ class _Endless(_Stop):
     """The script goes on for ever."""
 
 
-class _Break(Exception):
-    """A loop ends, or goes on with its next round."""
+class _Break(_Stop):
+    """A loop ends, or goes on with its next round; outside of loops the script ends."""
 
     def __init__(self, over: bool) -> None:
         self.over = over
@@ -136,6 +136,7 @@ class _Run:
         self.variables = {"?": "0", **dict(environment)}
         self.taken = self.status = 0
         self.timed = self.unknown = False
+        self.followed = 0
         self._left = most
         self._stops_at_endless = stops_at_endless
 
@@ -150,6 +151,7 @@ class _Run:
             if (between == "&&" and self.status) or (between == "||" and not self.status):
                 continue
             self._left -= 1
+            self.followed += 1
             if self._left < 0:
                 raise _Endless
             yield from self._statement(statement)
@@ -221,6 +223,7 @@ class _Run:
                 lines.append(line)
         except _Stop:
             pass
+        self._left -= inner.followed
         if inner.unknown:
             return f"$({text})"  # as in `echo $(date)`
         self.taken += inner.taken

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from kilauea.nodes.shell_syntax import NotUnderstood, end_of
 
 LARGEST = 10**15
+LONGEST = 65_536
+"""Characters that a word may stand for."""
 MOST_WORDS = 10_000
 """Words that one may stand for."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9?#@*$!]")
@@ -41,8 +43,11 @@ def expand(word: str, variables: Variables, output: Output) -> list[str]:
     if (braces := _BRACES.fullmatch(word)) and not set("\"'$") & set(word):
         return [f"{braces[1]}{number}{braces[4]}" for number in _span(int(braces[2]), int(braces[3]))]
     found: list[str] = []
-    current, quoted = "", False
+    current, quoted, length = "", False, 0
     for text, kept in _parts(word, variables, output):
+        length += len(text)
+        if length > LONGEST:
+            raise NotUnderstood("too long a word")
         quoted |= kept
         if kept:
             current += text

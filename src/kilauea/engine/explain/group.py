@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
+from kilauea.engine.explain.formatting import human
 from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
@@ -74,17 +75,25 @@ class Change:
 
     Attributes:
         what: `queue` (make or open it), `quota` (raise a queue's capability), `cards` (raise its card quota), `weight`
-            (raise a queue's weight), `minimum` (lower minMember), `job` (one job fewer), `node` (one more node).
-        object: the queue; the pod group; the pod group to take away; the node to copy.
+            (raise a queue's weight), `namespaceQuota` (raise a ResourceQuota), `gates` (remove scheduling gates),
+            `uncordon` (uncordon nodes), `taint` (tolerate or remove a taint), `selector` (remove an entry of the
+            nodeSelector), `affinity` (remove required node affinity), `tier` (raise highestTierAllowed), `minimum`
+            (lower minMember), `minAvailable` (lower that of a Volcano job), `job` (one job fewer), `nodes` (more nodes
+            of a kind), `node` (one more node, of another size).
+        object: the queue; the quota; the gates; the nodes; the taint; the entry; the pod group; the job; the node to
+            copy.
         resource: what is changed, for a quota and a node; the card.
-        by: how much more for a quota or weight; how much less for a minimum; how much of the resource the new node
-            offers; 1 otherwise. In the engine's units.
+        by: how much more for a quota, weight or tier; how much less for a minimum; how much of the resource the new
+            node offers; how many gated pods, nodes to uncordon, nodes with the taint, or new nodes; 1 otherwise. In the
+            engine's units.
+        to: the new minimum or tier.
     """
 
     what: str
     object: str
     resource: str
     by: float
+    to: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +154,15 @@ def binding_reasons(plan: Plan) -> dict[str, Pending]:
 
 
 def with_hint(p: Pending, state: ClusterState) -> Pending:
-    """What waits for nodes, with what its node selector asks for and no node has."""
+    """What waits for nodes, with what it asks for and no node has: by its node selector, or of a resource."""
     task = state.tasks.get(p.pod)
     if p.code != "Unschedulable" or task is None:
         return p
+    if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
+        largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
+        if p.asked > largest:
+            hint = f"the largest node has {human(p.resource, largest)}" if largest else f"no node has {p.resource}"
+            return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
     for key, value in task.spec.node_selector:
         values = state.nodes.label(key).values
         if value not in values:

@@ -1,0 +1,379 @@
+"""Kinds of waiting: `kilauea explain` names the cause with its numbers, and its fix, applied, starts the job.
+
+A case is a cluster with one job (or pod group) that waits, as a user would write it. The fix is done to the documents
+as a user would do it, and `kilauea plan` has to start the pods then.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kilauea.api.quantity import amount, format_amount
+from kilauea.cli.main import main
+
+Doc = dict[str, Any]
+GPU = "amd.com/gpu"
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+GROUP_NAME = "scheduling.k8s.io/group-name"
+
+
+# --- objects
+
+
+def node(name: str, cpu: int = 8, gpu: int = 8, cordoned: bool = False, taint: str = "", **labels: str) -> Doc:
+    key, _, value = taint.partition("=")
+    taints = [CORDON] * cordoned + [{"key": key, "value": value, "effect": "NoSchedule"}] * bool(taint)
+    offer = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"} | ({GPU: str(gpu)} if gpu else {})
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+    spec = {"unschedulable": cordoned, "taints": taints}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": {"allocatable": offer}}
+
+
+def nodes(count: int = 4, **each: Any) -> list[Doc]:
+    return [node(f"n{i}", **each) for i in range(count)]
+
+
+def job(replicas: int = 2, minimum: int = 2, cpu: int = 1, gpu: int = 0, pod: Doc | None = None, **spec: Any) -> Doc:
+    requests = {"cpu": str(cpu)} | ({GPU: str(gpu)} if gpu else {})
+    container = {"name": "c", "image": "busybox", "resources": {"requests": requests}}
+    if gpu:
+        container["resources"] = {"requests": requests, "limits": {GPU: str(gpu)}}
+    template = {"spec": {"containers": [container], **(pod or {})}}
+    tasks = [{"name": "w", "replicas": replicas, "template": template}]
+    spec = {"schedulerName": "volcano", "queue": "default", "minAvailable": minimum, "tasks": tasks, **spec}
+    meta = {"name": "j", "namespace": "default"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def running(name: str, cpu: int, at: str, queue: str = "default", gpu: int = 0) -> list[Doc]:
+    meta = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    requests = {"cpu": str(cpu)} | ({GPU: str(gpu)} if gpu else {})
+    container = {"name": "c", "image": "busybox", "resources": {"requests": requests}}
+    return [
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": meta,
+            "spec": {"minMember": 1, "queue": queue},
+            "status": {"phase": "Running"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**meta, "uid": name, "annotations": {GROUP_NAME: name}},
+            "spec": {"schedulerName": "volcano", "nodeName": at, "containers": [container]},
+            "status": {"phase": "Running"},
+        },
+    ]
+
+
+def queue(name: str, state: str = "Open", **spec: Any) -> Doc:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"weight": 1, "reclaimable": True, **spec},
+        "status": {"state": state},
+    }
+
+
+def switch(name: str, tier: int, *members: str) -> Doc:
+    kind = "Node" if tier == 1 else "HyperNode"
+    listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
+    spec = {"tier": tier, "members": listed}
+    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}, "spec": spec}
+
+
+SWITCHES = [switch("s0", 1, "n0", "n1"), switch("s1", 1, "n2", "n3"), switch("s2", 2, "s0", "s1")]
+
+
+# --- fixes, as a user would do them
+
+
+def the(docs: list[Doc], kind: str, name: str) -> Doc:
+    return next(d for d in docs if d["kind"] == kind and d["metadata"]["name"] == name.rpartition("/")[2])
+
+
+def templates(docs: list[Doc]) -> list[Doc]:
+    return [task["template"]["spec"] for task in the(docs, "Job", "j")["spec"]["tasks"]]
+
+
+def more(limits: Doc, resource: str, by: str) -> None:
+    limits[resource] = format_amount(resource, amount(resource, limits[resource]) + amount(resource, by))
+
+
+def fix(docs: list[Doc], change: Doc) -> None:
+    """Do what the change says."""
+    what, name, by = change["what"], change["object"], change["by"]
+    if what == "queue":
+        docs[:] = [d for d in docs if (d["kind"], d["metadata"]["name"]) != ("Queue", name)] + [queue(name)]
+    elif what == "quota":
+        more(the(docs, "Queue", name)["spec"]["capability"], change["resource"], by)
+    elif what == "weight":
+        the(docs, "Queue", name)["spec"]["weight"] += int(by)
+    elif what == "namespaceQuota":
+        quota = the(docs, "ResourceQuota", name)
+        for part in (quota["spec"], quota.get("status") or {}):
+            if "hard" in part:
+                more(part["hard"], change["resource"], by)
+    elif what == "gates":
+        for template in templates(docs):
+            template.pop("schedulingGates", None)
+    elif what == "uncordon":
+        for each in name.split(", "):
+            the(docs, "Node", each)["spec"] = {}
+    elif what == "taint":
+        key, _, value = name.rpartition(":")[0].partition("=")
+        for template in templates(docs):
+            template["tolerations"] = [{"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}]
+    elif what == "selector":
+        for template in templates(docs):
+            del template["nodeSelector"][name.partition("=")[0]]
+    elif what == "affinity":
+        for template in templates(docs):
+            del template["affinity"]
+    elif what == "tier":
+        the(docs, "Job", "j")["spec"]["networkTopology"]["highestTierAllowed"] = change["to"]
+    elif what == "minAvailable":
+        the(docs, "Job", name)["spec"]["minAvailable"] = change["to"]
+    elif what == "job":
+        docs[:] = [d for d in docs if d["metadata"]["name"] != name.rpartition("/")[2]]
+    elif what == "nodes":
+        docs += [twin(the(docs, "Node", name), f"new-{i}") for i in range(int(by))]
+    elif what == "node":
+        new = twin(the(docs, "Node", name), "new")
+        new["status"]["allocatable"][change["resource"]] = by
+        docs.append(new)
+    else:
+        pytest.fail(f"nobody knows how to {what}")
+
+
+def twin(like: Doc, name: str) -> Doc:
+    new: Doc = copy.deepcopy(like)
+    new["metadata"]["name"] = new["metadata"]["labels"]["kubernetes.io/hostname"] = name
+    return new
+
+
+# --- cases
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cluster and what is to be said of its job `j`: code of the first reason, parts of the text, kind of the fix."""
+
+    name: str
+    docs: list[Doc]
+    code: str
+    said: tuple[str, ...]
+    what: str = ""
+    mend: Callable[[list[Doc]], None] | None = None
+    """A fix that is said in words alone."""
+    conf: str = ""
+    starts: int = 1
+    """Pods of the job that start at least, once it is fixed."""
+
+
+def tiers(actions: str, *plugins: str) -> str:
+    listed = "".join(f"  - name: {plugin}\n" for plugin in plugins)
+    return f"actions: {actions!r}\ntiers:\n- plugins:\n{listed}"
+
+
+PLACE = "enqueue, allocate, backfill"
+PLAIN = tiers("allocate", "priority", "gang", "predicates", "nodeorder")
+PROPORTION = tiers("allocate", "priority", "gang", "predicates", "proportion", "nodeorder")
+CAPACITY = tiers("allocate", "priority", "gang", "predicates", "capacity", "nodeorder")
+RECLAIM = tiers("enqueue, allocate, reclaim", "priority", "gang", "conformance", "predicates", "proportion")
+RESOURCEQUOTA = tiers(PLACE, "priority", "gang", "predicates", "resourcequota", "proportion")
+AB = [queue("a"), queue("b")]
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "rq", "namespace": "default"},
+    "spec": {"hard": {"cpu": "2"}},
+    "status": {"hard": {"cpu": "2"}, "used": {"cpu": "0"}},
+}
+
+
+def in_zone(zone: str) -> Doc:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {"nodeAffinity": required}
+
+
+IN_USE = [*running("u0", 8, "n0"), *running("u1", 4, "n1")]
+CASES = [
+    Case(
+        "a gang that asks for more than all nodes have free",
+        [*nodes(), *IN_USE, job(10, 10, cpu=7)],
+        "ClusterOvercommitted",
+        ("requested 70", "available 26.4", "lower minAvailable of job default/j by 8, to 2"),
+        "minAvailable",
+        starts=2,
+    ),
+    Case(
+        "all nodes are cordoned",
+        [*nodes(cordoned=True), job()],
+        "Unschedulable",
+        ("0/4 nodes are unavailable: 4 node(s) were unschedulable", "uncordon node n0."),
+        "uncordon",
+        starts=2,
+    ),
+    Case(
+        "two nodes have to be uncordoned",
+        [*nodes(cordoned=True), job(2, 2, cpu=7)],
+        "Unschedulable",
+        ("4 node(s) were unschedulable", "uncordon nodes n0, n1."),
+        "uncordon",
+        starts=2,
+    ),
+    Case(
+        "all nodes have a taint",
+        [*nodes(taint="dedicated=ml"), job()],
+        "Unschedulable",
+        ("dedicated", "tolerate the taint dedicated=ml:NoSchedule in its pods, or remove it from nodes (4 have it)"),
+        "taint",
+        starts=2,
+    ),
+    Case(
+        "free room is in pieces that are too small",
+        [*nodes(2), *running("u0", 5, "n0"), *running("u1", 5, "n1"), job(1, 1, cpu=5)],
+        "Unschedulable",
+        ("2 Insufficient cpu", "requested 5 cpu, available 3 cpu", "take away the job default/u0"),
+        "job",
+    ),
+    Case(
+        "no node has the resource",
+        [*nodes(gpu=0), job(1, 1, gpu=1)],
+        "Unschedulable",
+        ("no node has amd.com/gpu", "requested 1 amd.com/gpu, available 0 amd.com/gpu", "with 1 amd.com/gpu"),
+        "node",
+    ),
+    Case(
+        "no node has the resource, and the queue deserves none",
+        [*nodes(gpu=0), queue("q"), job(1, 1, gpu=1, queue="q")],
+        "Unschedulable",
+        ("no node has amd.com/gpu", "add a node like n0, with 1 amd.com/gpu"),
+        "node",
+        conf=PROPORTION,
+    ),
+    Case(
+        "a pod is larger than any node, and than what its queue may use",
+        [*nodes(), queue("q", capability={"cpu": "16"}), job(1, 1, cpu=9, queue="q")],
+        "Unschedulable",
+        ("the largest node has 8 cpu", "requested 9 cpu, available 8 cpu", "add a node like n0, with 9 cpu"),
+        "node",
+        conf=CAPACITY,
+    ),
+    Case(
+        "a card is on nodes with a taint alone, and the cluster is full for the queue",
+        [node("n0", gpu=0), node("n1", taint="gpu=only"), job(1, 1, gpu=1)],
+        "Unschedulable",
+        ("1 Insufficient amd.com/gpu", "tolerate the taint gpu=only:NoSchedule"),
+        "taint",
+    ),
+    Case(
+        "no node has the label",
+        [*nodes(disk="hdd"), job(1, 1, pod={"nodeSelector": {"disk": "ssd"}})],
+        "Unschedulable",
+        ("no node has disk=ssd", "remove disk=ssd from the nodeSelector of its pods, or give nodes that label"),
+        "selector",
+    ),
+    Case(
+        "no node is of the zone that the pods require",
+        [*nodes(zone="a"), job(1, 1, pod={"affinity": in_zone("b")})],
+        "Unschedulable",
+        ("nodes with zone In b", "remove the required node affinity"),
+        "affinity",
+    ),
+    Case(
+        "a scheduling gate",
+        [*nodes(), job(1, 1, pod={"schedulingGates": [{"name": "example.com/quota"}]})],
+        "SchedulingGated",
+        ("example.com/quota", "remove the scheduling gate example.com/quota from 1 pod"),
+        "gates",
+    ),
+    Case(
+        "hard topology: no domain of the tier has the room",
+        [*nodes(), *SWITCHES, job(3, 3, cpu=7, networkTopology={"mode": "hard", "highestTierAllowed": 1})],
+        "Unschedulable",
+        ("tier 1", "raise highestTierAllowed of default/j-default-j to 2"),
+        "tier",
+        starts=3,
+    ),
+    Case(
+        "a capability",
+        [*nodes(), queue("q", capability={"cpu": "3"}), job(2, 2, cpu=2, queue="q")],
+        "QueueQuotaInsufficient",
+        ("requested 4 cpu, available 3 cpu", "raise the capability of queue q by 1 cpu"),
+        "quota",
+        starts=2,
+    ),
+    Case(
+        "an uncordoned node would do, and another queue borrows",
+        [node("n0"), node("n1", cordoned=True), *running("u0", 8, "n0", queue="b"), *AB, job(1, 1, queue="a")],
+        "Unschedulable",
+        ("1 node(s) were unschedulable", "uncordon node n1."),
+        "uncordon",
+        conf=RECLAIM,
+    ),
+    Case(
+        "more nodes of the kind there is",
+        [node("n0"), *running("u0", 8, "n0", queue="b"), *AB, job(2, 2, cpu=8, queue="a"), *running("u1", 0, "n0")],
+        "Unschedulable",
+        ("add 2 nodes like n0",),
+        "nodes",
+        conf=PLAIN,
+        starts=2,
+    ),
+    Case(
+        "a quota of the namespace, at admission",
+        [*nodes(), QUOTA, job(3, 3)],
+        "ResourceQuotaInsufficient",
+        ("requested: cpu: 3", "raise ResourceQuota default/rq by 1 cpu"),
+        "namespaceQuota",
+        conf=RESOURCEQUOTA,
+        starts=3,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Case, tmp_path: Path) -> None:
+    docs = copy.deepcopy(case.docs)
+    text = run("explain job j", docs, case.conf, tmp_path)
+    told = json.loads(run("explain job j -o json", docs, case.conf, tmp_path))
+    assert told["blockers"][0]["code"] == case.code
+    for part in case.said:
+        assert part in text
+    change = told["change"]
+    assert (change or {}).get("what", "") == case.what
+    assert started(docs, case.conf, tmp_path) == 0
+    (case.mend or (lambda them: fix(them, change)))(docs)
+    assert started(docs, case.conf, tmp_path) >= case.starts
+
+
+def run(arguments: str, docs: list[Doc], conf: str, folder: Path) -> str:
+    """What a command prints about a cluster."""
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(docs))
+    more = ["-f", str(folder / "objects.yaml")]
+    if conf:
+        (folder / "scheduler.conf").write_text(conf)
+        more += ["--scheduler-conf", str(folder / "scheduler.conf")]
+    result = CliRunner().invoke(main, [*arguments.split(), *more])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def started(docs: list[Doc], conf: str, folder: Path) -> int:
+    """How many pods of the job the next cycle starts."""
+    plan = json.loads(run("plan -o json", docs, conf, folder))
+    return sum(1 for pod in plan["binds"] if pod.startswith("default/j-"))

@@ -142,7 +142,7 @@ def fix(docs: list[Doc], change: Doc) -> None:
         for template in templates(docs):
             del template["affinity"]
     elif what == "tier":
-        the(docs, "Job", "j")["spec"]["networkTopology"]["highestTierAllowed"] = change["to"]
+        the(docs, "Job", "j")["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": change["to"]}
     elif what == "minAvailable":
         the(docs, "Job", name)["spec"]["minAvailable"] = change["to"]
     elif what == "job":
@@ -209,6 +209,7 @@ def in_zone(zone: str) -> Doc:
     return {"nodeAffinity": required}
 
 
+TIER_1 = {"mode": "hard", "highestTierAllowed": 1}
 IN_USE = [*running("u0", 8, "n0"), *running("u1", 4, "n1")]
 CASES = [
     Case(
@@ -303,11 +304,30 @@ CASES = [
     ),
     Case(
         "hard topology: no domain of the tier has the room",
-        [*nodes(), *SWITCHES, job(3, 3, cpu=7, networkTopology={"mode": "hard", "highestTierAllowed": 1})],
+        [*nodes(), *SWITCHES, job(3, 3, cpu=7, networkTopology=TIER_1)],
         "Unschedulable",
-        ("tier 1", "raise highestTierAllowed of default/j-default-j to 2"),
+        (
+            "no HyperNode of tier 1 or below has room for its 3 pods of 7 cpu together: s0 has the most, for 2",
+            "set highestTierAllowed of default/j-default-j to 2",
+        ),
         "tier",
         starts=3,
+    ),
+    Case(
+        "hard topology: a domain has the room in sum, and not for whole pods",
+        [*nodes(), *SWITCHES, *running("u0", 4, "n0"), job(3, 3, cpu=5, networkTopology=TIER_1)],
+        "Unschedulable",
+        ("no HyperNode of tier 1 or below has room for its 3 pods of 5 cpu together: s1 has the most, for 2",),
+        "tier",
+        starts=3,
+    ),
+    Case(
+        "hard topology: no tier has the name",
+        [*nodes(), *SWITCHES, job(2, 2, networkTopology={"mode": "hard", "highestTierName": "rack"})],
+        "NoSuchTier",
+        ("names tier 'rack'", "set highestTierAllowed of default/j-default-j to 1"),
+        "tier",
+        starts=2,
     ),
     Case(
         "a capability",

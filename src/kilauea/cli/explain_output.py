@@ -115,7 +115,7 @@ def sentence(c: Change) -> str:
         "taint": f"tolerate the taint {c.object} in its pods, or remove it from nodes ({int(c.by)} have it)",
         "selector": f"remove {c.object} from the nodeSelector of its pods, or give nodes that label",
         "affinity": f"remove the required node affinity of the pods of {c.object}",
-        "tier": f"raise highestTierAllowed of {c.object} to {c.to}",
+        "tier": f"set highestTierAllowed of {c.object} to {c.to}",
         "minimum": f"lower minMember of {c.object} by {int(c.by)}, to {c.to}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
         "job": f"take away the job {c.object}",

@@ -328,12 +328,13 @@ class WhatIf:
         """Allow the gang a wider domain of the network."""
         made = self._objects.get(("PodGroup", self._key))
         wish = made.spec.network_topology if isinstance(made, PodGroup) else None
-        if not isinstance(made, PodGroup) or wish is None or wish.mode != "hard" or wish.highest_tier_allowed is None:
+        if not isinstance(made, PodGroup) or wish is None or wish.mode != "hard":
             return None
+        allowed = wish.highest_tier_allowed or 0
         tiers = {domain.spec.tier for domain in self._of(HyperNode) if domain.spec is not None}
-        for tier in sorted(tier for tier in tiers if tier > wish.highest_tier_allowed):
+        for tier in sorted(tier for tier in tiers if tier > allowed):
             if self._admitted([remedies.within_tier(made, tier)]):
-                return Change("tier", self._key, "", tier - wish.highest_tier_allowed, to=tier)
+                return Change("tier", self._key, "", tier - allowed, to=tier)
         return None
 
     # --- the group, other jobs, new nodes

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from kilauea.engine.evaluation import Unfit
+from kilauea.engine.explain.closest import Closest
 from kilauea.engine.explain.ignored import findings_of_ignored, ignored_wishes, is_served, sentence
 from kilauea.engine.explain.out_of_reach import OutOfReach
 from kilauea.engine.extension import Refusal
@@ -151,8 +152,12 @@ def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) ->
 
 def pending(session: Session) -> list[Pending]:
     """Every task that waits, with its reason, by order of job and task."""
-    beyond = OutOfReach(session)
-    out = [beyond.first(_pending(session, job, task)) for job in session.waiting_jobs() for task in _waiting(job)]
+    beyond, closest = OutOfReach(session), Closest(session)
+    out = [
+        closest.told(beyond.first(_pending(session, job, task)))
+        for job in session.waiting_jobs()
+        for task in _waiting(job)
+    ]
     out.extend(_homeless(session))
     return out
 

@@ -76,6 +76,21 @@ def running(name: str, cpu: int, at: str, queue: str = "default", gpu: int = 0) 
     ]
 
 
+def waiting(count: int, pod: Doc | None = None, **spec: Any) -> list[Doc]:
+    """A pod group `j` and its pods."""
+    docs = running("j", 1, "")[:1]
+    docs[0]["spec"] |= {"minMember": count, **spec}
+    docs[0]["status"] = {"phase": "Pending"}
+    for number in range(count):
+        _, made = running("j", 1, "")
+        made["metadata"] |= {"name": f"j-{number}", "uid": f"j-{number}"}
+        made["spec"] |= pod or {}
+        del made["spec"]["nodeName"]
+        made["status"] = {"phase": "Pending"}
+        docs.append(made)
+    return docs
+
+
 def queue(name: str, state: str = "Open", **spec: Any) -> Doc:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -125,6 +140,10 @@ def fix(docs: list[Doc], change: Doc) -> None:
         for part in (quota["spec"], quota.get("status") or {}):
             if "hard" in part:
                 more(part["hard"], change["resource"], by)
+    elif what == "priorityClass":
+        docs.append(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 5}
+        )
     elif what == "gates":
         for template in templates(docs):
             template.pop("schedulingGates", None)
@@ -178,6 +197,7 @@ class Case:
     mend: Callable[[list[Doc]], None] | None = None
     """A fix that is said in words alone."""
     conf: str = ""
+    subject: str = "job j"
     starts: int = 1
     """Pods of the job that start at least, once it is fixed."""
 
@@ -201,6 +221,19 @@ QUOTA = {
     "spec": {"hard": {"cpu": "2"}},
     "status": {"hard": {"cpu": "2"}, "used": {"cpu": "0"}},
 }
+
+
+def in_a_row(of: Doc) -> Doc:
+    """The job with a second task that depends on the first."""
+    first = of["spec"]["tasks"][0]
+    of["spec"]["tasks"].append({**copy.deepcopy(first), "name": "late", "dependsOn": {"name": [first["name"]]}})
+    return of
+
+
+def shrink(of: Doc) -> None:
+    """What the message about such a job says."""
+    of["spec"]["minAvailable"] = 1
+    of["spec"]["tasks"][1]["minAvailable"] = 0
 
 
 def in_zone(zone: str) -> Doc:
@@ -355,13 +388,48 @@ CASES = [
         starts=2,
     ),
     Case(
-        "a quota of the namespace, at admission",
+        "a quota of the namespace refuses the pods",
         [*nodes(), QUOTA, job(3, 3)],
+        "PodsNotCreated",
+        (
+            'pods "j-w-2" is forbidden: exceeded quota: rq, requested: cpu=1, used: cpu=2, limited: cpu=2',
+            "raise ResourceQuota default/rq by 1 cpu",
+        ),
+        "namespaceQuota",
+        starts=3,
+    ),
+    Case(
+        "a quota of the namespace that pods use up",
+        [*nodes(), {**QUOTA, "status": None}, *running("u0", 2, "n0"), job(3, 3)],
+        "PodsNotCreated",
+        ("used: cpu=2", "raise ResourceQuota default/rq by 3 cpu"),
+        "namespaceQuota",
+        starts=3,
+    ),
+    Case(
+        "the priority class does not exist",
+        [*nodes(), job(3, 3, priorityClassName="nope")],
+        "PodsNotCreated",
+        ("no PriorityClass with name nope was found", "create PriorityClass nope, or correct priorityClassName"),
+        "priorityClass",
+        starts=3,
+    ),
+    Case(
+        "tasks wait for each other and the gang for both",
+        [*nodes(), in_a_row(job(1, 2))],
+        "PodsNotCreated",
+        ("the job never starts", "dependsOn", "spec.minAvailable to at most 1"),
+        mend=lambda docs: shrink(the(docs, "Job", "j")),
+    ),
+    Case(
+        "a quota of the namespace, at admission",
+        [*nodes(), QUOTA, *waiting(3, minResources={"cpu": "3"})],
         "ResourceQuotaInsufficient",
         ("requested: cpu: 3", "raise ResourceQuota default/rq by 1 cpu"),
         "namespaceQuota",
         conf=RESOURCEQUOTA,
         starts=3,
+        subject="podgroup j",
     ),
 ]
 
@@ -369,14 +437,14 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Case, tmp_path: Path) -> None:
     docs = copy.deepcopy(case.docs)
-    text = run("explain job j", docs, case.conf, tmp_path)
-    told = json.loads(run("explain job j -o json", docs, case.conf, tmp_path))
+    text = run(f"explain {case.subject}", docs, case.conf, tmp_path)
+    told = json.loads(run(f"explain {case.subject} -o json", docs, case.conf, tmp_path))
     assert told["blockers"][0]["code"] == case.code
     for part in case.said:
         assert part in text
     change = told["change"]
     assert (change or {}).get("what", "") == case.what
-    assert started(docs, case.conf, tmp_path) == 0
+    assert started(docs, case.conf, tmp_path) < case.starts
     (case.mend or (lambda them: fix(them, change)))(docs)
     assert started(docs, case.conf, tmp_path) >= case.starts
 

@@ -201,7 +201,11 @@ def test_the_names_that_tiers_have_are_told() -> None:
 def test_a_gang_that_no_domain_can_hold_is_told_so() -> None:
     plan = planned(tree(), close("g", 5, {"mode": "hard", "highestTierAllowed": 1}), workers("g", 5))
     assert {(p.code, p.message) for p in plan.pending} == {
-        ("Unschedulable", "no HyperNode of tier 1 or below has the room that its pods ask for together")
+        (
+            "Unschedulable",
+            "no HyperNode of tier 1 or below has room for its 5 pods of 4 cpu and 1Gi memory together: "
+            "s0 has the most, for 4",
+        )
     }
 
 

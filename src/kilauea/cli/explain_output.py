@@ -96,7 +96,7 @@ def _text(explanation: Explanation) -> list[str]:
         lines += ["", f"Smallest change that admits it: {sentence(explanation.change)}."]
     elif explanation.promised:
         lines += ["", "Nothing has to change: it starts when that room is free."]
-    elif explanation.verdict == "waits":
+    elif explanation.verdict == "waits" and not explanation.stated:
         lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
 
@@ -110,6 +110,7 @@ def sentence(c: Change) -> str:
         "cards": f"raise the card quota of queue {c.object} by {amount}",
         "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
         "namespaceQuota": f"raise ResourceQuota {c.object} by {amount}",
+        "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
         "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
         "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
         "taint": f"tolerate the taint {c.object} in its pods, or remove it from nodes ({int(c.by)} have it)",

@@ -51,6 +51,9 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
         "podGroups": _groups(plan, state),
         "queues": {name: queue_data(queue) for name, queue in plan.queues.items()},
         "pending": [_pending(p) for p in plan.pending],
+        "notCreated": {
+            key: {"pods": missing.pods, "reason": missing.message} for key, missing in result.not_created.items()
+        },
         "submitted": [_submitted(result, key) for key in result.submitted],
         "timing": {"load": round(load_seconds, 6), "cycle": round(result.cycle_seconds, 6)},
     }
@@ -145,6 +148,10 @@ def _tables(result: Result, wide: bool) -> list[str]:
         _history(result),
         [_totals(plan, state)],
         _submissions(result),
+        table(
+            ["PODS NOT CREATED", "OF GROUP", "REASON"],
+            [[str(missing.pods), key, missing.message] for key, missing in result.not_created.items()],
+        ),
         _starting(plan, state, wide),
         table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),
         _every_pending(plan) if wide else _pending_by_reason(plan),

@@ -21,6 +21,8 @@ from kilauea.engine.state import ClusterState
 
 RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
+    "PodsNotCreated": "the API server creates the pods of a job before any of them is scheduled",
+    "NoScheduler": "a pod names a scheduler that runs",
     "NoPodGroup": "a pod of this scheduler names a pod group",
     "QueueNotFound": "a pod group names a queue that exists",
     "SchedulingGated": "a pod with a scheduling gate waits for the gate to be removed",
@@ -116,6 +118,8 @@ class Explanation:
     """Groups that hold what it lacks, by resource, those with most first."""
     attempts: tuple[Attempt, ...] = ()
     """Whom the actions that evict thought of, and why each was spared."""
+    stated: bool = False
+    """The first blocker says itself what to change."""
 
     @property
     def promised(self) -> bool:

@@ -140,6 +140,8 @@ def fix(docs: list[Doc], change: Doc) -> None:
         for part in (quota["spec"], quota.get("status") or {}):
             if "hard" in part:
                 more(part["hard"], change["resource"], by)
+    elif what == "scheduler":
+        the(docs, "Job", "j")["spec"]["schedulerName"] = "volcano"
     elif what == "priorityClass":
         docs.append(
             {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 5}
@@ -415,6 +417,14 @@ CASES = [
         starts=3,
     ),
     Case(
+        "no scheduler has the name",
+        [*nodes(), job(2, 2, schedulerName="bogus")],
+        "NoScheduler",
+        ('schedulerName is "bogus"', "set schedulerName to volcano"),
+        "scheduler",
+        starts=2,
+    ),
+    Case(
         "tasks wait for each other and the gang for both",
         [*nodes(), in_a_row(job(1, 2))],
         "PodsNotCreated",
@@ -447,6 +457,74 @@ def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Ca
     assert started(docs, case.conf, tmp_path) < case.starts
     (case.mend or (lambda them: fix(them, change)))(docs)
     assert started(docs, case.conf, tmp_path) >= case.starts
+
+
+def suspended() -> Doc:
+    return {**job(), "status": {"state": {"phase": "Aborted"}}}
+
+
+def web(kind: str, **spec: Any) -> Doc:
+    """A workload `web` of Kubernetes with a pod that no node can take."""
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "99"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"schedulerName": "volcano", "containers": [container]}}
+    body = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template, **spec}
+    meta = {"name": "web", "namespace": "default"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": body}
+
+
+@pytest.mark.parametrize(
+    "words", ["job j", "job/j", "vcjob j", "vj/j", "podgroup j-default-j", "pg/j-default-j", "po/j-w-0"]
+)
+def test_a_job_is_found_by_each_of_its_names(words: str, tmp_path: Path) -> None:
+    assert "Pod group default/j-default-j waits" in run(f"explain {words}", [*nodes(), job(1, 1, cpu=9)], "", tmp_path)
+
+
+@pytest.mark.parametrize("words", ["deployment web", "deploy/web", "deployments.apps/web"])
+def test_a_deployment_is_explained_by_its_pods(words: str, tmp_path: Path) -> None:
+    text = run(f"explain {words}", [*nodes(), web("Deployment")], "", tmp_path)
+    assert "the largest node has 8 cpu" in text
+
+
+def test_a_queue_is_explained_by_its_figures_and_what_waits_in_it(tmp_path: Path) -> None:
+    docs = [*nodes(), queue("q", capability={"cpu": "3"}), job(2, 2, cpu=2, queue="q")]
+    text = run("explain q/q", docs, "", tmp_path)
+    assert "Queue q is Open; 1 group of it waits." in text
+    assert "queue resource quota insufficient: insufficient cpu (requested 4, available 3)" in text
+    assert json.loads(run("explain queue q -o json", docs, "", tmp_path))["waiting"][0]["podGroup"].endswith("j")
+
+
+def test_a_node_is_explained_by_what_keeps_pods_away(tmp_path: Path) -> None:
+    text = run(
+        "explain node n0", [node("n0", cordoned=True, taint="dedicated=ml"), *running("u0", 3, "n0")], "", tmp_path
+    )
+    assert "It takes no new pods: it is cordoned (`kubectl uncordon n0`)." in text
+    assert "It takes only pods that tolerate the taint dedicated=ml:NoSchedule." in text
+    assert ["cpu", "8", "3", "5"] in [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "docs", "code", "said"),
+    [
+        (
+            "job j",
+            [suspended()],
+            1,
+            "job default/j is suspended, so it has no pods: `vcctl job resume` starts it again",
+        ),
+        ("job j", [job(queue="nope")], 1, 'queue.scheduling.volcano.sh "nope" not found'),
+        ("job k", [job()], 1, "job default/k does not exist, or has no pods; did you mean 'default/j'?"),
+        ("pod j-w-0", [job(schedulerName="bogus")], 1, 'schedulerName is "bogus", and this scheduler serves'),
+        ("queue defualt", [job()], 1, "queue defualt does not exist; did you mean 'default'?"),
+        ("node n9", [job()], 1, "node n9 does not exist; did you mean"),
+        ("jbo j", [job()], 2, "kind 'jbo' cannot be explained; did you mean 'job'?"),
+        ("j", [job()], 2, "give KIND NAME or KIND/NAME"),
+    ],
+)
+def test_what_cannot_be_explained_says_why(words: str, docs: list[Doc], code: int, said: str, tmp_path: Path) -> None:
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all([*nodes(), *docs]))
+    result = CliRunner().invoke(main, ["explain", *words.split(), "-f", str(tmp_path / "objects.yaml")])
+    assert result.exit_code == code
+    assert said in result.stderr
 
 
 def run(arguments: str, docs: list[Doc], conf: str, folder: Path) -> str:

@@ -110,6 +110,7 @@ def sentence(c: Change) -> str:
         "cards": f"raise the card quota of queue {c.object} by {amount}",
         "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
         "namespaceQuota": f"raise ResourceQuota {c.object} by {amount}",
+        "scheduler": "set schedulerName to volcano",
         "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
         "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
         "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",

@@ -54,6 +54,9 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
         "notCreated": {
             key: {"pods": missing.pods, "reason": missing.message} for key, missing in result.not_created.items()
         },
+        "otherSchedulers": {
+            key: {"pods": of.pods, "schedulerName": of.scheduler} for key, of in result.elsewhere.items()
+        },
         "submitted": [_submitted(result, key) for key in result.submitted],
         "timing": {"load": round(load_seconds, 6), "cycle": round(result.cycle_seconds, 6)},
     }
@@ -151,6 +154,10 @@ def _tables(result: Result, wide: bool) -> list[str]:
         table(
             ["PODS NOT CREATED", "OF GROUP", "REASON"],
             [[str(missing.pods), key, missing.message] for key, missing in result.not_created.items()],
+        ),
+        table(
+            ["PODS LEFT TO OTHERS", "OF GROUP", "SCHEDULER NAME"],
+            [[str(of.pods), key, of.scheduler] for key, of in result.elsewhere.items()],
         ),
         _starting(plan, state, wide),
         table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
@@ -23,7 +23,7 @@ from kilauea.api.validate import check
 from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
-from kilauea.engine.explain.group import RULES, Blocker, Explanation, explain
+from kilauea.engine.explain.group import RULES, Blocker, Change, Explanation, explain
 from kilauea.engine.explain.queue_position import ahead
 from kilauea.engine.explain.queues import with_queues
 from kilauea.engine.explain.replay import aftermath
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 VOLCANO = "batch.volcano.sh"
 """The group of jobs whose pods are made whether they are stored or not."""
 
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that need no scheduler."""
+
 PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict nobody."""
 
@@ -62,6 +65,8 @@ class Cluster:
     """Pod groups (`namespace/name`) that files add to a live cluster."""
     groups_of_jobs: dict[str, str] = field(default_factory=dict)
     """By Volcano's job (`namespace/name`): its pod group."""
+    phases_of_jobs: dict[str, str] = field(default_factory=dict)
+    """By Volcano's job (`namespace/name`) that has ended or was suspended: its phase."""
     refused: dict[str, str] = field(default_factory=dict)
     """By workload (`namespace/name`) that is left out: why."""
     not_created: dict[str, NotCreated] = field(default_factory=dict)
@@ -81,6 +86,13 @@ class Step:
     quiet: bool
 
 
+class Elsewhere(NamedTuple):
+    """Pods that wait for another scheduler: its name, and how many."""
+
+    scheduler: str
+    pods: int
+
+
 @dataclass(frozen=True)
 class Result:
     """A plan, the state that it is about, and how long it took."""
@@ -98,6 +110,8 @@ class Result:
     """All cycles, the last included."""
     not_created: Mapping[str, NotCreated] = field(default_factory=dict)
     """By pod group: pods of it that are not created, and why."""
+    elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
+    """By pod group, or pod without a group: pods that name a scheduler which is not served here."""
 
     @property
     def at_rest_after(self) -> int | None:
@@ -221,7 +235,7 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: S
 
     last = max(newest(known.values()), *(_creation(workload) for workload in workloads))
     expansion = expand(workloads, list(known.values()), now or (last + SECOND if last else 0))
-    cluster.groups_of_jobs = expansion.groups
+    cluster.groups_of_jobs, cluster.phases_of_jobs = expansion.groups, expansion.phases
     cluster.refused, cluster.not_created = expansion.refused, expansion.not_created
     cluster.warnings.extend(expansion.warnings)
     for obj in expansion.objects:
@@ -307,7 +321,8 @@ def plan_cycles(
         steps.append(Step(decided, quiet=not events and simulated.settled))
         if len(steps) == cycles:
             submitted, missing = cluster.submitted, cluster.not_created
-            return Result(plan, state, seconds, objects, submitted, at, tuple(steps), missing)
+            elsewhere = _elsewhere(objects, state.scheduler_names)
+            return Result(plan, state, seconds, objects, submitted, at, tuple(steps), missing, elsewhere)
         for event in events:
             state.apply(event)
 
@@ -329,6 +344,8 @@ def explain_group(
                 conf = conf.without(**{kind: name})
         explanation = _with_turn(explanation, result, conf, now, seed, extensions)
         explanation = _with_queues(explanation, result, conf, now, seed, extensions)
+    if key in result.elsewhere:
+        return _unserved(explanation, result), time.perf_counter() - started
     missing = result.not_created.get(key)
     if missing is not None:
         return without_pods(explanation, missing), time.perf_counter() - started
@@ -338,6 +355,33 @@ def explain_group(
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation, time.perf_counter() - started
+
+
+def _elsewhere(objects: Iterable[Object], served: Collection[str]) -> dict[str, Elsewhere]:
+    """The pods that wait for a scheduler which is not served, by their groups."""
+    out: dict[str, Elsewhere] = {}
+    for pod in (obj for obj in objects if isinstance(obj, Pod)):
+        scheduler, ended = pod.spec.scheduler_name, pod.status is not None and pod.status.phase in ENDED
+        if scheduler and scheduler not in served and not pod.spec.node_name and not ended:
+            named = pod.annotations.get(wellknown.GROUP_NAME)
+            key = f"{pod.namespace}/{named}" if named else pod.key
+            out[key] = Elsewhere(scheduler, out[key].pods + 1 if key in out else 1)
+    return out
+
+
+def left_to(scheduler: str, served: Collection[str]) -> str:
+    """Why pods with the name of another scheduler wait."""
+    names = ", ".join(sorted(served))
+    return f'schedulerName is "{scheduler}", and this scheduler serves {names}; run the other one, or correct the name'
+
+
+def _unserved(explanation: Explanation, result: Result) -> Explanation:
+    """The explanation of a group whose pods are left to another scheduler."""
+    scheduler, count = result.elsewhere[explanation.group]
+    code, message = "NoScheduler", left_to(scheduler, result.state.scheduler_names)
+    blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, count)
+    change = Change("scheduler", scheduler, "", 1)
+    return dataclasses.replace(explanation, verdict="waits", blockers=(blocker,), change=change)
 
 
 def without_pods(explanation: Explanation, missing: NotCreated) -> Explanation:

@@ -13,7 +13,7 @@ from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Obj
 from kilauea.runtime.expanding.creation import Creation, NotCreated
-from kilauea.runtime.expanding.jobs import expand_job
+from kilauea.runtime.expanding.jobs import MAKES_NO_PODS, expand_job, phase_of
 from kilauea.runtime.expanding.objects import Known, stored
 from kilauea.runtime.expanding.refusing import Refused
 from kilauea.runtime.expanding.workloads import expand_workload
@@ -26,6 +26,7 @@ class Expansion:
     Attributes:
         objects: pod groups and pods that were not there.
         groups: by Volcano's job (`namespace/name`), its pod group.
+        phases: by Volcano's job that has ended or was suspended, its phase.
         warnings: which workloads were left out, and why.
         refused: by workload that was left out (`namespace/name`), why.
         not_created: by pod group (`namespace/name`), pods of it that are not created, and why.
@@ -33,6 +34,7 @@ class Expansion:
 
     objects: list[Object] = field(default_factory=list)
     groups: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     not_created: dict[str, NotCreated] = field(default_factory=dict)
@@ -58,6 +60,8 @@ def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Exp
             else:
                 group, made, missing = expand_job(workload, known, creation)
                 out.groups[name] = group
+                if (phase := phase_of(workload)) in MAKES_NO_PODS:
+                    out.phases[name] = phase
         except Refused as refused:
             out.refused[name] = str(refused)
             out.warnings.append(f"{workload['kind']} {name}: {refused}; left out")

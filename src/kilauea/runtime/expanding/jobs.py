@@ -59,6 +59,12 @@ def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[s
     return group, made, missing
 
 
+def phase_of(job: Obj) -> str:
+    """The phase of a job as its status says; empty for a new one."""
+    status = job.get("status") or {}
+    return str((status.get("state") or {}).get("phase") or "")
+
+
 def _group_key(job: Obj, known: Known) -> str:
     """The group of a job; in old clusters it has the name of the job."""
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]

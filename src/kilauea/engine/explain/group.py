@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import human
+from kilauea.engine.explain.hints import node_hints, volume_hint
 from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.task_specs import TaskSpec
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import NodeReason, Pending, Plan
 from kilauea.engine.state import ClusterState
 
@@ -50,6 +53,9 @@ RULES = {
     "ResourceClaimsUnsupported": "pods with resource claims wait until this version supports them",
 }
 """What each code stands for, as a rule."""
+
+STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsUnsupported"})
+"""Codes of reasons that name the object to create or correct: no change of the cluster is looked for beyond them."""
 
 ORDER = tuple(RULES)
 """Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
@@ -134,7 +140,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
-    waiting = [with_hint(p, state) for p in waiting]
+    waiting = list(map(with_hints(state), waiting))
     verdict = "waits"
     if not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
@@ -144,7 +150,8 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     if verdict == "waits" and not blockers and job.is_pending:
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
-    return Explanation(key, verdict, blockers, nodes)
+    stated = bool(blockers) and blockers[0].code in STATED
+    return Explanation(key, verdict, blockers, nodes, stated=stated)
 
 
 def binding_reasons(plan: Plan) -> dict[str, Pending]:
@@ -158,10 +165,32 @@ def binding_reasons(plan: Plan) -> dict[str, Pending]:
 
 
 def with_hint(p: Pending, state: ClusterState) -> Pending:
-    """What waits for nodes, with what it asks for and no node has: by its node selector, or of a resource."""
+    """The reason with the names that it leaves out: of claims, labels, taints and nodes, and with the largest size."""
     task = state.tasks.get(p.pod)
-    if p.code != "Unschedulable" or task is None:
+    if task is None:
         return p
+    if p.code == "Unschedulable":
+        return _with_sizes(p, state, task)
+    hint = volume_hint(state.storage, task) if p.code == "VolumesNotReady" else ""
+    return dataclasses.replace(p, message=f"{p.message}: {hint}") if hint else p
+
+
+def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
+    """The same for many pods of one state: those that are alike share the answer, which looks at all nodes."""
+    known: dict[tuple[object, ...], str] = {}
+
+    def hinted(p: Pending) -> Pending:
+        task = state.tasks.get(p.pod)
+        key = (p.code, p.message, p.resource, p.asked, p.left, id(task.spec) if task else 0)
+        if key not in known:
+            known[key] = with_hint(p, state).message
+        return p if known[key] == p.message else dataclasses.replace(p, message=known[key])
+
+    return hinted
+
+
+def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
+    """What waits for nodes, with what it asks for and no node has, or with what keeps it away from them."""
     if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
         largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
         if p.asked > largest:
@@ -173,7 +202,8 @@ def with_hint(p: Pending, state: ClusterState) -> Pending:
             lacking = f"{key}={value}" if values else key
             hint = f"no node has {lacking}{nearest(value, values)}"
             return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
-    return p
+    hints = node_hints(p.nodes, state.nodes, task.spec)
+    return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 
 def rank(code: str) -> int:
@@ -187,6 +217,7 @@ def _blockers(job: Job, waiting: list[Pending]) -> tuple[Blocker, ...]:
     first: dict[tuple[str, str, str, float, float], Pending] = {}
     for p in waiting:
         first.setdefault((p.code, p.message, p.resource, p.asked, p.left), p)
+    others = {p.code for p in first.values()} - {"GangWaiting"}
     out = [
         Blocker(
             p.code,
@@ -196,7 +227,8 @@ def _blockers(job: Job, waiting: list[Pending]) -> tuple[Blocker, ...]:
             p.resource,
             p.asked,
             p.left,
-            p.message,
+            # What its mates wait for is said already.
+            p.message.partition(": ")[0] if p.code == "GangWaiting" and others else p.message,
             pods[key],
         )
         for key, p in first.items()

@@ -306,7 +306,6 @@ CASES = [
             "not tolerated: dedicated=ml:NoSchedule (4 nodes)",
             "tolerate the taint dedicated=ml:NoSchedule in its pods, or remove it from nodes (4 have it)",
         ),
-        ),
         "taint",
         starts=2,
     ),
@@ -557,7 +556,7 @@ def test_a_node_is_explained_by_what_keeps_pods_away(tmp_path: Path) -> None:
     [
         ("job j", [suspended()], 0, "job default/j is suspended, so it has no pods: `vcctl job resume` starts it"),
         ("job j", [job(queue="nope")], 1, 'queue.scheduling.volcano.sh "nope" not found'),
-        ("job k", [job()], 1, "job default/k does not exist, or has no pods; did you mean 'default/j'?"),
+        ("job k", [job()], 1, "job default/k does not exist; did you mean 'default/j'?"),
         ("pod j-w-0", [job(schedulerName="bogus")], 0, 'schedulerName is "bogus", and this scheduler serves'),
         ("queue defualt", [job()], 1, "queue defualt does not exist; did you mean 'default'?"),
         ("node n9", [job()], 1, "node n9 does not exist"),
@@ -570,6 +569,13 @@ def test_what_cannot_be_explained_says_why(words: str, docs: list[Doc], code: in
     result = CliRunner().invoke(main, ["explain", *words.split(), "-f", str(tmp_path / "objects.yaml")])
     assert result.exit_code == code
     assert said in (result.stderr if code else result.stdout)
+
+
+def test_files_without_nodes_are_said_to_be_beside_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job()))
+    result = CliRunner().invoke(main, ["plan", "-f", str(tmp_path / "job.yaml")])
+    assert "the files have no nodes; add --kubeconfig FILE" in result.stderr
 
 
 def run(arguments: str, docs: list[Doc], conf: str, folder: Path) -> str:

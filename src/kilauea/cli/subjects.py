@@ -142,5 +142,5 @@ def _by_owner(kind: str, keys: list[str], objects: Iterable[Object], state: Clus
 def _missing(what: Subject, key: str, names: list[str]) -> list[str]:
     from kilauea.engine.conf import nearest
 
-    others = [name for name in names if name != key]
-    raise Failure(f"{what.kind} {key} does not exist, or has no pods{nearest(key, others)}")
+    hint = nearest(key, [name for name in names if name != key])
+    raise Failure(f"{what.kind} {key} does not exist{hint or ', or has no pods'}")

@@ -571,13 +571,6 @@ def test_what_cannot_be_explained_says_why(words: str, docs: list[Doc], code: in
     assert said in (result.stderr if code else result.stdout)
 
 
-def test_files_without_nodes_are_said_to_be_beside_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job()))
-    result = CliRunner().invoke(main, ["plan", "-f", str(tmp_path / "job.yaml")])
-    assert "the files have no nodes; add --kubeconfig FILE" in result.stderr
-
-
 def run(arguments: str, docs: list[Doc], conf: str, folder: Path) -> str:
     """What a command prints about a cluster."""
     (folder / "objects.yaml").write_text(yaml.safe_dump_all(docs))

@@ -127,8 +127,6 @@ def read_inputs(
         gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
-    if paths and live is None and os.environ.get("KUBECONFIG") and not any(o.kind == "Node" for o in cluster.objects):
-        cluster.warnings.append("the files have no nodes; add --kubeconfig FILE to ask about a live cluster with them")
     built_in = scheduler_conf is None and not in_cluster
     return Inputs(cluster, conf, extensions, cluster.newest if now is None else now, built_in)
 

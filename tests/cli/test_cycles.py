@@ -69,7 +69,7 @@ def test_one_cycle_has_no_history(tmp_path: Path) -> None:
 
 def test_the_table_lists_the_cycles_that_decided_something_and_says_when_the_cluster_is_at_rest(tmp_path: Path) -> None:
     lines = planned(tmp_path, None, 8).splitlines()
-    assert lines[0].split() == ["CYCLE", "PODS", "STARTING", "EVICTED", "PROMISED", "ROOM"]
+    assert lines[0].split() == ["CYCLE", "PODS", "STARTING", "EVICTED", "NOMINATED"]
     assert [line.split() for line in lines[1:3]] == [["1", "0", "1", "1"], ["2", "1", "0", "0"]]
     rest = data(tmp_path, None, 8)["atRestAfter"]
     assert lines[3:5] == ["", f"at rest after cycle {rest}; the last one:"]

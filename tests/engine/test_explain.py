@@ -45,6 +45,12 @@ def applied(objects: Sequence[Object], change: Change, by: int) -> list[Object]:
         labels = {**like["metadata"].get("labels", {}), "kubernetes.io/hostname": "another"}
         meta = {"name": "another", "labels": labels}
         out.append({**like, "metadata": meta, "status": {"allocatable": offer}})
+    if change.what == "nodes":
+        like = next(o for o in out if o["kind"] == "Node" and o["metadata"]["name"] == change.object)
+        for number in range(by):
+            name = f"another-{number}"
+            labels = {**like["metadata"].get("labels", {}), "kubernetes.io/hostname": name}
+            out.append({**like, "metadata": {"name": name, "labels": labels}})
     for data in list(out):
         name = data["metadata"]["name"]
         key = f"{data['metadata'].get('namespace', 'default')}/{name}"
@@ -145,7 +151,7 @@ def test_the_change_admits_the_group_and_one_unit_less_does_not(
         return
     by = int(change.by)
     assert admitted(applied(objects, change, by), "ns/g", chosen)
-    if change.what == "node" or by > 1 or change.what in ("quota", "minimum", "weight"):
+    if change.what == "node" or by > 1 or change.what in ("quota", "minimum", "weight", "nodes"):
         assert not admitted(applied(objects, change, by - 1), "ns/g", chosen)
 
 

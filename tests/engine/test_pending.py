@@ -78,7 +78,7 @@ def waits(*objects: Objects, conf: Data = ALL) -> Pending:
         pytest.param(
             [queue("q", capability={"cpu": 1}), group(), pod("p", cpu=2)],
             "QueueQuotaExceeded",
-            "queue q deserves no more cpu",
+            "queue q would exceed its deserved cpu",
             id="its queue has too little",
         ),
         pytest.param(
@@ -239,7 +239,7 @@ def test_a_gang_that_waits_has_the_numbers_of_the_pod_that_it_waits_for() -> Non
 def test_a_gang_that_waits_for_its_queue_has_the_numbers_of_the_queue() -> None:
     why = waits(node("n1"), queue("q", capability={"cpu": 2}), group(minimum=3), [pod(n) for n in ("p", "x", "z")])
     assert (why.code, numbers(why)) == ("GangWaiting", ("cpu", 3000, 2000))
-    assert why.message.startswith("its gang of 3 waits for z: queue q deserves no more cpu")
+    assert why.message.startswith("its gang of 3 waits for z: queue q would exceed its deserved cpu")
 
 
 def test_of_equally_scarce_resources_the_same_is_named_whatever_came_first() -> None:

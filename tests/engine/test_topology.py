@@ -86,6 +86,12 @@ def test_the_closest_tier_that_holds_the_gang_is_taken() -> None:
     assert switches_of(plan) in ({0, 1}, {2, 3})
 
 
+def test_a_closer_domain_that_was_tried_in_vain_rules_no_role_out_in_a_wider_one() -> None:
+    """Every switch has the room in sum, and on no two nodes the room for three whole pods."""
+    plan = planned(tree(), close("g", 3, HARD2), workers("g", 3, cpu=5, role="w"))
+    assert len(plan.binds) == 3
+
+
 def test_a_soft_wish_is_met_where_there_is_room_and_never_keeps_a_gang_waiting() -> None:
     near = planned(tree(), close("g", 4, {"mode": "soft"}), workers("g", 4))
     far = planned(tree(), close("g", 16, {"mode": "soft"}), workers("g", 16))
@@ -195,7 +201,11 @@ def test_the_names_that_tiers_have_are_told() -> None:
 def test_a_gang_that_no_domain_can_hold_is_told_so() -> None:
     plan = planned(tree(), close("g", 5, {"mode": "hard", "highestTierAllowed": 1}), workers("g", 5))
     assert {(p.code, p.message) for p in plan.pending} == {
-        ("Unschedulable", "no HyperNode of tier 1 or below has the room that its pods ask for together")
+        (
+            "Unschedulable",
+            "no HyperNode of tier 1 or below has room for its 5 pods of 4 cpu and 1Gi memory together: "
+            "s0 has the most, for 4",
+        )
     }
 
 

@@ -16,6 +16,7 @@ from kilauea.cli.explain_queues import (
     level_data,
     queue_lines,
 )
+from kilauea.cli.plan_output import plural
 from kilauea.cli.table import printable, table
 from kilauea.engine.explain.formatting import human, numbers
 from kilauea.engine.explain.group import Blocker, Change, Explanation
@@ -71,7 +72,7 @@ def _blocker(b: Blocker) -> dict[str, Any]:
 
 def _change(c: Change) -> dict[str, Any]:
     by = format_amount(c.resource, c.by) if c.resource else str(int(c.by))
-    return {"what": c.what, "object": c.object, "resource": c.resource, "by": by}
+    return {"what": c.what, "object": c.object, "resource": c.resource, "by": by, "to": c.to or None}
 
 
 def _text(explanation: Explanation) -> list[str]:
@@ -95,20 +96,31 @@ def _text(explanation: Explanation) -> list[str]:
         lines += ["", f"Smallest change that admits it: {sentence(explanation.change)}."]
     elif explanation.promised:
         lines += ["", "Nothing has to change: it starts when that room is free."]
-    elif explanation.verdict == "waits":
-        lines += ["", "No single change of a queue, its minimum, another job or a node admits it."]
+    elif explanation.verdict == "waits" and not explanation.stated:
+        lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
 
 
 def sentence(c: Change) -> str:
     """A change in words."""
-    amount = human(c.resource, c.by) if c.resource else ""
+    amount, many = human(c.resource, c.by) if c.resource else "", int(c.by) > 1
     return {
         "queue": f"make queue {c.object}, or open it",
         "quota": f"raise the capability of queue {c.object} by {amount}",
         "cards": f"raise the card quota of queue {c.object} by {amount}",
         "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
-        "minimum": f"lower minMember of {c.object} by {int(c.by)}",
+        "namespaceQuota": f"raise ResourceQuota {c.object} by {amount}",
+        "scheduler": "set schedulerName to volcano",
+        "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
+        "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
+        "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
+        "taint": f"tolerate the taint {c.object} in its pods, or remove it from nodes ({int(c.by)} have it)",
+        "selector": f"remove {c.object} from the nodeSelector of its pods, or give nodes that label",
+        "affinity": f"remove the required node affinity of the pods of {c.object}",
+        "tier": f"set highestTierAllowed of {c.object} to {c.to}",
+        "minimum": f"lower minMember of {c.object} by {int(c.by)}, to {c.to}",
+        "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
         "job": f"take away the job {c.object}",
+        "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
         "node": f"add a node like {c.object}, with {amount}",
     }[c.what]

@@ -169,8 +169,8 @@ def _ahead(ahead: tuple[Ahead, ...]) -> list[str]:
     rows = [[a.group, a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
     more = len(ahead) - AHEAD_SHOWN
     return [
-        "Groups that are asked before it:",
-        *table(["POD GROUP", "QUEUE", "PODS STARTING", "PROMISED ROOM", "WAITING", "FIRST BECAUSE"], rows),
+        "Groups ahead of it:",
+        *table(["POD GROUP", "QUEUE", "PODS STARTING", "NOMINATED", "WAITING", "FIRST BECAUSE"], rows),
         *([f"... and {more} more; -o json has them all"] if more > 0 else []),
     ]
 
@@ -185,7 +185,7 @@ def _holders(holders: tuple[Holder, ...]) -> list[str]:
     if not rows:
         return []
     return [
-        "Groups that hold what it lacks, the largest first:",
+        "Largest holders of the missing resource:",
         *table(["RESOURCE", "POD GROUP", "QUEUE", "HOLDS"], rows),
         *([f"... and {left} more; -o json has them all"] if left else []),
     ]
@@ -195,9 +195,9 @@ def _attempt(attempt: Attempt) -> list[str]:
     """What one action could do, and whom it spared."""
     where = WHERE[attempt.action]
     if attempt.refusal:
-        return [f"The action {attempt.action} evicts nobody for {attempt.pod}: {attempt.refusal}."]
+        return [f"The action {attempt.action} evicts no pod for {attempt.pod}: {attempt.refusal}."]
     if not attempt.considered:
-        return [f"The action {attempt.action} finds nobody to evict for {attempt.pod}: there are no {where}."]
+        return [f"The action {attempt.action} finds no pod to evict for {attempt.pod}: there are no {where}."]
     rows = [
         [str(s.pods), str(s.groups), s.queue, s.why + (f" ({s.plugin})" if s.plugin else ""), s.examples[0]]
         for s in attempt.spared[:REASONS_SHOWN]

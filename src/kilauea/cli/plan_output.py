@@ -13,7 +13,7 @@ from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human, in_words
-from kilauea.engine.explain.group import rank
+from kilauea.engine.explain.group import rank, with_hint, with_hints
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
@@ -51,6 +51,12 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
         "podGroups": _groups(plan, state),
         "queues": {name: queue_data(queue) for name, queue in plan.queues.items()},
         "pending": [_pending(p) for p in plan.pending],
+        "notCreated": {
+            key: {"pods": missing.pods, "reason": missing.message} for key, missing in result.not_created.items()
+        },
+        "otherSchedulers": {
+            key: {"pods": of.pods, "schedulerName": of.scheduler} for key, of in result.elsewhere.items()
+        },
         "submitted": [_submitted(result, key) for key in result.submitted],
         "timing": {"load": round(load_seconds, 6), "cycle": round(result.cycle_seconds, 6)},
     }
@@ -96,7 +102,7 @@ def _submitted(result: Result, key: str) -> dict[str, Any]:
         "nodes": sorted({bind.node for bind in starting}),
         "evicts": [e.pod for e in plan.evictions if e.by == key],
         "code": why.code if why else "",
-        "reason": in_words(why) if why else "",
+        "reason": in_words(with_hint(why, state)) if why else "",
     }
 
 
@@ -145,9 +151,17 @@ def _tables(result: Result, wide: bool) -> list[str]:
         _history(result),
         [_totals(plan, state)],
         _submissions(result),
+        table(
+            ["PODS NOT CREATED", "OF GROUP", "REASON"],
+            [[str(missing.pods), key, missing.message] for key, missing in result.not_created.items()],
+        ),
+        table(
+            ["PODS LEFT TO OTHERS", "OF GROUP", "SCHEDULER NAME"],
+            [[str(of.pods), key, of.scheduler] for key, of in result.elsewhere.items()],
+        ),
         _starting(plan, state, wide),
         table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),
-        _every_pending(plan) if wide else _pending_by_reason(plan),
+        _every_pending(plan, state) if wide else _pending_by_reason(plan, state),
         _queue_figures(plan),
     ]
     lines: list[str] = []
@@ -165,7 +179,7 @@ def _history(result: Result) -> list[str]:
         decided = [step.plan.binds, step.plan.evictions, step.plan.nominations]
         if any(decided) and not step.quiet:
             rows.append([str(number), *(str(len(part)) for part in decided)])
-    shown = table(["CYCLE", "PODS STARTING", "EVICTED", "PROMISED ROOM"], rows[:CYCLES_SHOWN])
+    shown = table(["CYCLE", "PODS STARTING", "EVICTED", "NOMINATED"], rows[:CYCLES_SHOWN])
     if len(rows) > CYCLES_SHOWN:
         shown.append(f"... and {plural(len(rows) - CYCLES_SHOWN, 'more cycle')}")
     rest = result.at_rest_after
@@ -237,7 +251,7 @@ def _some(names: set[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _pending_by_reason(plan: Plan) -> list[str]:
+def _pending_by_reason(plan: Plan, state: ClusterState) -> list[str]:
     """One row for each reason: a group waits for what blocks it, whatever its other pods could do."""
     by_group: dict[str, list[Pending]] = {}
     for p in plan.pending:
@@ -250,17 +264,18 @@ def _pending_by_reason(plan: Plan) -> list[str]:
     for (queue, code, _), groups in sorted(rows.items(), key=lambda item: (not item[0][0], item[0][0], -len(item[1]))):
         name, why, _ = groups[0]
         waiting = sum(count for _, _, count in groups)
-        cells.append([queue or "-", str(waiting), str(len(groups)), code, name, in_words(why)])
+        words = in_words(with_hint(why, state))
+        cells.append([queue or "-", str(waiting), str(len(groups)), code, name, words])
     shown = table(["QUEUE", "PODS WAITING", "OF GROUPS", "CODE", "FOR EXAMPLE", "REASON"], cells[:REASONS_SHOWN])
     more = len(cells) - REASONS_SHOWN
     return [*shown, f"... and {plural(more, 'more reason')}; -o wide shows every pod"] if more > 0 else shown
 
 
-def _every_pending(plan: Plan) -> list[str]:
+def _every_pending(plan: Plan, state: ClusterState) -> list[str]:
     order = sorted(plan.pending, key=lambda p: (not p.queue, p.queue, p.group, p.pod))
-    return table(
-        ["QUEUE", "WAITING POD", "CODE", "REASON"], [[p.queue or "-", p.pod, p.code, in_words(p)] for p in order]
-    )
+    hinted = with_hints(state)
+    rows = [[p.queue or "-", p.pod, p.code, in_words(hinted(p))] for p in order]
+    return table(["QUEUE", "WAITING POD", "CODE", "REASON"], rows)
 
 
 def _kind_of_reason(p: Pending) -> str:

@@ -6,10 +6,10 @@ import dataclasses
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
@@ -23,7 +23,7 @@ from kilauea.api.validate import check
 from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
-from kilauea.engine.explain.group import Explanation, explain
+from kilauea.engine.explain.group import RULES, Blocker, Change, Explanation, explain
 from kilauea.engine.explain.queue_position import ahead
 from kilauea.engine.explain.queues import with_queues
 from kilauea.engine.explain.replay import aftermath
@@ -40,10 +40,14 @@ from kilauea.simulator.cluster import SimulatedCluster
 from kilauea.simulator.what_if import WhatIf
 
 if TYPE_CHECKING:
+    from kilauea.runtime.expanding.creation import NotCreated
     from kilauea.runtime.snapshot import Snapshot
 
 VOLCANO = "batch.volcano.sh"
 """The group of jobs whose pods are made whether they are stored or not."""
+
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that need no scheduler."""
 
 PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict nobody."""
@@ -61,6 +65,12 @@ class Cluster:
     """Pod groups (`namespace/name`) that files add to a live cluster."""
     groups_of_jobs: dict[str, str] = field(default_factory=dict)
     """By Volcano's job (`namespace/name`): its pod group."""
+    phases_of_jobs: dict[str, str] = field(default_factory=dict)
+    """By Volcano's job (`namespace/name`) that has ended or was suspended: its phase."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """By workload (`namespace/name`) that is left out: why."""
+    not_created: dict[str, NotCreated] = field(default_factory=dict)
+    """By pod group (`namespace/name`): pods of it that are not created, and why."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,13 @@ class Step:
 
     plan: Plan
     quiet: bool
+
+
+class Elsewhere(NamedTuple):
+    """Pods that wait for another scheduler: its name, and how many."""
+
+    scheduler: str
+    pods: int
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,10 @@ class Result:
     """The time of the plan."""
     steps: tuple[Step, ...] = ()
     """All cycles, the last included."""
+    not_created: Mapping[str, NotCreated] = field(default_factory=dict)
+    """By pod group: pods of it that are not created, and why."""
+    elsewhere: Mapping[str, Elsewhere] = field(default_factory=dict)
+    """By pod group, or pod without a group: pods that name a scheduler which is not served here."""
 
     @property
     def at_rest_after(self) -> int | None:
@@ -214,7 +235,8 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: S
 
     last = max(newest(known.values()), *(_creation(workload) for workload in workloads))
     expansion = expand(workloads, list(known.values()), now or (last + SECOND if last else 0))
-    cluster.groups_of_jobs = expansion.groups
+    cluster.groups_of_jobs, cluster.phases_of_jobs = expansion.groups, expansion.phases
+    cluster.refused, cluster.not_created = expansion.refused, expansion.not_created
     cluster.warnings.extend(expansion.warnings)
     for obj in expansion.objects:
         known.setdefault(_label(obj), obj)
@@ -298,7 +320,9 @@ def plan_cycles(
         decided = Plan(plan.binds, plan.nominations, plan.evictions)
         steps.append(Step(decided, quiet=not events and simulated.settled))
         if len(steps) == cycles:
-            return Result(plan, state, seconds, objects, cluster.submitted, at, tuple(steps))
+            submitted, missing = cluster.submitted, cluster.not_created
+            elsewhere = _elsewhere(objects, state.scheduler_names)
+            return Result(plan, state, seconds, objects, submitted, at, tuple(steps), missing, elsewhere)
         for event in events:
             state.apply(event)
 
@@ -320,12 +344,55 @@ def explain_group(
                 conf = conf.without(**{kind: name})
         explanation = _with_turn(explanation, result, conf, now, seed, extensions)
         explanation = _with_queues(explanation, result, conf, now, seed, extensions)
+    if key in result.elsewhere:
+        return _unserved(explanation, result), time.perf_counter() - started
+    missing = result.not_created.get(key)
+    if missing is not None:
+        return without_pods(explanation, missing), time.perf_counter() - started
     if explanation.verdict == "waits" and not explanation.promised and not result.state.jobs[key].service:
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
         evicting = not PLACING.issuperset(conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
         explanation = dataclasses.replace(explanation, change=what_if.smallest(explanation))
     return explanation, time.perf_counter() - started
+
+
+def _elsewhere(objects: Iterable[Object], served: Collection[str]) -> dict[str, Elsewhere]:
+    """The pods that wait for a scheduler which is not served, by their groups."""
+    out: dict[str, Elsewhere] = {}
+    for pod in (obj for obj in objects if isinstance(obj, Pod)):
+        scheduler, ended = pod.spec.scheduler_name, pod.status is not None and pod.status.phase in ENDED
+        if scheduler and scheduler not in served and not pod.spec.node_name and not ended:
+            named = pod.annotations.get(wellknown.GROUP_NAME)
+            key = f"{pod.namespace}/{named}" if named else pod.key
+            out[key] = Elsewhere(scheduler, out[key].pods + 1 if key in out else 1)
+    return out
+
+
+def left_to(scheduler: str, served: Collection[str]) -> str:
+    """Why pods with the name of another scheduler wait."""
+    names = ", ".join(sorted(served))
+    return f'schedulerName is "{scheduler}", and this scheduler serves {names}; run the other one, or correct the name'
+
+
+def _unserved(explanation: Explanation, result: Result) -> Explanation:
+    """The explanation of a group whose pods are left to another scheduler."""
+    scheduler, count = result.elsewhere[explanation.group]
+    code, message = "NoScheduler", left_to(scheduler, result.state.scheduler_names)
+    blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, count)
+    change = Change("scheduler", scheduler, "", 1)
+    return dataclasses.replace(explanation, verdict="waits", blockers=(blocker,), change=change)
+
+
+def without_pods(explanation: Explanation, missing: NotCreated) -> Explanation:
+    """The explanation of a group of which pods cannot be created: that comes before everything else."""
+    code, message = "PodsNotCreated", missing.message
+    blocker = Blocker(code, RULES[code], "", "", "", 0, 0, message, missing.pods)
+    others = tuple(b for b in explanation.blockers if not b.code.startswith("NotEnough"))
+    verdict = "waits" if explanation.verdict == "waits" else "starts in part"
+    return dataclasses.replace(
+        explanation, verdict=verdict, blockers=(blocker, *others), change=missing.change, stated=not missing.change
+    )
 
 
 def _with_turn(

@@ -2,8 +2,8 @@
 
 A change is applied to the state as an event, a whole cycle decides, and the object as it was is applied again. So the
 answer holds for the cluster with everybody else in it, not for the group alone. Kinds of changes are tried from the
-least to the most costly for others: a queue or its quota, the group's own minimum, another job, a new node; the first
-kind that admits the group is taken, with the smallest amount that does.
+least to the most costly for others: a queue or a quota, what keeps the pods from nodes that are there, the group's own
+minimum, another job, new nodes; the first kind that admits the group is taken, with the smallest amount that does.
 
 A trial costs a cycle, so it is spared where the answer is known before: where nobody is evicted and the nodes could not
 hold the group's minimum even if no other waiting pod got anything, and where a job is taken away like one before it.
@@ -12,16 +12,20 @@ hold the group's minimum even if no other waiting pod got anything, and where a 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
-from kilauea.api.core import Node, NodeStatus
+from kilauea.api.core import Node, NodeStatus, Pod, ResourceQuota
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta, ResourceMap
 from kilauea.api.quantity import format_amount, resource_amounts
 from kilauea.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
+from kilauea.api.selectors import tolerates
+from kilauea.api.topology import HyperNode
 from kilauea.api.wellknown import CARD_QUOTA
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.explain.group import Change, Explanation
@@ -30,6 +34,9 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
+from kilauea.simulator import remedies
+
+_Kind = TypeVar("_Kind", bound=Object)
 
 NEW_NODE = "kilauea-what-if"
 """Name of the node that is added for a trial; it sorts like any other."""
@@ -39,6 +46,15 @@ JOBS_TRIED = 6
 
 JOBS_LOOKED_AT = 1000
 """Jobs among which they are looked for."""
+
+TAINTS_TRIED = 6
+"""Taints that are tolerated, one at a time, before giving up on that kind of change."""
+
+MOST_NODES = 64
+"""Nodes that are added at most."""
+
+NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
+"""Why nodes are ruled out by their labels."""
 
 MOST_WEIGHT = 64
 """How much the weight of a queue is raised at most."""
@@ -83,9 +99,10 @@ class WhatIf:
         """The smallest change that admits the group; None if it is admitted already or no single change does."""
         if explanation.verdict != "waits" or not self._job.group:
             return None
-        kinds: list[Callable[[Explanation], Change | None]] = [self._minimum, self._fewer, self._node]
+        kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._taint]
+        kinds += [self._selector, self._tier, self._minimum, self._fewer, self._nodes, self._node]
         if self._has_room():
-            kinds[:0] = [self._queue, self._quota, self._cards, self._weight]
+            kinds[:0] = [self._queue, self._quota, self._cards, self._weight, self._namespace_quota]
         for kind in kinds:
             change = kind(explanation)
             if change is not None:
@@ -238,18 +255,106 @@ class WhatIf:
         found = self._least(admits, (1, 2, 4), most=MOST_WEIGHT)
         return None if found is None else Change("weight", self._job.queue, "", found)
 
+    def _namespace_quota(self, explanation: Explanation) -> Change | None:
+        """Raise a quota of the namespace in the resource that is short."""
+        short = [b for b in explanation.blockers if b.code == "ResourceQuotaInsufficient"]
+        if not short:
+            return None
+        resource, asked, left = short[0].resource, int(short[0].asked), int(short[0].left)
+        for quota in self._of(ResourceQuota):
+            limit = resource_amounts(_hard(quota)).get(resource)
+            if quota.namespace != self._job.namespace or limit is None:
+                continue
+
+            def admits(more: int, quota: ResourceQuota = quota, limit: int = int(limit)) -> bool:
+                return self._admitted([remedies.raised(quota, resource, limit + more)])
+
+            found = self._least(admits, [asked - left], most=max(asked, 1))
+            if found is not None:
+                return Change("namespaceQuota", quota.key, resource, found)
+        return None
+
+    # --- what keeps pods from nodes that are there
+
+    def _gates(self, explanation: Explanation) -> Change | None:
+        """Remove the scheduling gates of the pods."""
+        gated = [pod for pod in self._pods() if pod.spec.scheduling_gates]
+        if not gated or not any(b.code == "SchedulingGated" for b in explanation.blockers):
+            return None
+        names = dict.fromkeys(gate.name for pod in gated for gate in pod.spec.scheduling_gates or ())
+        change = Change("gates", ", ".join(names), "", len(gated))
+        return change if self._admitted([remedies.without_gates(pod) for pod in gated]) else None
+
+    def _uncordon(self, _: Explanation) -> Change | None:
+        """Uncordon as few nodes as it takes, those that the pods can use best first."""
+        cordoned = [node for node in self._of(Node) if node.spec and node.spec.unschedulable]
+        cordoned.sort(key=self._fitness)
+
+        def admits(count: int) -> bool:
+            return self._admitted([remedies.uncordoned(node) for node in cordoned[:count]])
+
+        found = self._least(admits, (1, 2, 4), most=len(cordoned)) if cordoned else None
+        return None if found is None else Change("uncordon", ", ".join(n.name for n in cordoned[:found]), "", found)
+
+    def _taint(self, _: Explanation) -> Change | None:
+        """Tolerate a taint: first the one that most nodes have."""
+        pods = self._pods()
+        held = Counter(
+            taint
+            for node in self._of(Node)
+            for taint in remedies.hard_taints(node)
+            if not all(any(tolerates(t, taint) for t in task.spec.tolerations) for task in self._waiting())
+        )
+        for taint, count in sorted(held.items(), key=lambda item: (-item[1], item[0]))[:TAINTS_TRIED]:
+            if pods and self._admitted([remedies.tolerating(pod, taint) for pod in pods]):
+                return Change("taint", remedies.in_words(taint), "", count)
+        return None
+
+    def _selector(self, explanation: Explanation) -> Change | None:
+        """Ask less of the labels of nodes."""
+        if not any(reason.reason == NOT_SELECTED for reason in explanation.nodes):
+            return None
+        pods = self._pods()
+        pairs = dict.fromkeys(pair for pod in pods for pair in sorted((pod.spec.node_selector or {}).items()))
+        for key, value in pairs:
+            if self._admitted([remedies.without_selector(pod, key) for pod in pods]):
+                return Change("selector", f"{key}={value}", "", 1)
+        wishes = any(pod.spec.affinity and pod.spec.affinity.node_affinity for pod in pods)
+        if wishes and self._admitted([remedies.without_node_affinity(pod) for pod in pods]):
+            return Change("affinity", self._key, "", 1)
+        return None
+
+    def _tier(self, _: Explanation) -> Change | None:
+        """Allow the gang a wider domain of the network."""
+        made = self._objects.get(("PodGroup", self._key))
+        wish = made.spec.network_topology if isinstance(made, PodGroup) else None
+        if not isinstance(made, PodGroup) or wish is None or wish.mode != "hard":
+            return None
+        allowed = wish.highest_tier_allowed or 0
+        tiers = {domain.spec.tier for domain in self._of(HyperNode) if domain.spec is not None}
+        for tier in sorted(tier for tier in tiers if tier > allowed):
+            if self._admitted([remedies.within_tier(made, tier)]):
+                return Change("tier", self._key, "", tier - allowed, to=tier)
+        return None
+
+    # --- the group, other jobs, new nodes
+
     def _minimum(self, _: Explanation) -> Change | None:
-        """Lower the group's minMember."""
+        """Lower the group's minMember, or minAvailable of the job that it belongs to."""
         made = self._objects.get(("PodGroup", self._key))
         if not isinstance(made, PodGroup) or self._job.min_available < 2:
             return None
+        tasks = list(self._job.tasks.values())
 
         def admits(less: int) -> bool:
-            spec = msgspec.structs.replace(made.spec, min_member=made.spec.min_member - less)
-            return self._admitted([msgspec.structs.replace(made, spec=spec)])
+            return self._admitted([remedies.smaller(made, made.spec.min_member - less, tasks)])
 
         found = self._least(admits, (1, 2, 4), most=self._job.min_available - 1)
-        return None if found is None else Change("minimum", self._key, "", found)
+        if found is None:
+            return None
+        owner = next((o for o in made.metadata.owner_references or () if o.kind == "Job"), None)
+        what, name = ("minAvailable", f"{made.namespace}/{owner.name}") if owner else ("minimum", self._key)
+        return Change(what, name, "", found, to=made.spec.min_member - found)
 
     def _fewer(self, explanation: Explanation) -> Change | None:
         """Take another job away: the least important first, then the smallest, then the newest."""
@@ -292,6 +397,21 @@ class WhatIf:
         queue = job.queue if of_queue else job.queue == self._job.queue
         return (queue, job.phase, tuple(sorted(pods)))
 
+    def _nodes(self, _: Explanation) -> Change | None:
+        """Add nodes of a kind that there is, whole: one that is large enough for each of the pods."""
+        template = self._template()
+        if template is None:
+            return None
+        size, pods = remedies.offered(template), list(self._waiting())
+        if any(amount > size.get(name, 0) for task in pods for name, amount in task.spec.requests.items()):
+            return None
+
+        def admits(count: int) -> bool:
+            return self._admitted([remedies.twin(template, f"{NEW_NODE}-{number}") for number in range(count)])
+
+        found = self._least(admits, (1, 2, 4), most=min(len(pods), MOST_NODES)) if pods else None
+        return None if found is None else Change("nodes", template.name, "", found)
+
     def _node(self, explanation: Explanation) -> Change | None:
         """Add a node like one that is there, with as much of the scarce resource as it takes."""
         template = self._template()
@@ -324,32 +444,31 @@ class WhatIf:
         """A node like another, with so much of one resource; a bare one offers nothing else."""
         status = template.status or NodeStatus()
         given = {} if bare else status.allocatable or status.capacity or {}
-        allocatable: ResourceMap = {**given, resource: format_amount(resource, size)}
-        labels = {**template.labels, "kubernetes.io/hostname": NEW_NODE}
-        return Node(
-            "v1",
-            "Node",
-            ObjectMeta(name=NEW_NODE, labels=labels),
-            template.spec,
-            NodeStatus(capacity=allocatable, allocatable=allocatable),
-        )
+        return remedies.twin(template, NEW_NODE, {**given, resource: format_amount(resource, size)})
 
     def _template(self) -> Node | None:
         """The largest node that no reason but room rules out for the group's first waiting pod; else the largest."""
-        nodes = [obj for obj in self._objects.values() if isinstance(obj, Node)]
-        if not nodes:
-            return None
+        nodes = [node for node in self._of(Node) if not node.name.startswith(NEW_NODE)]
+        return min(nodes, key=self._fitness, default=None)
+
+    def _fitness(self, node: Node) -> tuple[object, ...]:
+        """The best node for the group's first waiting pod has the least: its labels, no taints, and much room."""
         spec = next((task.spec for task in self._waiting()), None)
         wanted = dict(spec.node_selector) if spec else {}
-        fitting = [n for n in nodes if wanted.items() <= n.labels.items()] or nodes
+        has = remedies.offered(node)
+        lacking = [name for name in (spec.requests if spec else ()) if not has.get(name)]
+        tainted = bool(remedies.hard_taints(node)) or bool(node.spec and node.spec.unschedulable)
+        selected = wanted.items() <= node.labels.items()
+        return (not selected, bool(lacking), tainted, -has.get("cpu", 0), -has.get("memory", 0), node.name)
 
-        def size(node: Node) -> tuple[object, ...]:
-            status = node.status
-            offered = resource_amounts((status.allocatable or status.capacity) if status else None)
-            tainted = bool(node.spec and (node.spec.taints or node.spec.unschedulable))
-            return (tainted, -offered.get("cpu", 0), -offered.get("memory", 0), node.name)
+    def _of(self, kind: type[_Kind]) -> list[_Kind]:
+        """The objects of a kind, in the order of their names."""
+        return sorted((o for o in self._objects.values() if isinstance(o, kind)), key=object_label)
 
-        return min(fitting, key=size)
+    def _pods(self) -> list[Pod]:
+        """The group's pods that wait, as objects."""
+        found = (self._objects.get(("Pod", task.key)) for task in sorted(self._job.pending(), key=lambda t: t.order))
+        return [pod for pod in found if isinstance(pod, Pod)]
 
     # --- amounts
 
@@ -383,3 +502,9 @@ class WhatIf:
         """More than a queue could use of a resource."""
         cluster = int(self._state.nodes.total().get(resource, 0))
         return cluster + int(self._needed().get(resource, 0)) + 1
+
+
+def _hard(quota: ResourceQuota) -> ResourceMap:
+    """The limits of a quota."""
+    status, spec = quota.status, quota.spec
+    return (status.hard if status else None) or (spec.hard if spec else None) or {}

@@ -220,7 +220,7 @@ def test_a_pod_may_borrow_up_to_the_real_capability() -> None:
     jobs = [wants(f"t{i}", "training", 10) for i in range(6)]
     plan = plan_of(CLUSTER, seven_queues(), jobs, conf=tree_conf("allocate"))
     assert held(plan, "training", "team-a", "root") == [50, 50, 50]
-    assert {p.message for p in pending(plan).values()} == {"queue training may use no more cpu"}
+    assert {p.message for p in pending(plan).values()} == {"queue training would exceed the cpu that it may use"}
 
 
 def test_every_ancestor_needs_room() -> None:
@@ -230,7 +230,7 @@ def test_every_ancestor_needs_room() -> None:
     found = pending(plan)["new-0"]
     assert (found.code, found.message, found.queue) == (
         "QueueQuotaExceeded",
-        "queue team-a may use no more cpu",
+        "queue team-a would exceed the cpu that it may use",
         "team-a",
     )
 

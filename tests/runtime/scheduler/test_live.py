@@ -160,7 +160,7 @@ def test_a_gang_without_room_stays_whole_outside_and_says_what_it_lacks(live: Li
     assert condition["reason"] == "NotEnoughResources"
     assert "1/5 tasks in gang unschedulable: pod group is not ready" in condition["message"]
     assert live.condition(PODS, "train-4", "PodScheduled")["reason"] == "Unschedulable"
-    assert "queue default deserves no more cpu" in live.condition(PODS, "train-4", "PodScheduled")["message"]
+    assert "queue default would exceed its deserved cpu" in live.condition(PODS, "train-4", "PodScheduled")["message"]
     assert live.reasons("PodGroup", "train") == ["Unschedulable"]
     assert live.reasons("Pod", "train-4") == ["FailedScheduling"]
 
@@ -176,7 +176,10 @@ def test_a_group_says_what_its_explanation_says(live: Live) -> None:
     live.wait(4)
     feed = live.scheduler.feed
     plan = cycle(feed.state, default_conf(), live.world.clock.now())
-    for name, part in (("train", "no node has disk=sdd; did you mean 'ssd'?"), ("large", "(asked 6 cpu, left 4 cpu)")):
+    for name, part in (
+        ("train", "no node has disk=sdd; did you mean 'ssd'?"),
+        ("large", "the largest node has 4 cpu (requested 6, available 4)"),
+    ):
         words = in_words(explain(plan, feed.state, f"default/{name}").blockers[0])
         assert part in words
         told = live.condition(GROUPS_OF_PODS, name, "Unschedulable")["message"]
@@ -192,7 +195,7 @@ def test_a_group_without_pods_says_why_it_is_not_admitted_until_it_is(live: Live
     live.wait(4)
     condition = live.condition(GROUPS_OF_PODS, "job", "Unschedulable")
     assert condition["reason"] == "QueueQuotaInsufficient"
-    assert condition["message"].endswith("(asked 2 cpu, left 1 cpu)")
+    assert condition["message"].endswith("(requested 2, available 1)")
     assert live.reasons("PodGroup", "job") == ["QueueQuotaInsufficient"]
     live.patch(QUEUES, "small", {"spec": {"capability": {"cpu": "2"}}})
     live.wait(4)

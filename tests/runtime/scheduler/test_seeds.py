@@ -85,7 +85,7 @@ def test_a_group_that_is_refused_admission_is_told_so_by_an_event(tree: Live) ->
     tree.wait(4)
     assert tree.get(GROUPS_OF_PODS, "model")["status"].get("phase", "Pending") == "Pending"
     assert tree.reasons("PodGroup", "model") == ["QueueQuotaInsufficient"]
-    assert tree.condition(GROUPS_OF_PODS, "model", "Unschedulable")["message"].endswith("(asked 5 cpu, left 4 cpu)")
+    assert tree.condition(GROUPS_OF_PODS, "model", "Unschedulable")["message"].endswith("(requested 5, available 4)")
 
 
 def test_the_kinds_that_the_seed_lists_are_listed_and_watched(live: Live) -> None:

@@ -281,18 +281,39 @@ class Evaluation:
             self._unfit = (stamp, self._explain(self._nodes.all(), domain))
         return self._unfit[1]
 
-    def _explain(self, nodes: NodeRows, domain: str) -> Unfit:
+    def never(self) -> Unfit | None:
+        """Why no node takes the shape even when it is empty, by its size and by what it is; None if one does.
+
+        So it tells what the cluster lacks from what others hold of it.
+        """
+        nodes = self._nodes.all()
+        able = ~self._lacking(nodes.allocatable).any(axis=0)
+        for predicate in self._static:
+            fit = self._fit(predicate, nodes)
+            if fit is not None:
+                able &= fit
+        return None if able.any() else self._explain(nodes, "", empty=True)
+
+    def _lacking(self, room: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(R, n) resources of which so much room is too little."""
+        need = self._shape.need
+        out: NDArray[np.bool_] = (need > np.where(need == NOT_ASKED, 0, room)) & (need != NOT_ASKED)
+        return out
+
+    def _explain(self, nodes: NodeRows, domain: str, *, empty: bool = False) -> Unfit:
+        """For every node the first reason; with `empty` as if nothing ran there, and by what nodes are alone."""
         shape = self._shape
         axis = self._nodes.axis
         blamed: dict[str, list[NDArray[np.intp]]] = {}
-        lacking = (shape.need > np.where(shape.need == NOT_ASKED, 0, nodes.future_idle)) & (shape.need != NOT_ASKED)
+        room = nodes.allocatable if empty else nodes.future_idle
+        lacking = self._lacking(room)
         without: NDArray[np.bool_] = np.zeros(len(nodes), dtype=bool)
         for name in sorted(shape.spec.requests.keys() | {"cpu", "memory"}, key=order_of):
             here = lacking[axis.rows[name]] & ~without
             without |= here
             blamed[f"Insufficient {name}"] = [np.flatnonzero(here)]
         ruled_out = np.zeros(len(nodes), dtype=bool)
-        for predicate in (*self._static, *self._local, *self._cluster):
+        for predicate in self._static if empty else (*self._static, *self._local, *self._cluster):
             codes = self._codes(predicate, nodes)
             if codes is None:
                 continue
@@ -306,7 +327,7 @@ class Evaluation:
             for number, rejection in enumerate(predicate.rejections, start=1):
                 if not rejection.room:
                     ruled_out |= codes == number
-        resource, ask, left = self._scarcest(nodes, lacking, ~ruled_out)
+        resource, ask, left = self._scarcest(room, lacking, ~ruled_out)
         return Unfit(len(nodes), tuple(self._counted(nodes, blamed)), resource, ask, left, domain)
 
     def _counted(self, nodes: NodeRows, blamed: dict[str, list[NDArray[np.intp]]]) -> Iterator[NodeReason]:
@@ -318,7 +339,7 @@ class Evaluation:
                 yield NodeReason(reason, len(rows), name)
 
     def _scarcest(
-        self, nodes: NodeRows, lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]
+        self, room: NDArray[np.int64], lacking: NDArray[np.bool_], eligible: NDArray[np.bool_]
     ) -> tuple[str, int, int]:
         """The resource for want of which most nodes are lost that nothing else rules out, and the most that is left.
 
@@ -332,7 +353,7 @@ class Evaluation:
         names = self._nodes.axis.names
         row = min(np.flatnonzero(short == short.max()), key=lambda r: order_of(names[r]))
         lost = alone[row] if alone.any() else lacking[row]
-        left = nodes.future_idle[row][lost].max()
+        left = room[row][lost].max()
         return names[row], int(self._shape.need[row, 0]), int(max(left, 0))
 
 

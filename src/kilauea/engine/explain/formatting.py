@@ -31,12 +31,18 @@ def in_words(reason: Reason) -> str:
     """The message, with its numbers."""
     if not reason.resource:
         return reason.message
-    return f"{reason.message.removesuffix('.')} ({numbers(reason)})"
+    return f"{reason.message.removesuffix('.')} ({numbers(reason, named=reason.resource in reason.message)})"
 
 
-def numbers(reason: Reason) -> str:
-    """What is asked for and what is left of the resource that is short."""
-    return f"asked {human(reason.resource, reason.asked)}, left {human(reason.resource, reason.left)}"
+def numbers(reason: Reason, *, named: bool = False) -> str:
+    """What is requested and what is available of the resource that is short; without its name if that is said."""
+    form = bare if named else human
+    return f"requested {form(reason.resource, reason.asked)}, available {form(reason.resource, reason.left)}"
+
+
+def bare(name: str, amount: float) -> str:
+    """An amount for people without the name of its resource."""
+    return human(name, amount).removesuffix(f" {name}")
 
 
 def human(name: str, amount: float) -> str:

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
+from kilauea.engine.explain.formatting import human
+from kilauea.engine.explain.hints import node_hints, volume_hint
 from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.task_specs import TaskSpec
+from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import NodeReason, Pending, Plan
 from kilauea.engine.state import ClusterState
 
 RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
+    "PodsNotCreated": "the API server creates the pods of a job before any of them is scheduled",
+    "NoScheduler": "a pod names a scheduler that runs",
     "NoPodGroup": "a pod of this scheduler names a pod group",
     "QueueNotFound": "a pod group names a queue that exists",
     "SchedulingGated": "a pod with a scheduling gate waits for the gate to be removed",
@@ -48,6 +54,9 @@ RULES = {
 }
 """What each code stands for, as a rule."""
 
+STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsUnsupported"})
+"""Codes of reasons that name the object to create or correct: no change of the cluster is looked for beyond them."""
+
 ORDER = tuple(RULES)
 """Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
 
@@ -74,17 +83,25 @@ class Change:
 
     Attributes:
         what: `queue` (make or open it), `quota` (raise a queue's capability), `cards` (raise its card quota), `weight`
-            (raise a queue's weight), `minimum` (lower minMember), `job` (one job fewer), `node` (one more node).
-        object: the queue; the pod group; the pod group to take away; the node to copy.
+            (raise a queue's weight), `namespaceQuota` (raise a ResourceQuota), `gates` (remove scheduling gates),
+            `uncordon` (uncordon nodes), `taint` (tolerate or remove a taint), `selector` (remove an entry of the
+            nodeSelector), `affinity` (remove required node affinity), `tier` (raise highestTierAllowed), `minimum`
+            (lower minMember), `minAvailable` (lower that of a Volcano job), `job` (one job fewer), `nodes` (more nodes
+            of a kind), `node` (one more node, of another size).
+        object: the queue; the quota; the gates; the nodes; the taint; the entry; the pod group; the job; the node to
+            copy.
         resource: what is changed, for a quota and a node; the card.
-        by: how much more for a quota or weight; how much less for a minimum; how much of the resource the new node
-            offers; 1 otherwise. In the engine's units.
+        by: how much more for a quota, weight or tier; how much less for a minimum; how much of the resource the new
+            node offers; how many gated pods, nodes to uncordon, nodes with the taint, or new nodes; 1 otherwise. In the
+            engine's units.
+        to: the new minimum or tier.
     """
 
     what: str
     object: str
     resource: str
     by: float
+    to: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +124,8 @@ class Explanation:
     """Groups that hold what it lacks, by resource, those with most first."""
     attempts: tuple[Attempt, ...] = ()
     """Whom the actions that evict thought of, and why each was spared."""
+    stated: bool = False
+    """The first blocker says itself what to change."""
 
     @property
     def promised(self) -> bool:
@@ -121,7 +140,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
     if job is None or not (job.group or job.tasks):
         return Explanation(key, "unknown")
-    waiting = [with_hint(p, state) for p in waiting]
+    waiting = list(map(with_hints(state), waiting))
     verdict = "waits"
     if not waiting:
         verdict = "starts" if starting else "runs" if job.ready_count else "waits"
@@ -131,7 +150,8 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
     if verdict == "waits" and not blockers and job.is_pending:
         blockers = (_without_pods(job, plan),)
     nodes = next((p.nodes for p in sorted(waiting, key=lambda p: rank(p.code)) if p.nodes), ())
-    return Explanation(key, verdict, blockers, nodes)
+    stated = bool(blockers) and blockers[0].code in STATED
+    return Explanation(key, verdict, blockers, nodes, stated=stated)
 
 
 def binding_reasons(plan: Plan) -> dict[str, Pending]:
@@ -145,17 +165,45 @@ def binding_reasons(plan: Plan) -> dict[str, Pending]:
 
 
 def with_hint(p: Pending, state: ClusterState) -> Pending:
-    """What waits for nodes, with what its node selector asks for and no node has."""
+    """The reason with the names that it leaves out: of claims, labels, taints and nodes, and with the largest size."""
     task = state.tasks.get(p.pod)
-    if p.code != "Unschedulable" or task is None:
+    if task is None:
         return p
+    if p.code == "Unschedulable":
+        return _with_sizes(p, state, task)
+    hint = volume_hint(state.storage, task) if p.code == "VolumesNotReady" else ""
+    return dataclasses.replace(p, message=f"{p.message}: {hint}") if hint else p
+
+
+def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
+    """The same for many pods of one state: those that are alike share the answer, which looks at all nodes."""
+    known: dict[tuple[object, ...], str] = {}
+
+    def hinted(p: Pending) -> Pending:
+        task = state.tasks.get(p.pod)
+        key = (p.code, p.message, p.resource, p.asked, p.left, id(task.spec) if task else 0)
+        if key not in known:
+            known[key] = with_hint(p, state).message
+        return p if known[key] == p.message else dataclasses.replace(p, message=known[key])
+
+    return hinted
+
+
+def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
+    """What waits for nodes, with what it asks for and no node has, or with what keeps it away from them."""
+    if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
+        largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
+        if p.asked > largest:
+            hint = f"the largest node has {human(p.resource, largest)}" if largest else f"no node has {p.resource}"
+            return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
     for key, value in task.spec.node_selector:
         values = state.nodes.label(key).values
         if value not in values:
             lacking = f"{key}={value}" if values else key
             hint = f"no node has {lacking}{nearest(value, values)}"
             return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
-    return p
+    hints = node_hints(p.nodes, state.nodes, task.spec)
+    return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 
 def rank(code: str) -> int:
@@ -169,6 +217,7 @@ def _blockers(job: Job, waiting: list[Pending]) -> tuple[Blocker, ...]:
     first: dict[tuple[str, str, str, float, float], Pending] = {}
     for p in waiting:
         first.setdefault((p.code, p.message, p.resource, p.asked, p.left), p)
+    others = {p.code for p in first.values()} - {"GangWaiting"}
     out = [
         Blocker(
             p.code,
@@ -178,7 +227,8 @@ def _blockers(job: Job, waiting: list[Pending]) -> tuple[Blocker, ...]:
             p.resource,
             p.asked,
             p.left,
-            p.message,
+            # What its mates wait for is said already.
+            p.message.partition(": ")[0] if p.code == "GangWaiting" and others else p.message,
             pods[key],
         )
         for key, p in first.items()

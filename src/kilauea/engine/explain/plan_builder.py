@@ -1,7 +1,7 @@
 """From a session to its plan: phases of pod groups, figures of queues, and for every task that waits the reason.
 
-Of several reasons the most binding one is given, by rule: what concerns the whole group before what concerns its queue,
-that before the nodes, and last that a pod could run but for the rest of its gang.
+Of several reasons the most binding one is given, by rule: what concerns the whole group, then what no node could give
+even if it were empty, then the queue, then the nodes as they stand, and last that a pod could run but for its gang.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from kilauea.engine.evaluation import Unfit
+from kilauea.engine.explain.closest import Closest
 from kilauea.engine.explain.ignored import findings_of_ignored, ignored_wishes, is_served, sentence
+from kilauea.engine.explain.out_of_reach import OutOfReach
 from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNING, UNKNOWN, Job
@@ -150,7 +152,12 @@ def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) ->
 
 def pending(session: Session) -> list[Pending]:
     """Every task that waits, with its reason, by order of job and task."""
-    out = [_pending(session, job, task) for job in session.waiting_jobs() for task in _waiting(job)]
+    beyond, closest = OutOfReach(session), Closest(session)
+    out = [
+        closest.told(beyond.first(_pending(session, job, task)))
+        for job in session.waiting_jobs()
+        for task in _waiting(job)
+    ]
     out.extend(_homeless(session))
     return out
 

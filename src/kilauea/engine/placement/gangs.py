@@ -179,6 +179,8 @@ def _place_part(session: Session, statement: Statement, part: Part, tasks: list[
         fitting: dict[int, tuple[list[tuple[Task, int, bool]], list[Task]]] = {}
         alone = part.sub_job is None
         for inner in _best_first(session, part, gradient) if alone else gradient:
+            # What failed in one domain says nothing of the next, where its role would be skipped for it.
+            _forget(session, part)
             trial, checkpoint = list(tasks), statement.checkpoint()
             found = place_tasks(session, statement, part, trial, inner)
             if found and statement.checkpoint() > checkpoint:
@@ -197,6 +199,13 @@ def _place_part(session: Session, statement: Statement, part: Part, tasks: list[
             domains.chosen[part.key] = domains.tree.common(was, best)
             return scores[best]
     return None
+
+
+def _forget(session: Session, part: Part) -> None:
+    """No task of a part is known not to fit."""
+    unfit = session.report.unfit.get(part.job.key, {})
+    for key in [key for key in unfit if key in part.mates]:
+        del unfit[key]
 
 
 def _restore(chosen: dict[str, int], key: str, was: int) -> None:

@@ -63,7 +63,7 @@ from kilauea.engine.queues.quota import beyond, closed, no_room_for_minimum
 from kilauea.engine.session import Session
 
 NOTHING: dict[str, float] = {}
-FULL = "queue {queue} may use no more {resource}"
+FULL = "queue {queue} would exceed the {resource} that it may use"
 NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod asks for")
 NO_CLAIM = SpareReason("NoClaim", "the queue that waits has no claim to what it holds")
 

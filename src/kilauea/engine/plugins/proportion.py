@@ -148,7 +148,7 @@ class Proportion(Plugin):
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
         """Why the queue may not have this in addition; None if it may."""
         deserved = queue.figures.deserved or NOTHING
-        return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} deserves no more {resource}")
+        return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} would exceed its deserved {resource}")
 
     def _over_deserved(self, _: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         left: dict[str, dict[str, float]] = {}

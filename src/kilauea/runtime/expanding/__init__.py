@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Obj
-from kilauea.runtime.expanding.jobs import expand_job
+from kilauea.runtime.expanding.creation import Creation, NotCreated
+from kilauea.runtime.expanding.jobs import MAKES_NO_PODS, expand_job, phase_of
 from kilauea.runtime.expanding.objects import Known, stored
 from kilauea.runtime.expanding.refusing import Refused
 from kilauea.runtime.expanding.workloads import expand_workload
@@ -25,12 +26,18 @@ class Expansion:
     Attributes:
         objects: pod groups and pods that were not there.
         groups: by Volcano's job (`namespace/name`), its pod group.
+        phases: by Volcano's job that has ended or was suspended, its phase.
         warnings: which workloads were left out, and why.
+        refused: by workload that was left out (`namespace/name`), why.
+        not_created: by pod group (`namespace/name`), pods of it that are not created, and why.
     """
 
     objects: list[Object] = field(default_factory=list)
     groups: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    not_created: dict[str, NotCreated] = field(default_factory=dict)
 
 
 def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Expansion:
@@ -42,18 +49,24 @@ def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Exp
         now: when workloads that say nothing of it are made, in microseconds since 1970; 0 to leave it open.
     """
     out = Expansion()
-    known = Known(objects)
+    known, creation = Known(objects), Creation(objects)
     for written in workloads:
         workload = stored(written, now)
         metadata = workload["metadata"]
         name = f"{metadata['namespace']}/{metadata['name']}"
         try:
             if written.get("apiVersion") != VC_JOBS.api_version:
-                made = expand_workload(workload)
+                group, made, missing = expand_workload(workload, creation)
             else:
-                out.groups[name], made = expand_job(workload, known)
+                group, made, missing = expand_job(workload, known, creation)
+                out.groups[name] = group
+                if (phase := phase_of(workload)) in MAKES_NO_PODS:
+                    out.phases[name] = phase
         except Refused as refused:
+            out.refused[name] = str(refused)
             out.warnings.append(f"{workload['kind']} {name}: {refused}; left out")
         else:
+            if missing is not None:
+                out.not_created[group or name] = missing
             out.objects += [obj for obj in made if not known.has(obj)]
     return out

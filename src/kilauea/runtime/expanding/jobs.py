@@ -17,11 +17,12 @@ from kilauea.api.storage import PersistentVolumeClaim
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.patch.values import copied
 from kilauea.controllers.vcjobs.groups import group_of
-from kilauea.controllers.vcjobs.names import group_name
+from kilauea.controllers.vcjobs.names import group_name, task_name
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.pods import new_pod
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import Work
+from kilauea.runtime.expanding.creation import Creation, NotCreated
 from kilauea.runtime.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.expanding.refusing import Refused
 from kilauea.runtime.template_rules import template_complaints
@@ -30,8 +31,8 @@ MAKES_NO_PODS = frozenset({"Aborting", "Aborted", "Completing", "Completed", "Fa
 """Phases of jobs that have ended, or are about to."""
 
 
-def expand_job(job: dict[str, Any], known: Known) -> tuple[str, list[Object]]:
-    """The key of a job's group (`namespace/name`), and the group and pods that the job would have.
+def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
+    """The key of a job's group (`namespace/name`), the group and pods that the job would have, and what is not created.
 
     Raises:
         Refused: admission refuses it, or a plugin of it cannot be used.
@@ -47,14 +48,21 @@ def expand_job(job: dict[str, Any], known: Known) -> tuple[str, list[Object]]:
         job = _admitted(job, known)
     group = _group_key(job, known)
     if phase in MAKES_NO_PODS:
-        return group, []
+        return group, [], None
     for number, task in enumerate(typed.spec.tasks or () if phase else ()):
         for complaint in template_complaints(task.template or {}):
             raise Refused(f"spec.tasks[{number}].{complaint}")
     excess = Work(job).excess
     if excess:
         raise Refused(excess)
-    return group, _made(job, known)
+    made, missing = _made(job, known, creation)
+    return group, made, missing
+
+
+def phase_of(job: Obj) -> str:
+    """The phase of a job as its status says; empty for a new one."""
+    status = job.get("status") or {}
+    return str((status.get("state") or {}).get("phase") or "")
 
 
 def _group_key(job: Obj, known: Known) -> str:
@@ -80,7 +88,8 @@ def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
     return job
 
 
-def _made(job: Obj, known: Known) -> list[Object]:
+def _made(job: Obj, known: Known, creation: Creation) -> tuple[list[Object], NotCreated | None]:
+    """The claims, the group and the pods; those of tasks that depend on others only where they are there."""
     try:
         plugins = active(job)
     except PluginFault as fault:
@@ -91,10 +100,19 @@ def _made(job: Obj, known: Known) -> list[Object]:
         if isinstance(operation, Create)
     ]
     made.append(made_group(group_of(job, known.priority), job))
+    work, pods = Work(job), []
+    late = frozenset(work.late_tasks)
     for task in job["spec"].get("tasks") or ():
-        for index in range(task.get("replicas") or 0):
+        for index in range(0 if task_name(task) in late else task.get("replicas") or 0):
             pod = new_pod(job, task, index)
             for plugin in plugins:
                 plugin.on_pod(pod, task, index)
-            made.append(made_pod(pod, job))
-    return made
+            if not known.has_pod(pod):
+                pods.append(pod)
+    refused, missing = creation.refusals(pods)
+    left_out = frozenset(refused)
+    made += [made_pod(pod, job) for place, pod in enumerate(pods) if place not in left_out]
+    if missing is None and work.endless_wait:
+        count = sum(task.replicas for task in work.tasks if task.name in late)
+        missing = NotCreated(count, work.endless_wait)
+    return made, missing

@@ -64,6 +64,11 @@ class Known:
         """Whether such a pod or group is there."""
         return (obj.kind, obj.key) in self._have
 
+    def has_pod(self, body: Mapping[str, Any]) -> bool:
+        """Whether a pod of this name is there."""
+        metadata = body["metadata"]
+        return (PODS.kind, f"{metadata['namespace']}/{metadata['name']}") in self._have
+
     def has_group(self, key: str) -> bool:
         """Whether a pod group (`namespace/name`) is there."""
         return (POD_GROUPS.kind, key) in self._have

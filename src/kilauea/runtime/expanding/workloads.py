@@ -15,6 +15,7 @@ from kilauea.apiserver.schema.reading import DecodeError, read_builtin
 from kilauea.controllers.objects import spec_of
 from kilauea.controllers.podgroups import PodGroupController
 from kilauea.controllers.pods import from_template
+from kilauea.runtime.expanding.creation import Creation, NotCreated
 from kilauea.runtime.expanding.objects import made_group, made_pod
 from kilauea.runtime.expanding.refusing import Refused
 
@@ -30,8 +31,8 @@ GANGS = ("volcano", "kilauea")
 """Schedulers whose pods are given groups."""
 
 
-def expand_workload(workload: Obj) -> list[Object]:
-    """The pods of a new workload, and their groups.
+def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
+    """The key of a new workload's group (empty if it has none), the group and the pods, and what is not created.
 
     Raises:
         Refused: a server would not read it.
@@ -47,16 +48,17 @@ def expand_workload(workload: Obj) -> list[Object]:
     count = spec.get("parallelism" if resource == JOBS else "replicas", 1)
     bodies = [_pod(owner, resource, number) for number in range(count)]
     if not bodies:
-        return []
+        return "", [], None
     group = _group(bodies[0], owner, resource)
     made: list[Object] = []
     if group is not None:
         made.append(made_group(group, owner))
-    for body in bodies:
+    refused, missing = creation.refusals(bodies)
+    for body in (body for place, body in enumerate(bodies) if place not in refused):
         if group is not None:
             body["metadata"].setdefault("annotations", {})[GROUP_NAME] = group["metadata"]["name"]
         made.append(made_pod(body, owner))
-    return made
+    return f"{owner['metadata']['namespace']}/{group['metadata']['name']}" if group else "", made, missing
 
 
 def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:

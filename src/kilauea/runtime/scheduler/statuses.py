@@ -15,6 +15,7 @@ from kilauea.api.core import Pod
 from kilauea.api.ports import Api, Clock, Key, Record
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.times import SECOND, format_time
+from kilauea.engine.explain.group import with_hints
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.runtime.scheduler import group_status, pod_status
@@ -170,13 +171,13 @@ class Statuses:
     def _say_pods(self, plan: Plan, rooms: Mapping[str, list[Room]]) -> None:
         """Everything about all pods that wait."""
         wanted: dict[str, pod_status.Content] = {}
-        tasks = self._feed.state.tasks
+        tasks, hinted = self._feed.state.tasks, with_hints(self._feed.state)
         growing = self._growing(plan)
         for pending in plan.pending:
             if pending.group in growing:
                 continue
             task = tasks.get(pending.pod)
-            content = pod_status.wanted(pending, task.uid, rooms.get(pending.queue, ())) if task else None
+            content = pod_status.wanted(hinted(pending), task.uid, rooms.get(pending.queue, ())) if task else None
             if content is not None:
                 wanted[pending.pod] = content
         said = {pod: content for pod, content in self._said.items() if pod in wanted}

@@ -1,0 +1,146 @@
+"""What `kilauea explain` can be asked about, by the names that kubectl has for it, and the pod groups that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kilauea.cli.inputs import Failure, Usage
+
+if TYPE_CHECKING:
+    from kilauea.api.meta import Object
+    from kilauea.engine.state import ClusterState
+    from kilauea.runtime.planning import Cluster
+
+KINDS = {
+    "job": ("job", "jobs", "vcjob", "vcjobs", "vj"),
+    "pod": ("pod", "pods", "po"),
+    "podgroup": ("podgroup", "podgroups", "pg"),
+    "queue": ("queue", "queues", "q"),
+    "node": ("node", "nodes", "no"),
+    "deployment": ("deployment", "deployments", "deploy"),
+    "statefulset": ("statefulset", "statefulsets", "sts"),
+    "cronjob": ("cronjob", "cronjobs", "cj", "cronvcjob"),
+}
+"""What can be explained, each with the names that it goes by."""
+
+OWNERS = {"job": "Job", "deployment": "ReplicaSet", "statefulset": "StatefulSet"}
+"""The kind that owns the pods of a workload."""
+
+ENDED = {
+    "Aborting": "is being suspended",
+    "Aborted": "is suspended, so it has no pods: `vcctl job resume` starts it again",
+    "Completing": "is completing",
+    "Completed": "has completed: nothing of it waits",
+    "Terminating": "is being terminated",
+    "Terminated": "was terminated: nothing of it waits",
+    "Failed": "has failed: nothing of it waits",
+}
+"""What phases of jobs mean in which they have no pods that wait."""
+
+
+class Answered(Exception):
+    """The whole answer is one sentence: there is nothing whose waiting could be explained."""
+
+
+class Subject(NamedTuple):
+    """What was asked about."""
+
+    kind: str
+    name: str
+
+
+def subject(words: tuple[str, ...]) -> Subject:
+    """What is meant by `KIND NAME` or `KIND/NAME`.
+
+    Raises:
+        Usage: it is neither, or of another kind.
+    """
+    from kilauea.engine.conf import nearest
+
+    parts = words[0].split("/", 1) if len(words) == 1 else list(words)
+    if len(parts) != 2 or not all(parts):
+        raise Usage(f"{' '.join(words)}: give KIND NAME or KIND/NAME, as in `kilauea explain job train`")
+    known = {alias: kind for kind, aliases in KINDS.items() for alias in aliases}
+    kind = known.get(parts[0].lower().partition(".")[0])
+    if kind is None:
+        hint = nearest(parts[0], known) or f": give one of {', '.join(KINDS)}"
+        raise Usage(f"kind {parts[0]!r} cannot be explained{hint}")
+    return Subject(kind, parts[1])
+
+
+def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterState) -> list[str]:
+    """The pod groups that a job, pod, pod group or other workload has.
+
+    Raises:
+        Failure: there is no such object, or it has none; the message says why.
+        Answered: it has none, as it should be.
+    """
+    key = f"{namespace}/{what.name}"
+    if what.kind == "pod":
+        return [_of_pod(key, cluster, state)]
+    if what.kind == "podgroup":
+        names = [name for name, job in state.jobs.items() if job.group]
+        return [key] if key in names else _missing(what, key, names)
+    found = cluster.groups_of_jobs.get(key) if what.kind == "job" else None
+    if found is not None and found in state.jobs:
+        return [found]
+    if key in cluster.refused:
+        raise Failure(f"{what.kind} {key}: {cluster.refused[key]}")
+    if key in cluster.phases_of_jobs:
+        raise Answered(f"job {key} {ENDED.get(cluster.phases_of_jobs[key], cluster.phases_of_jobs[key])}")
+    if what.kind == "cronjob":
+        jobs = list(_jobs_of_cron(key, cluster))
+        groups = dict.fromkeys(group for job in jobs for group in _by_owner("Job", [job], cluster.objects, state))
+        return list(groups) or _missing(what, key, [])
+    owners = [key]
+    if what.kind == "deployment":
+        owners = [o.key for o in cluster.objects if o.kind == "ReplicaSet" and _owned(o, "Deployment", key)] + [key]
+    groups = dict.fromkeys(_by_owner(OWNERS[what.kind], owners, cluster.objects, state))
+    return list(groups) or _missing(what, key, list(cluster.groups_of_jobs) if what.kind == "job" else [])
+
+
+def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
+    from kilauea.api.core import Pod
+    from kilauea.runtime.planning import left_to
+
+    task = state.tasks.get(key)
+    if task is None:
+        written = next((o for o in cluster.objects if isinstance(o, Pod) and o.key == key), None)
+        if written is not None and (scheduler := written.spec.scheduler_name or ""):
+            raise Answered(f"pod {key} waits for another scheduler: {left_to(scheduler, state.scheduler_names)}")
+        return _missing(Subject("pod", key), key, list(state.tasks))[0]
+    if task.group not in state.jobs:
+        raise Failure(f"pod {key} names no pod group: set annotation scheduling.k8s.io/group-name")
+    return task.group
+
+
+def _jobs_of_cron(key: str, cluster: Cluster) -> Iterator[str]:
+    """Jobs that a cron job made: named after it, with the time after the last dash."""
+    for job in cluster.groups_of_jobs:
+        if job.rpartition("-")[0] == key:
+            yield job
+    for obj in cluster.objects:
+        for owner in obj.metadata.owner_references or ():
+            if owner.kind == "Job" and f"{obj.namespace}/{owner.name}".rpartition("-")[0] == key:
+                yield f"{obj.namespace}/{owner.name}"
+
+
+def _owned(obj: Object, kind: str, key: str) -> bool:
+    return any(o.kind == kind and f"{obj.namespace}/{o.name}" == key for o in obj.metadata.owner_references or ())
+
+
+def _by_owner(kind: str, keys: list[str], objects: Iterable[Object], state: ClusterState) -> Iterator[str]:
+    """The groups of pods that have one of these owners, in the order of the pods."""
+    for obj in sorted((o for o in objects if o.kind == "Pod"), key=lambda o: o.key):
+        if any(_owned(obj, kind, key) for key in keys):
+            task = state.tasks.get(obj.key)
+            if task is not None and task.group in state.jobs:
+                yield task.group
+
+
+def _missing(what: Subject, key: str, names: list[str]) -> list[str]:
+    from kilauea.engine.conf import nearest
+
+    hint = nearest(key, [name for name in names if name != key])
+    raise Failure(f"{what.kind} {key} does not exist{hint or ', or has no pods'}")

@@ -1,0 +1,81 @@
+"""Why a gang that has to be close together finds no domain of the network: which tier, what room, and what is asked.
+
+The reasons of single nodes say little there: nodes elsewhere have room, and the domain that was tried last is not the
+one that came nearest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.explain.formatting import human
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.model.resources import PODS, order_of
+from kilauea.engine.model.subjobs import SubJob
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Pending
+from kilauea.engine.session import Session
+
+OF_ROOM = frozenset({"Unschedulable", "GangWaiting", "NotReached"})
+"""Codes of pods that waited for room, in whatever words."""
+
+
+class Closest:
+    """The domains that came nearest, for the gangs of one session.
+
+    Args:
+        session: a session whose actions are done.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, str] = {}
+
+    def told(self, pending: Pending) -> Pending:
+        """The reason; of a gang that no domain takes, in words about domains."""
+        job = self._session.state.jobs.get(pending.group)
+        if job is None or pending.code not in OF_ROOM or not self._session.domains.wishes(job):
+            return pending
+        part = job.sub_jobs.get(job.tasks[pending.pod].sub_job)
+        key = part.key if part is not None else job.key
+        if key not in self._known:
+            self._known[key] = self._message(job, part) or (self._message(job, None) if part is not None else "")
+        message = self._known[key]
+        return dataclasses.replace(pending, code="Unschedulable", message=message) if message else pending
+
+    def _message(self, job: Job, part: SubJob | None) -> str:
+        """What is asked of a domain, and the most that one has; empty where a domain has the room."""
+        domains = self._session.domains
+        wish = domains.of(job, part)
+        gang: Job | SubJob = job if part is None else part
+        waiting = sorted((t for t in gang.tasks.values() if not t.node), key=lambda t: t.order)
+        if wish is None or wish.tier is None or wish.soft or not waiting:
+            return ""
+        lacking = max(gang.min_available - gang.ready_count, 1)
+        candidates = [n for tier in domains.gradient(gang.key, wish.tier, 0) for n in tier]
+        room = self._room(waiting[0])
+        pods = {number: int(room[domains.tree.rows[number]].sum()) for number in candidates}
+        best = max(candidates, key=lambda n: (pods[n], -domains.tree.tiers[n], -n), default=-1)
+        if best >= 0 and pods[best] >= lacking:
+            return ""
+        what = f"its {lacking} pods" if part is None else f"the {lacking} pods of {part.key.rpartition('/')[2]}"
+        asked = f"no HyperNode of tier {wish.tier} or below has room for {what} of {_size(waiting[0])} together"
+        return asked if best < 0 else f"{asked}: {domains.tree.names[best]} has the most, for {pods[best]}"
+
+    def _room(self, task: Task) -> NDArray[np.int64]:
+        """(N,) how many pods like this one each node has room for."""
+        session = self._session
+        request, nodes = session.shape_of(task).request, session.nodes.all()
+        asked = request > 0
+        free = np.maximum(nodes.future_idle[asked], 0)
+        count: NDArray[np.int64] = np.min(free // request[asked][:, None], axis=0)
+        return np.where(session.evaluation(task).hopeful(), count, 0)
+
+
+def _size(task: Task) -> str:
+    """What one pod asks for, in words."""
+    requests = {name: amount for name, amount in task.spec.requests.items() if name != PODS and amount}
+    return " and ".join(human(name, requests[name]) for name in sorted(requests, key=order_of)) or "any size"

@@ -1,0 +1,73 @@
+"""The names that Kubernetes' words leave out: which taint, which nodes, which claim, which storage class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kilauea.api.selectors import tolerates
+from kilauea.engine.evaluation.matching import HARD_EFFECTS, selects
+from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.task_specs import TaskSpec
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.model.volumes import Storage
+from kilauea.engine.plan import NodeReason
+
+CORDONED = "node(s) were unschedulable"
+TAINTED = "node(s) had untolerated taint(s)"
+
+SHOWN = 3
+"""Names that are listed of each sort."""
+
+
+def node_hints(reasons: Iterable[NodeReason], nodes: NodeTable, spec: TaskSpec) -> list[str]:
+    """The nodes that are cordoned and the taints that keep a pod away, where nodes were ruled out by those."""
+    given = {reason.reason for reason in reasons}
+    hints = []
+    if CORDONED in given:
+        names = [nodes.names[int(row)] for row in np.flatnonzero(nodes.unschedulable)]
+        hints.append(f"cordoned: {some(names)}")
+    if TAINTED in given:
+        held = _taints(nodes, spec)
+        listed = [f"{text} ({count} node{'s' * (count > 1)})" for text, count in held]
+        hints.append(f"not tolerated: {some(listed)}")
+    return hints
+
+
+def _taints(nodes: NodeTable, spec: TaskSpec) -> list[tuple[str, int]]:
+    """The taints that a pod does not tolerate, of nodes that it selects, with the number of nodes; the most first."""
+    sets, ids = nodes.taint_sets
+    mask = selects(nodes, spec)
+    counts = Counter((ids if mask is None else ids[mask]).tolist())
+    held: Counter[str] = Counter()
+    for number, count in sorted(counts.items()):
+        for taint in sets[number]:
+            if taint.effect in HARD_EFFECTS and not any(tolerates(t, taint) for t in spec.tolerations):
+                value = f"={taint.value}" if taint.value else ""
+                held[f"{taint.key}{value}:{taint.effect}"] += count
+    return sorted(held.items(), key=lambda item: (-item[1], item[0]))
+
+
+def volume_hint(storage: Storage, task: Task) -> str:
+    """Which claims of a pod are not bound, and the storage classes that they name in vain."""
+    parts = []
+    for use in task.spec.claims:
+        claim = storage.claims.get(use.key)
+        if claim is None or claim.bound or storage.is_delayed(claim):
+            continue
+        name = use.key.partition("/")[2]
+        if claim.class_name and claim.class_name not in storage.classes:
+            parts.append(f'{name} names StorageClass "{claim.class_name}", which does not exist')
+        elif not claim.class_name:
+            parts.append(f"{name} names no StorageClass and has no volume")
+        else:
+            parts.append(name)
+    return ", ".join(parts)
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few names."""
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

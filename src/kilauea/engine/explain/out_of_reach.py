@@ -1,0 +1,66 @@
+"""What no node could give a pod, however empty the cluster: that comes before anything that a queue may not have.
+
+A queue deserves nothing of a resource that no node has, so its plugin refuses the pod first, in words that send users
+to the queue. To raise a quota would not help them; a node would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kilauea.engine.evaluation import Unfit
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plan import Pending
+from kilauea.engine.session import Session
+
+OF_AMOUNTS = frozenset(
+    {
+        "ClusterOvercommitted",
+        "QueueQuotaInsufficient",
+        "QueueQuotaExceeded",
+        "QueueMayNotReclaim",
+        "QueueOverused",
+        "InsufficientCPUQuota",
+        "InsufficientMemoryQuota",
+        "InsufficientScalarQuota",
+    }
+)
+"""Codes of refusals for want of something that a queue or the cluster as a whole has too little of."""
+
+SHAPES_LOOKED_AT = 256
+"""Shapes of refused pods that are held against all nodes in one cycle; those beyond keep the reason of their queue."""
+
+
+class OutOfReach:
+    """Looks at each shape of refused pods once.
+
+    Args:
+        session: a session whose actions are done.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[TaskShape, Unfit | None] = {}
+
+    def first(self, pending: Pending) -> Pending:
+        """The reason, or, of a pod that a queue refuses and no node could take, what the nodes lack."""
+        if pending.code not in OF_AMOUNTS:
+            return pending
+        task = self._session.state.tasks[pending.pod]
+        shape = self._session.shape_of(task)
+        if shape not in self._known:
+            if len(self._known) == SHAPES_LOOKED_AT:
+                return pending
+            self._known[shape] = self._session.evaluation(task).never()
+        never = self._known[shape]
+        if never is None or not never.nodes:
+            return pending
+        return dataclasses.replace(
+            pending,
+            code="Unschedulable",
+            message=never.message,
+            resource=never.resource,
+            asked=never.asked,
+            left=never.left,
+            nodes=never.reasons,
+        )

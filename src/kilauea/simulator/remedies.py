@@ -1,0 +1,123 @@
+"""Objects as they would be after a user changed one thing: nodes, pods and pod groups, for trials of `what_if`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from kilauea.api.core import Affinity, Node, NodeSpec, NodeStatus, Pod, ResourceQuota, Taint, Toleration
+from kilauea.api.meta import ObjectMeta, ResourceMap
+from kilauea.api.quantity import format_amount, resource_amounts
+from kilauea.api.scheduling import NetworkTopology, PodGroup
+from kilauea.api.selectors import TaintKey
+from kilauea.engine.model.tasks import Task
+
+CORDON = "node.kubernetes.io/unschedulable"
+"""The taint that a cordoned node gets."""
+
+HARD = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep pods away."""
+
+
+# --- nodes
+
+
+def uncordoned(node: Node) -> Node:
+    """The node as `kubectl uncordon` leaves it."""
+    spec = node.spec or NodeSpec()
+    taints = [taint for taint in spec.taints or () if taint.key != CORDON]
+    return replace(node, spec=replace(spec, unschedulable=False, taints=taints or None))
+
+
+def hard_taints(node: Node) -> list[TaintKey]:
+    """The taints that keep pods away, but for that of a cordon."""
+    taints: Sequence[Taint] = (node.spec.taints if node.spec else None) or ()
+    return [TaintKey(t.key, t.value or "", t.effect) for t in taints if t.effect in HARD and t.key != CORDON]
+
+
+def in_words(taint: TaintKey) -> str:
+    """A taint as `kubectl taint` writes it."""
+    return f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
+
+
+def offered(node: Node) -> dict[str, int]:
+    """What a node has, in the engine's units."""
+    status = node.status
+    return dict(resource_amounts((status.allocatable or status.capacity) if status else None))
+
+
+def twin(node: Node, name: str, offer: ResourceMap | None = None) -> Node:
+    """A new, empty node like another; with an offer, of that size."""
+    status = node.status or NodeStatus()
+    given = (status.allocatable or status.capacity or {}) if offer is None else offer
+    labels = {**node.labels, "kubernetes.io/hostname": name}
+    return Node("v1", "Node", ObjectMeta(name=name, labels=labels), node.spec, NodeStatus(given, given))
+
+
+# --- pods
+
+
+def tolerating(pod: Pod, taint: TaintKey) -> Pod:
+    """The pod with a toleration of a taint."""
+    toleration = Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
+    return replace(pod, spec=replace(pod.spec, tolerations=[*(pod.spec.tolerations or ()), toleration]))
+
+
+def without_selector(pod: Pod, key: str) -> Pod:
+    """The pod without one key of its node selector."""
+    left = {name: value for name, value in (pod.spec.node_selector or {}).items() if name != key}
+    return replace(pod, spec=replace(pod.spec, node_selector=left or None))
+
+
+def without_node_affinity(pod: Pod) -> Pod:
+    """The pod without required node affinity."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.node_affinity is None:
+        return pod
+    wanted: Affinity = replace(affinity, node_affinity=replace(affinity.node_affinity, required=None))
+    return replace(pod, spec=replace(pod.spec, affinity=wanted))
+
+
+def without_gates(pod: Pod) -> Pod:
+    """The pod without scheduling gates."""
+    return replace(pod, spec=replace(pod.spec, scheduling_gates=None))
+
+
+# --- pod groups and quotas
+
+
+def smaller(group: PodGroup, minimum: int, tasks: Iterable[Task]) -> PodGroup:
+    """The group with a lower minMember, as its job's controller would write it: with the room for so many pods."""
+    spec = group.spec
+    first = sorted(tasks, key=lambda task: (-task.priority, task.order))[:minimum]
+    if not spec.min_resources or len(first) < minimum:
+        return replace(group, spec=replace(spec, min_member=minimum))
+    needed = {name: _needed(name, first) for name in spec.min_resources}
+    resources = {name: format_amount(name, amount) for name, amount in needed.items()}
+    return replace(group, spec=replace(spec, min_member=minimum, min_resources=resources))
+
+
+def _needed(name: str, tasks: Sequence[Task]) -> float:
+    if name in ("pods", "count/pods"):
+        return len(tasks)
+    plain = name.removeprefix("requests.").removeprefix("limits.")
+    return sum(task.spec.requests.get(plain, 0) for task in tasks)
+
+
+def within_tier(group: PodGroup, tier: int) -> PodGroup:
+    """The group with a domain of the network around it of at most this tier."""
+    topology = NetworkTopology(highest_tier_allowed=tier)
+    return replace(group, spec=replace(group.spec, network_topology=topology))
+
+
+def raised(quota: ResourceQuota, resource: str, amount: int) -> ResourceQuota:
+    """The quota with another limit for one resource."""
+    limit: Mapping[str, Any] = {resource: format_amount(resource, amount)}
+    spec, status = quota.spec, quota.status
+    if spec is not None:
+        spec = replace(spec, hard={**(spec.hard or {}), **limit})
+    if status is not None and status.hard:
+        status = replace(status, hard={**status.hard, **limit})
+    return replace(quota, spec=spec, status=status)

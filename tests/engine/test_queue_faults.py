@@ -330,8 +330,9 @@ def test_card_quotas_may_add_up_to_more_than_there_are() -> None:
     )
 
 
-def test_card_quotas_are_looked_at_by_nobody_else() -> None:
-    assert said(plan_beside([card_queue("a", "{", 90, "90Gi")], FLAT)) == []
+def test_card_quotas_are_read_only_with_their_plugin_and_named_as_ignored_without_it() -> None:
+    (text,) = said(plan_beside([card_queue("a", "{", 90, "90Gi")], FLAT))
+    assert text.startswith("queue a: PluginNotConfigured: annotation volcano.sh/card.quota is ignored")
 
 
 # --- many

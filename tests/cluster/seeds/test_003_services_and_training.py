@@ -160,6 +160,8 @@ def test_training_does_not_take_cards_back_however_important_it_is(server: Serve
 
 def test_a_service_beyond_its_quota_is_told_so_at_its_pod_and_takes_nothing(server: Server, client: Client) -> None:
     in_the_midst_of_training(server, client, training("RestartJob"))
+    # What no node could give would be said before what the queue may use.
+    apply(server, node("large", CARD, 24576, **{"nvidia.com/gpu": "16"}))
     service = copy.deepcopy(SERVICE)
     service["spec"]["template"]["spec"]["containers"][0]["resources"] = {
         kind: {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "12"} for kind in ("requests", "limits")
@@ -176,6 +178,7 @@ def test_a_service_beyond_its_quota_is_told_so_at_its_pod_and_takes_nothing(serv
         "total would be <12000>, but capability is <8000>"
     )
     assert phases(client, "training-low") == {"Running": 2}
+    kubectl(server, "delete", "node", "large")
 
 
 def test_annotations_of_both_kinds_of_work_reach_their_pod_groups(server: Server, client: Client) -> None:

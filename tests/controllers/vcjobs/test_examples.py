@@ -12,7 +12,7 @@ from kilauea.cli.main import main
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 PODS = {
-    "depends-on": 4,
+    "depends-on": 1,  # the others are made when the first is ready
     "gang": 4,
     "mpi": 3,
     "policies": 2,

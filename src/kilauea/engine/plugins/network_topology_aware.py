@@ -58,6 +58,10 @@ from kilauea.engine.session import Session
 NO_WEIGHTS: dict[str, int] = {}
 
 
+MANY_TIERS = 16
+"""Tiers up to which the fullness of domains is summed tier by tier, in the order of the spec."""
+
+
 @dataclass(frozen=True)
 class TopologyArguments:
     """Arguments of network-topology-aware."""
@@ -306,9 +310,19 @@ class NetworkTopologyAware(Plugin):
         by_domain = self._fullness_of_all(shape)
         tiers, weights = self._faded
         total = np.full(len(nodes), weights - sum(tiers.values()))
+        if len(tiers) > MANY_TIERS:
+            # Absurdly deep trees cost one look at a table instead of one at each tier.
+            table = nodes.take(self._domains_by_tier)
+            return (total + np.array(list(tiers.values())) @ by_domain[table]) / weights
         for tier, weight in tiers.items():
             total += weight * by_domain[nodes.take(tree.at_tier(tier))]
         return total / weights
+
+    @cached_property
+    def _domains_by_tier(self) -> NDArray[np.intp]:
+        """(tiers, N) number of the domain of each node at each tier that counts."""
+        table: NDArray[np.intp] = np.stack([self._tree.at_tier(tier) for tier in self._faded[0]])
+        return table
 
     @cached_property
     def _faded(self) -> tuple[dict[int, float], float]:

@@ -332,10 +332,18 @@ class WhatIf:
             return None
         allowed = wish.highest_tier_allowed or 0
         tiers = {domain.spec.tier for domain in self._of(HyperNode) if domain.spec is not None}
-        for tier in sorted(tier for tier in tiers if tier > allowed):
-            if self._admitted([remedies.within_tier(made, tier)]):
-                return Change("tier", self._key, "", tier - allowed, to=tier)
-        return None
+        wider = sorted(tier for tier in tiers if tier > allowed)
+        if not wider or not self._admitted([remedies.within_tier(made, wider[-1])]):
+            return None
+        # What fits in a tier fits in all wider ones, so the lowest that serves is found by halving.
+        low, high = 0, len(wider) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._admitted([remedies.within_tier(made, wider[middle])]):
+                high = middle
+            else:
+                low = middle + 1
+        return Change("tier", self._key, "", wider[low] - allowed, to=wider[low])
 
     # --- the group, other jobs, new nodes
 

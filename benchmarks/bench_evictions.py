@@ -162,11 +162,12 @@ def probe(conf_path: str, runs: str, path: str, task: str = "") -> None:
     pods = {obj.key: obj for obj in loaded.objects if obj.kind == "Pod"}
     opening, whole = 0.0, vars(engine)["open_plugins"]
 
-    def timed(*arguments: Any) -> None:
+    def timed(*arguments: Any) -> Any:
         nonlocal opening
         started = time.perf_counter()
-        whole(*arguments)
+        opened = whole(*arguments)
         opening = time.perf_counter() - started
+        return opened
 
     vars(engine)["open_plugins"] = timed
     times, openings, plans = [], [], []

@@ -267,7 +267,7 @@ def newest(objects: Iterable[Object]) -> int:
 
 
 def build_state(objects: Iterable[Object], schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS) -> ClusterState:
-    """The state of a cluster with these objects, ready for a cycle of somebody who serves these schedulers."""
+    """The state of a cluster with these objects, ready for a cycle that serves these scheduler names."""
     state = ClusterState(scheduler_names=schedulers)
     for obj in objects:
         state.apply(Changed(obj))

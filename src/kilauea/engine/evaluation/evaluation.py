@@ -230,7 +230,7 @@ class Evaluation:
                 total = score if total is None else total + score
         if total is None:
             return np.zeros(len(nodes))
-        # One look at the sum instead of one at each score; who is to blame is found out only when somebody is.
+        # One look at the sum instead of one at each score; which plugin is to blame is found out only when one is.
         if not kernels.all_finite(total):
             self._blame(scorers, nodes)
         return total

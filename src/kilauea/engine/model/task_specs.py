@@ -159,7 +159,7 @@ class SpecTable:
         """The spec of a pod.
 
         Raises:
-            QuantityError: a request is no quantity.
+            QuantityError: a request is not a quantity.
         """
         spec = pod.spec
         requests, scored_cpu, scored_memory = _requests(spec)

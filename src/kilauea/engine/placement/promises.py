@@ -1,7 +1,7 @@
 """Promises: room that waiting pods were nominated to in an earlier cycle, held for them and served first.
 
 A pod that others were evicted for gets its room only when they have ended, many cycles later. Its promise stands in the
-pod's `status.nominatedNodeName`, so it survives a restart of the scheduler. If cycles in between decided anew, the room
+pod's `status.nominatedNodeName`, so it survives a restart of the scheduler. If later cycles decided again, the room
 would go to the next in line, and more pods would be evicted for the same claim. So each cycle first takes the promised
 room out of what others may have, and allocate gives it to its owner as soon as it is free.
 

@@ -4,7 +4,7 @@
 
 So many pods an hour, ten in a job of Volcano, each runs half a minute; its job goes a minute after its end. Server (its
 log on disk), admission, scheduler, controllers and nodes are those of `kilauea up`, in one process. Virtual time is
-that of the tests (`tests/virtual_time.py`, `tests/system`), which this file puts on the path.
+that of the tests (`tests/support/virtual_time.py`, `tests/system`), which this file puts on the path.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once  
 from kilauea.runtime.template_rules import template_complaints  # noqa: E402
 from kilauea.runtime.up import EVENTS, RENEW_SECONDS, SCHEDULERS  # noqa: E402
 from kilauea.telemetry.metrics import SchedulerMetrics  # noqa: E402
+from support.virtual_time import LoopClock, VirtualLoop, virtual_loop  # noqa: E402
 from system.server import DelayedWriter, FaultyLog, scratch  # noqa: E402
-from virtual_time import LoopClock, VirtualLoop, virtual_loop  # noqa: E402
 
 SIZE, NODES = 10, 20
 RUN_SECONDS, TTL_SECONDS = 30, 60

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from builders import Objects, binds, conf, gang, node, parsed, queue, state_of
-from engine.probes import action_called, fingerprint, plugin_called
 from kilauea.cli.main import main
 from kilauea.engine.action import Action
 from kilauea.engine.conf import SchedulerConf
@@ -27,6 +25,8 @@ from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
 from kilauea.runtime.extensions import ExtensionError, Extensions, load_extensions
 from kilauea.runtime.watchdog import watchdog
+from support.builders import Objects, binds, conf, gang, node, parsed, queue, state_of
+from support.probes import action_called, fingerprint, plugin_called
 
 PLUGIN = """
 from kilauea.engine.plugin import Plugin

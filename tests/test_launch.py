@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from builders import binds, codes, conf, gang, group, node, pending, plan_of, pod, queue
 from kilauea.cli.main import main
 from kilauea.engine.action import Action
 from kilauea.engine.plan import Plan
 from kilauea.runtime.extensions import load_extensions
+from support.builders import binds, codes, conf, gang, group, node, pending, plan_of, pod, queue
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "plugins"
 LAUNCH = load_extensions([str(FOLDER)], installed=False).actions["launch"]

@@ -1,4 +1,4 @@
-"""`docs/seed-coverage.md` is true: it has every promise once, and the tests that it names exist.
+"""`tests/seed-coverage.md` is true: it has every promise once, and the tests that it names exist.
 
 The numbers of the promises are read from the checklist in the folder `shared` beside this checkout; without that folder
 only the form of the document is checked.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "seed-coverage.md"
+DOCUMENT = ROOT / "tests" / "seed-coverage.md"
 DONE, DIFFERS = "done", "[differs](differences.md)"
 TO_COME = ("Kubernetes", "later")
 STATES = {DONE, DIFFERS, *(f"not yet: {part}" for part in TO_COME)}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from admitted import denial, review_of
 from kilauea.admission.cronjobs import validate
 from kilauea.api.kinds import VC_CRON_JOBS
+from support.admitted import denial, review_of
 
 ZONE = {"schedule": "@daily"}
 

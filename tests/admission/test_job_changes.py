@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from admitted import SETTINGS, VIEW, Data, changed, completed, denial, job, review_of, task
 from kilauea.admission.jobs import mutate, validate
 from kilauea.apiserver.patch.json_patch import json_patch
+from support.admitted import SETTINGS, VIEW, Data, changed, completed, denial, job, review_of, task
 
 FIXED = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admitted import VIEW, Data, changed, completed, denial, job, patch_of, review_of, task
 from kilauea.admission import cronjobs, jobflows, jobs, pods
 from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Denied, Mutate, Settings, Validate
 from kilauea.api.kinds import JOB_FLOWS, PODS, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Resource
 from kilauea.runtime.template_rules import template_complaints
+from support.admitted import VIEW, Data, changed, completed, denial, job, patch_of, review_of, task
 
 NUMBERS = st.integers(-1, 4)
 GROUPS = read_resource_groups(

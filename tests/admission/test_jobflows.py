@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from admitted import VIEW, denial, review_of
 from kilauea.admission.jobflows import validate
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import JOB_FLOWS
+from support.admitted import VIEW, denial, review_of
 
 
 def refusal(*flows: tuple[str, list[str]], name: str = "f", operation: Any = "CREATE") -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from admitted import VIEW, Data, completed, denial, job, patch_of, queue, review_of, task, view_of
 from kilauea.admission.jobs import mutate, validate
 from kilauea.admission.review import Settings
+from support.admitted import VIEW, Data, completed, denial, job, patch_of, queue, review_of, task, view_of
 
 EVENTS = (
     " valid events are [* JobUpdated PodEvicted PodFailed PodPending TaskCompleted TaskFailed Unknown], valid actions"

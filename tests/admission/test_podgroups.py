@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from admitted import Data, denial, queue, review_of, view_of
 from kilauea.admission import hypernodes, podgroups
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import HYPER_NODES, NAMESPACES, POD_GROUPS, VC_JOBS
 from kilauea.api.ports import Resource, Seen
 from kilauea.client.view import Cache
+from support.admitted import Data, denial, queue, review_of, view_of
 
 SETTINGS = Settings()
 TIERS = {"highestTierAllowed": 1, "highestTierName": "rack"}

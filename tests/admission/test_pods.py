@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from admitted import VIEW, Data, completed, denial, patch_of, review_of
 from kilauea.admission.pods import mutate, validate
 from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Settings
 from kilauea.api.kinds import PODS
+from support.admitted import VIEW, Data, completed, denial, patch_of, review_of
 
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
 LEAST, MOST = "volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admitted import Data, denial, queue, review_of, view_of
 from kilauea.admission import queues
 from kilauea.admission.lookups import INTERESTS
 from kilauea.admission.registry import HOOKS, mutations
@@ -20,6 +19,7 @@ from kilauea.api.ports import Seen
 from kilauea.api.wellknown import HIERARCHY, HIERARCHY_WEIGHTS
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.client.view import Cache
+from support.admitted import Data, denial, queue, review_of, view_of
 
 SETTINGS = Settings()
 

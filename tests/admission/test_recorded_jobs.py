@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from admitted import SETTINGS, Data, completed, queue, review_of, view_of
 from kilauea.admission import cronjobs, jobs
 from kilauea.admission.review import Denied
 from kilauea.api.crds import definitions
@@ -19,6 +18,7 @@ from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.apiserver.patch.merge import merge_patch
 from kilauea.apiserver.schema import apply_defaults, from_openapi, openapi_definitions, validate
 from kilauea.client.view import Cache
+from support.admitted import SETTINGS, Data, completed, queue, review_of, view_of
 
 CASES = (
     "bad-pod-template bad-volume-mount-twice cronjob-bad-schedule depends-unknown job-add-task job-in-parent-queue "

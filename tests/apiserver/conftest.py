@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api_core import Api
+from support.api_core import Api
 
 
 @pytest.fixture

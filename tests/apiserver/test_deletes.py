@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from api_core import MAPS, PODS, Api, causes, named
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
+from support.api_core import MAPS, PODS, Api, causes, named
 
 MERGE = "application/merge-patch+json"
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from api_core import MAPS, PODS, Api
-from controlled import Cluster
+from support.api_core import MAPS, PODS, Api
+from support.controlled import Cluster
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from api_core import Api
 from kilauea.api.times import SECOND
 from kilauea.apiserver.upkeep.events import Expiry
+from support.api_core import Api
 
 EVENTS = "/api/v1/namespaces/default/events"
 ABOUT = {"kind": "Pod", "apiVersion": "v1", "name": "p", "namespace": "default"}

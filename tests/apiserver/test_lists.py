@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from api_core import MAPS, PODS, START, Api, causes, named
 from kilauea.apiserver.storage import Retention
+from support.api_core import MAPS, PODS, START, Api, causes, named
 
 
 def test_a_list_holds_what_is_there_in_the_order_of_names(api: Api) -> None:

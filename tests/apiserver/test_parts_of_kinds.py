@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from api_core import ADMIN, MAPS, PODS, Api
 from kilauea.apiserver.request import make_request
+from support.api_core import ADMIN, MAPS, PODS, Api
 
 LIMITS = "/api/v1/namespaces/default/limitranges"
 STRATEGIC = "application/strategic-merge-patch+json"

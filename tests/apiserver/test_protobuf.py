@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_core import MAPS, PODS, Api
 from kilauea.apiserver.protobuf import ProtobufError, decode_protobuf
 from kilauea.apiserver.rest.body import message_name
+from support.api_core import MAPS, PODS, Api
 
 FORM = "application/vnd.kubernetes.protobuf"
 

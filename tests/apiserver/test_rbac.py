@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from api_core import MAPS, PODS, START, Api
 from kilauea.apiserver.account_tokens import AUDIENCE, AccountTokens
 from kilauea.apiserver.http.credentials import load_credentials
 from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
+from support.api_core import MAPS, PODS, START, Api
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN = "/api/v1/namespaces/default/serviceaccounts/default/token"

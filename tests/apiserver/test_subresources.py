@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api_core import ADMIN, PODS, START, Api, causes
 from kilauea.api.container_logs import ContainerLog, LogLine
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.request import TextStream, User, make_request
+from support.api_core import ADMIN, PODS, START, Api, causes
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

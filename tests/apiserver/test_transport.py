@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from api_core import MAPS, PODS
+from support.api_core import MAPS, PODS
 
 SECONDS = 60
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api_core import MAPS, PODS, Api
 from kilauea.apiserver.storage import Retention
+from support.api_core import MAPS, PODS, Api
 
 MERGE = "application/merge-patch+json"
 

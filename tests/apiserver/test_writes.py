@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from api_core import ADMIN, MAPS, PODS, Api, causes
 from kilauea.apiserver.request import make_request
+from support.api_core import ADMIN, MAPS, PODS, Api, causes
 
 MERGE, STRATEGIC, JSON_PATCH, APPLY = (
     "application/merge-patch+json",

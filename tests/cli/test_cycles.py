@@ -10,10 +10,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from builders import conf, group, node, pod, priority_class
 from kilauea.api.meta import Object, OwnerReference
 from kilauea.cli.main import main
 from over_time.history import manifest_of
+from support.builders import conf, group, node, pod, priority_class
 
 PREEMPTING = conf("allocate, preempt", ["priority"], ["gang", "predicates", "nodeorder"])
 

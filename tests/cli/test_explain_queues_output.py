@@ -15,7 +15,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from builders import (
+from kilauea.api.scheduling import PodDisruptionBudget
+from kilauea.cli.explain_queues import BORROWERS_SHOWN, REASONS_SHOWN
+from kilauea.cli.main import main
+from support.builders import (
     Data,
     Objects,
     build,
@@ -28,9 +31,6 @@ from builders import (
     priority_class,
     queue,
 )
-from kilauea.api.scheduling import PodDisruptionBudget
-from kilauea.cli.explain_queues import BORROWERS_SHOWN, REASONS_SHOWN
-from kilauea.cli.main import main
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 CARD = "NVIDIA-H200"

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from api_core import Api as Core
 from cluster.api_process import running_server
 from kilauea.api.ports import Resource
 from kilauea.client.finding import find_access
@@ -27,6 +26,7 @@ from kilauea.client.rest import Client
 from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.direct import DirectTransport
+from support.api_core import Api as Core
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

@@ -17,7 +17,7 @@ from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.apiserver.storage import Retention
 from kilauea.client.shelf import Shelf
 from kilauea.client.view import Cache
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 NAMES = "abcdef"

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.conftest import Play, Scene
-from faults import FaultyTransport
 from kilauea.api.kinds import LEASES
 from kilauea.api.ports import Key
 from kilauea.client.lease import Election, LeaseLost, Terms
 from kilauea.client.rest import Client
 from kilauea.runtime.direct import DirectTransport
-from virtual_api import World, virtual_api
+from support.faults import FaultyTransport
+from support.virtual_api import World, virtual_api
 
 KEY = Key("default", "volcano")
 

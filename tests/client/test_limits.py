@@ -10,8 +10,8 @@ from kilauea.api.ports import Key, Resource
 from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.rest import Client
 from kilauea.runtime.direct import DirectTransport
-from virtual_api import virtual_api
-from virtual_time import LoopClock, virtual_loop
+from support.virtual_api import virtual_api
+from support.virtual_time import LoopClock, virtual_loop
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 

@@ -10,7 +10,7 @@ from kilauea.apiserver.storage import Retention
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer
 from kilauea.runtime.direct import DirectTransport
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 

@@ -13,7 +13,7 @@ from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import Obj, Record, key_of
 from kilauea.client.limits import RateLimit
 from kilauea.client.recording import BURST, COMBINED, REST, Recorder
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "1-2"}}
 

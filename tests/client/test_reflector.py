@@ -22,7 +22,7 @@ from kilauea.client.reflector import Reflector
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
 from kilauea.runtime.direct import DirectTransport
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 SHORT = Retention(seconds=-1, revisions=2, size=4000)
 """A history of a few events."""

@@ -13,7 +13,7 @@ from cluster.real_product import Product, running_product
 from cluster.up_process import until
 from kubernetes import client as k8s
 from kubernetes import config
-from vcctl_runs import Console
+from support.vcctl_runs import Console
 
 PLACE = {"group": "batch.volcano.sh", "version": "v1alpha1", "namespace": "default", "plural": "jobs"}
 BESIDE = "svc,cm,secret,networkpolicy"

@@ -15,7 +15,7 @@ import pytest
 from cluster.api_process import Server
 from cluster.up_process import running_up
 from kilauea.api.kinds import COMMANDS, PODS, QUEUES, VC_JOBS
-from vcctl_runs import Console, Objects, data
+from support.vcctl_runs import Console, Objects, data
 
 PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 PATIENCE = ("--wait", "--timeout", "60s")

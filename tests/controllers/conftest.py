@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
+from support.controlled import Cluster
 
 
 @pytest.fixture

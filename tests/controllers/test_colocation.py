@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import COLOCATIONS, PODS
 from kilauea.controllers.colocation import ColocationController
+from support.controlled import Cluster
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.controllers.configuration import FILE, LOOK_SECONDS, PLACE, ConfigurationController
+from support.controlled import Cluster
 
 Clusters = Callable[..., Cluster]
 

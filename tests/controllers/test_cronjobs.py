@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.times import parse_time
 from kilauea.controllers.cronjobs.controller import CronJobController
 from kilauea.controllers.jobs.controller import JobController
+from support.controlled import Cluster, template
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.daemonsets.suiting import node_for
+from support.controlled import Cluster, template
 
 LABELS = {"app": "agent"}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from kilauea.api.ports import Create, Outcome, Together
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.replicasets import ReplicaSetController
+from support.controlled import Cluster, template
 
 Make = Callable[..., Cluster]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import BUDGETS, PODS, STATEFUL_SETS
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
+from support.controlled import Cluster, template
 
 LABELS = {"app": "db"}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import JOB_FLOWS, VC_JOBS
 from kilauea.api.times import format_time
 from kilauea.controllers.finished import FinishedJobController
 from kilauea.controllers.objects import owner_reference
+from support.controlled import Cluster
 
 
 @pytest.fixture

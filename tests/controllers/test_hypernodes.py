@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import CONFIG_MAPS, HYPER_NODES, NODES
 from kilauea.api.ports import Key
 from kilauea.controllers.hypernodes.configuration import FILE, read_configuration
 from kilauea.controllers.hypernodes.counting import HyperNodeController
 from kilauea.controllers.hypernodes.discovery import DiscoveryController
+from support.controlled import Cluster
 
 SETTINGS = """
 networkTopologyDiscovery:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import JOBS, PODS
 from kilauea.api.ports import Obj
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.jobs.failures import meaning_of
 from kilauea.controllers.jobs.indexes import INDEX
+from support.controlled import Cluster, template
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES, VC_JOBS
 from kilauea.api.times import format_time
 from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
+from support.controlled import Cluster
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlled import Cluster, template
 from kilauea.api.kinds import JOBS, PODS
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.jobs.indexes import format_indexes, parse_indexes
+from support.controlled import Cluster, template
 
 
 def job(**spec: Any) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import LEASES, NODES, PODS
 from kilauea.api.times import format_time
 from kilauea.controllers.nodes.controller import NodeLifecycleController
+from support.controlled import Cluster
 
 
 @pytest.fixture

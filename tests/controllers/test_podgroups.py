@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import POD_GROUPS, PODS, REPLICA_SETS
 from kilauea.controllers.pod_usage import pod_usage, times
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.replicasets import ReplicaSetController
+from support.controlled import Cluster, template
 
 GROUP = "scheduling.k8s.io/group-name"
 

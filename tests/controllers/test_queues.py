@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.controllers.queues import QueueController
+from support.controlled import Cluster
 
 CASCADING = {"kilauea.dev/cascade": "true"}
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.api.ports import Key
 from kilauea.controllers.root_authority import RootAuthorityController
+from support.controlled import Cluster
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\n"
 NAME = "kube-root-ca.crt"

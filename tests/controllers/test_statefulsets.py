@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster, template
 from kilauea.api.kinds import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
 from kilauea.controllers.statefulsets.controller import StatefulSetController
+from support.controlled import Cluster, template
 
 
 def stateful_set(**spec: Any) -> dict[str, Any]:

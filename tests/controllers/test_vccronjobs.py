@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.cron import parse_schedule
 from kilauea.api.kinds import VC_CRON_JOBS, VC_JOBS
 from kilauea.api.times import format_time, parse_time
 from kilauea.controllers.cronjobs.slots import job_name
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
+from support.controlled import Cluster
 
 BEGIN = "2026-01-01T00:00:30Z"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
 from kilauea.controllers.volumes.volumes import VolumeController
+from support.controlled import Cluster
 
 
 @pytest.fixture

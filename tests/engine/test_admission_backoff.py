@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, conf, flat, group, node, parsed, pod, queue
 from kilauea.api.meta import Object
 from kilauea.api.times import SECOND
 from kilauea.engine.cycle import cycle
@@ -23,6 +22,7 @@ from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import build_state
 from kilauea.simulator.cluster import SimulatedCluster
+from support.builders import NOW, conf, flat, group, node, parsed, pod, queue
 
 CONF = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity"]))[0]
 HOPELESS = {"nodeSelector": {"no": "such"}}

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.session import Session
+from support.builders import (
     PLAIN,
     Objects,
     binds,
@@ -22,8 +23,7 @@ from builders import (
     pod,
     queue,
 )
-from engine.probes import crowd, full, inside
-from kilauea.engine.session import Session
+from support.probes import crowd, full, inside
 
 ALLOCATE = conf("allocate", ["gang"], ["predicates"])
 LEAST = conf("allocate", ["gang"], ["predicates", ("nodeorder", {"balancedresource.weight": 0})])

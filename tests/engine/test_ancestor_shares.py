@@ -7,10 +7,10 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import plan_in, state_of
-from engine.queue_trees import Cluster, Gang, branches, configured, effects
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Plan
+from support.builders import plan_in, state_of
+from support.queue_trees import Cluster, Gang, branches, configured, effects
 
 
 def envy(cluster: Cluster, objects: list[Object], plan: Plan) -> float:

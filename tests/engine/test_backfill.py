@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import (
+from support.builders import (
     PLAIN,
     Objects,
     best_effort,
@@ -18,7 +18,7 @@ from builders import (
     pod,
     queue,
 )
-from engine.probes import full
+from support.probes import full
 
 BACKFILL = conf("backfill", ["gang"], ["predicates"])
 

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.cli.explain_output import sentence
+from kilauea.engine.cycle import cycle
+from kilauea.engine.explain.group import Change
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugins.capacity_card.holdings import beyond
+from kilauea.runtime.planning import Result, build_state, explain_group
+from support.builders import (
     GI,
     GPU,
     NOW,
@@ -27,14 +33,8 @@ from builders import (
     queue,
     state_of,
 )
-from engine.card_objects import A, B, C, card_group, card_node, card_pod, card_queue, labelled, milli
-from engine.probes import scores_of
-from kilauea.cli.explain_output import sentence
-from kilauea.engine.cycle import cycle
-from kilauea.engine.explain.group import Change
-from kilauea.engine.plan import Plan
-from kilauea.engine.plugins.capacity_card.holdings import beyond
-from kilauea.runtime.planning import Result, build_state, explain_group
+from support.card_objects import A, B, C, card_group, card_node, card_pod, card_queue, labelled, milli
+from support.probes import scores_of
 
 MIG = f"{C}/mig-1g.18gb-mixed"
 SLICE = "nvidia.com/mig-1g.18gb"

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from builders import (
+from kilauea.api.meta import Object
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from support.builders import (
     GPU,
     GROUP_NAME,
     TASK_ROLE,
@@ -29,11 +32,8 @@ from builders import (
     plan_of,
     priority_class,
 )
-from engine.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue
-from engine.probes import inside
-from kilauea.api.meta import Object
-from kilauea.engine.plan import Plan
-from kilauea.engine.session import Session
+from support.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue
+from support.probes import inside
 
 CONF: Data = yaml.safe_load("""
 actions: "enqueue, allocate, backfill, reclaim"

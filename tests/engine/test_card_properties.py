@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import Data, Objects, conf, flat, key_of, plan_in, state_of
-from engine.card_objects import A, B, annotated, card_group, card_node, card_pod, card_queue
-from engine.probes import fingerprint
 from kilauea.api.meta import Object
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.plan import Plan
+from support.builders import Data, Objects, conf, flat, key_of, plan_in, state_of
+from support.card_objects import A, B, annotated, card_group, card_node, card_pod, card_queue
+from support.probes import fingerprint
 
 NAMES = (A, B, f"{A}|{B}", f"{B}|{A}", None)
 OWNERS = ("Job", "ReplicaSet", "")

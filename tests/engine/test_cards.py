@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from builders import GI, GPU, Data, group, node, pod
-from engine.card_objects import A, B, C, card_node, card_pod, labelled, milli
-from engine.probes import inside
 from kilauea.api.cards import MOST_CARDS, parse_card_counts
 from kilauea.engine.model.cards import card_names, cards_of_node
 from kilauea.engine.plugins.capacity_card.book import CardBook, CardFault
 from kilauea.engine.plugins.capacity_card.check import number, refusal, shortage
 from kilauea.engine.session import Session
+from support.builders import GI, GPU, Data, group, node, pod
+from support.card_objects import A, B, C, card_node, card_pod, labelled, milli
+from support.probes import inside
 
 MPS, MIG = f"{A}/mps-80g*1/8", f"{C}/mig-1g.18gb-mixed"
 SHARED, SLICE = "nvidia.com/gpu.shared", "nvidia.com/mig-1g.18gb"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from builders import Data, binds, conf, group, node, plan_of, pod, priority_class, queue
-from engine.probes import inside
 from kilauea.api.core import PodCondition
 from kilauea.api.meta import Object
 from kilauea.engine.session import Session
+from support.builders import Data, binds, conf, group, node, plan_of, pod, priority_class, queue
+from support.probes import inside
 
 KEY = "volcano.sh/cooldown-time"
 CDP = conf("", ["cdp"])

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import (
+from kilauea.api.meta import Object
+from kilauea.api.times import SECOND, parse_time
+from kilauea.engine.cycle import cycle
+from kilauea.engine.events import Gone
+from kilauea.engine.plan import Plan
+from kilauea.simulator.cluster import SimulatedCluster
+from support.builders import (
     NOW,
     Data,
     Objects,
@@ -31,12 +37,6 @@ from builders import (
     queue,
     state_of,
 )
-from kilauea.api.meta import Object
-from kilauea.api.times import SECOND, parse_time
-from kilauea.engine.cycle import cycle
-from kilauea.engine.events import Gone
-from kilauea.engine.plan import Plan
-from kilauea.simulator.cluster import SimulatedCluster
 
 PREEMPT = conf("allocate, preempt", ["priority", "gang", "conformance"], ["predicates", "nodeorder"])
 RECLAIM = conf("allocate, reclaim", ["priority", "gang", "conformance"], ["predicates", "capacity", "nodeorder"])

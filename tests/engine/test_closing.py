@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from builders import conf, gang, node, plan_in, plan_of, plugin, queue, state_of
-from engine.probes import action_called, plugin_called
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
+from support.builders import conf, gang, node, plan_in, plan_of, plugin, queue, state_of
+from support.probes import action_called, plugin_called
 
 CLUSTER = [node("n1"), node("n2"), queue("q"), gang("g", 2), gang("h", 9)]
 

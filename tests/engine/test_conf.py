@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, conf, group, node, parsed, plan_of, pod, queue, state_of
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import ConfError, inspect_conf, parse_conf
 from kilauea.engine.cycle import cycle
@@ -14,6 +13,7 @@ from kilauea.engine.opening import open_plugins
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
+from support.builders import NOW, conf, group, node, parsed, plan_of, pod, queue, state_of
 
 GANG = [node("n1", cpu=1), group("g", minimum=2), pod("a", "g"), pod("b", "g")]
 """Two pods that are to start together, and room for one."""

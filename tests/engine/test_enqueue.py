@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.extension import REJECT, Refusal
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from support.builders import (
     Data,
     Objects,
     binds,
@@ -22,10 +25,7 @@ from builders import (
     pod,
     queue,
 )
-from engine.probes import plugin_called
-from kilauea.engine.extension import REJECT, Refusal
-from kilauea.engine.plan import Plan
-from kilauea.engine.session import Session
+from support.probes import plugin_called
 
 ENQUEUE = conf("enqueue", ["gang"])
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from builders import Objects, conf, gang, group, node, plan_of, pod
-from engine.probes import plugin_called
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from support.builders import Objects, conf, gang, group, node, plan_of, pod
+from support.probes import plugin_called
 
 ACTIONS = "enqueue, allocate, backfill, preempt"
 ORDERS: list[list[Any]] = [

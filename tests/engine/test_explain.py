@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import GPU, NOW, Data, build, conf, flat, gang, group, manifest, node, parsed, pod, queue
 from kilauea.api.meta import Object
 from kilauea.api.quantity import amount, format_amount
 from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Change, Explanation, explain
 from kilauea.runtime.planning import Result, build_state, explain_group
+from support.builders import GPU, NOW, Data, build, conf, flat, gang, group, manifest, node, parsed, pod, queue
 
 CONF = conf(
     "enqueue, allocate, backfill", ["priority", "gang"], ["overcommit", "predicates", "proportion", "nodeorder"]

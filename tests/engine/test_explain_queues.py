@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import (
+from kilauea.api.scheduling import PodDisruptionBudget
+from kilauea.engine.cycle import cycle
+from kilauea.engine.explain.group import Explanation, explain
+from kilauea.engine.explain.replay import aftermath
+from kilauea.engine.extension import PERMIT
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+from kilauea.runtime.extensions import Extensions
+from kilauea.runtime.planning import Result, build_state, explain_group
+from kilauea.simulator.what_if import WhatIf
+from support.builders import (
     NOW,
     Data,
     Objects,
@@ -25,17 +36,6 @@ from builders import (
     priority_class,
     queue,
 )
-from kilauea.api.scheduling import PodDisruptionBudget
-from kilauea.engine.cycle import cycle
-from kilauea.engine.explain.group import Explanation, explain
-from kilauea.engine.explain.replay import aftermath
-from kilauea.engine.extension import PERMIT
-from kilauea.engine.model.tasks import Task
-from kilauea.engine.plugin import Plugin
-from kilauea.engine.session import Session
-from kilauea.runtime.extensions import Extensions
-from kilauea.runtime.planning import Result, build_state, explain_group
-from kilauea.simulator.what_if import WhatIf
 
 GANG = plugin("gang", enableReclaimable=False, enablePreemptable=False)
 RECLAIM = conf("allocate, reclaim", ["priority", GANG, "conformance", "cdp", "pdb", "capacity"], ["predicates"])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import Objects, binds, codes, conf, gang, group, node, plan_of, pod, queue
 from kilauea.api.decode import decode
 from kilauea.api.defaults import fill_in
 from kilauea.api.meta import Object
@@ -19,6 +18,7 @@ from kilauea.engine.extension import Refusal, Rejection
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
+from support.builders import Objects, binds, codes, conf, gang, group, node, plan_of, pod, queue
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plugins"
 

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import (
+from kilauea.engine.action import Action
+from kilauea.engine.extension import FLAGS, PERMIT, Rejection, Scope
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+from support.builders import (
     Data,
     Objects,
     best_effort,
@@ -24,12 +29,7 @@ from builders import (
     queue,
     state_of,
 )
-from engine.probes import action_called, fingerprint, inside, plugin_called
-from kilauea.engine.action import Action
-from kilauea.engine.extension import FLAGS, PERMIT, Rejection, Scope
-from kilauea.engine.plan import Plan
-from kilauea.engine.plugin import Plugin
-from kilauea.engine.session import Session
+from support.probes import action_called, fingerprint, inside, plugin_called
 
 TIERS = (["bad", "gang"], ["predicates", "proportion", "nodeorder"])
 WITH_BAD = conf("enqueue, allocate, backfill", *TIERS)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from builders import binds, conf, group, node, plan_of, pod, priority_class, queue
-from engine.probes import action_called, inside, plugin_called
 from engine.test_claims import running, starving, victims
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
 from kilauea.engine.statement import StatementError
+from support.builders import binds, conf, group, node, plan_of, pod, priority_class, queue
+from support.probes import action_called, inside, plugin_called
 
 CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
 QUEUES = [queue("a", deserved={"cpu": "1"}), queue("b", deserved={"cpu": "3"})]

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.events import Changed, Gone
+from kilauea.engine.plan import Condition, Plan
+from support.builders import (
     GPU,
     PLAIN,
     Objects,
@@ -26,9 +28,7 @@ from builders import (
     pod,
     state_of,
 )
-from engine.probes import full
-from kilauea.engine.events import Changed, Gone
-from kilauea.engine.plan import Condition, Plan
+from support.probes import full
 
 ALLOCATE = conf("allocate", ["gang"], ["predicates"])
 

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from builders import (
+from engine.test_claims import as_json, claims, cluster, gangs, laws, running, sizes, victims
+from engine.test_topology import hypernode
+from kilauea.api.meta import Object
+from kilauea.engine.cycle import cycle
+from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from kilauea.simulator.cluster import SimulatedCluster
+from support.builders import (
     NOW,
     Data,
     Objects,
@@ -28,15 +36,7 @@ from builders import (
     queue,
     state_of,
 )
-from engine.probes import inside, plugin_called
-from engine.test_claims import as_json, claims, cluster, gangs, laws, running, sizes, victims
-from engine.test_topology import hypernode
-from kilauea.api.meta import Object
-from kilauea.engine.cycle import cycle
-from kilauea.engine.eviction.bundles import GangClaim
-from kilauea.engine.plan import Plan
-from kilauea.engine.session import Session
-from kilauea.simulator.cluster import SimulatedCluster
+from support.probes import inside, plugin_called
 
 TIERS: tuple[Any, ...] = (
     ["priority", "gang", "conformance"],

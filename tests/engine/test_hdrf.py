@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import Data, Objects, binds, conf, group, node, plan_of, plugin, pod, queue
-from engine.probes import inside, plugin_called
 from kilauea.api.meta import Object
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue, path_of
 from kilauea.engine.session import Session
 from kilauea.engine.statement import StatementError
+from support.builders import Data, Objects, binds, conf, group, node, plan_of, plugin, pod, queue
+from support.probes import inside, plugin_called
 
 TREE = plugin("drf", enableHierarchy=True)
 HDRF = conf("allocate", [TREE])

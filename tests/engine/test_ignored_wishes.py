@@ -7,10 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import Data, Objects, binds, conf, gang, group, node, plan_in, plan_of, plugin, pod, queue, state_of
 from kilauea.api.scheduling import QueueAffinity
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Condition, Plan
+from support.builders import (
+    Data,
+    Objects,
+    binds,
+    conf,
+    gang,
+    group,
+    node,
+    plan_in,
+    plan_of,
+    plugin,
+    pod,
+    queue,
+    state_of,
+)
 
 BARE = conf("enqueue, allocate", ["gang"], ["predicates"])
 V = "volcano.sh/"

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import Data, build, manifest, plan_in, state_of
-from engine.queue_trees import WITH_GANGS, cases_of
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Plan
+from support.builders import Data, build, manifest, plan_in, state_of
+from support.queue_trees import WITH_GANGS, cases_of
 
 THEMES = ("hierarchy", "hierreclaim", "reclaimprop", "reclaimcap", "preempt")
 

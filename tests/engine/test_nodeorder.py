@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.session import Session
+from support.builders import (
     GPU,
     HOSTNAME,
     Data,
@@ -32,8 +33,7 @@ from builders import (
     service,
     spread,
 )
-from engine.probes import only, plugin_called, scores_of
-from kilauea.engine.session import Session
+from support.probes import only, plugin_called, scores_of
 
 WEB = labels_of({"app": "web"})
 LEAST, MOST, BALANCED = "leastrequested.weight", "mostrequested.weight", "balancedresource.weight"

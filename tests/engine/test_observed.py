@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from builders import NOW, conf, group, node, parsed, pod, priority_class, state_of
 from kilauea.engine.cycle import cycle
 from kilauea.engine.extension.observer import Part
+from support.builders import NOW, conf, group, node, parsed, pod, priority_class, state_of
 
 CONF, _, _ = parsed(conf("allocate, preempt", ["priority", "gang"], ["predicates", "nodeorder"]))
 CLUSTER = (

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.cycle import cycle, default_conf
+from kilauea.engine.plan import Plan
+from support.builders import (
     HOSTNAME,
     NOW,
     Objects,
@@ -25,9 +27,7 @@ from builders import (
     spread,
     state_of,
 )
-from engine.probes import fingerprint
-from kilauea.engine.cycle import cycle, default_conf
-from kilauea.engine.plan import Plan
+from support.probes import fingerprint
 
 HUGE = 10**30
 LONG = "9" * 5000

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.events import Changed, Gone
+from kilauea.engine.session import Session
+from support.builders import (
     Objects,
     binds,
     conf,
@@ -20,9 +22,7 @@ from builders import (
     priority_class,
     state_of,
 )
-from engine.probes import inside
-from kilauea.engine.events import Changed, Gone
-from kilauea.engine.session import Session
+from support.probes import inside
 
 PRIORITY = conf("allocate", ["priority"])
 DRF = conf("allocate", ["drf"])

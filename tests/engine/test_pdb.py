@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import Data, Objects, conf, group, labels_of, need, node, plan_of, plugin, pod
-from engine.probes import action_called, inside
 from kilauea.api import scheduling
 from kilauea.api.meta import Object
 from kilauea.engine.session import Session
+from support.builders import Data, Objects, conf, group, labels_of, need, node, plan_of, plugin, pod
+from support.probes import action_called, inside
 
 PDB = conf("", ["pdb"])
 WEB = labels_of({"app": "web"})

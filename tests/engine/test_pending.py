@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.cycle import cycle
+from kilauea.engine.extension import REJECT, Refusal
+from kilauea.engine.plan import Pending
+from kilauea.engine.session import Session
+from support.builders import (
     GI,
     GPU,
     NOW,
@@ -26,11 +30,7 @@ from builders import (
     queue,
     state_of,
 )
-from engine.probes import full, plugin_called
-from kilauea.engine.cycle import cycle
-from kilauea.engine.extension import REJECT, Refusal
-from kilauea.engine.plan import Pending
-from kilauea.engine.session import Session
+from support.probes import full, plugin_called
 
 ALL = conf("enqueue, allocate, backfill", ["gang"], ["predicates", "overcommit", "proportion"])
 GATE = [{"name": "example.com/wait"}]

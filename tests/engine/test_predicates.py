@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from support.builders import (
     Data,
     Objects,
     binds,

@@ -16,9 +16,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from builders import NOW, Data, conf, key_of, manifest, parsed, plan_in, state_of
-from engine.clusters import CONFS, clusters, oddities, readable
-from engine.probes import fingerprint
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed, Event, Gone, Relisted
@@ -27,6 +24,9 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
+from support.builders import NOW, Data, conf, key_of, manifest, parsed, plan_in, state_of
+from support.clusters import CONFS, clusters, oddities, readable
+from support.probes import fingerprint
 
 
 def plan_by(state: ClusterState, chosen: tuple[Any, ...], seed: int | None = None) -> Plan:

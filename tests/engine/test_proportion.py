@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.engine.extension import ABSTAIN
+from kilauea.engine.plan import QueueOutcome
+from kilauea.engine.session import Session
+from support.builders import (
     GI,
     GPU,
     Objects,
@@ -24,10 +27,7 @@ from builders import (
     pod,
     queue,
 )
-from engine.probes import inside
-from kilauea.engine.extension import ABSTAIN
-from kilauea.engine.plan import QueueOutcome
-from kilauea.engine.session import Session
+from support.probes import inside
 
 SHARING = conf("allocate", ["gang"], ["proportion"])
 ENTERING = conf("enqueue, allocate", ["gang"], ["proportion"])

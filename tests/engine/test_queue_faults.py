@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from builders import GPU, Data, Objects, binds, codes, gang, group, node, plan_in, plan_of, pod, queue, state_of
-from engine.card_objects import A, C, card_node, card_pod, card_queue
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Condition, Plan
 from kilauea.engine.queues.faults.fault import MOST_FINDINGS
+from support.builders import GPU, Data, Objects, binds, codes, gang, group, node, plan_in, plan_of, pod, queue, state_of
+from support.card_objects import A, C, card_node, card_pod, card_queue
 
 NODE = node("n1", cpu=100, memory="100Gi")
 TREE, FLAT, CARDS, WEIGHTS = "tree", "flat", "cards", "weights"

@@ -11,9 +11,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from builders import HOSTNAME, Data, build, conf, manifest, plan_in, state_of
-from engine.probes import inside
-from engine.queue_trees import (
+from kilauea.api.meta import Object
+from kilauea.engine.model import status
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from support.builders import HOSTNAME, Data, build, conf, manifest, plan_in, state_of
+from support.probes import inside
+from support.queue_trees import (
     FLAT,
     TREE,
     WITH_GANGS,
@@ -35,10 +39,6 @@ from engine.queue_trees import (
     tiers,
     waiting,
 )
-from kilauea.api.meta import Object
-from kilauea.engine.model import status
-from kilauea.engine.plan import Plan
-from kilauea.engine.session import Session
 
 RECLAIM = pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
 PREEMPT = pytest.mark.parametrize("action", ["preempt", "gangpreempt"])

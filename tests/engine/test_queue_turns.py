@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from builders import conf, gang, node, plan_in, queue, state_of
-from engine.probes import action_called, plugin_called
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
+from support.builders import conf, gang, node, plan_in, queue, state_of
+from support.probes import action_called, plugin_called
 
 CLUSTER = [node("n1"), *(queue(name) for name in "abc"), *(gang(f"g{name}", 1, queue=name) for name in "abc")]
 

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 
-from builders import Data, conf, manifest, plan_in, plugin, state_of
-from engine import reference
-from engine.clusters import Puzzle, arguments_of, puzzles
-from engine.probes import choices, full
 from kilauea.engine.model.nodes import natural
+from support import reference
+from support.builders import Data, conf, manifest, plan_in, plugin, state_of
+from support.clusters import Puzzle, arguments_of, puzzles
+from support.probes import choices, full
 
 
 def watched_plan(puzzle: Puzzle) -> tuple[dict[str, str], dict[str, str], list[dict[str, float]]]:

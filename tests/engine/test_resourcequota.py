@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import Objects, codes, conf, group, node, pending, phases, plan_in, plan_of, pod, state_of
 from kilauea.api import core
 from kilauea.api.meta import Object
 from kilauea.engine.events import Gone
+from support.builders import Objects, codes, conf, group, node, pending, phases, plan_in, plan_of, pod, state_of
 
 ENQUEUE = conf("enqueue", ["resourcequota"])
 Amounts = Mapping[str, Any]

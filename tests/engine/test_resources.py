@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import GI, GPU, pod, state_of
 from kilauea.engine.model.resources import (
     ResourceAxis,
     add,
@@ -21,6 +20,7 @@ from kilauea.engine.model.resources import (
     names,
     share,
 )
+from support.builders import GI, GPU, pod, state_of
 
 Amounts = dict[str, float]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, Data, Objects, conf, flat, gang, group, node, nominations, parsed, pending, pod, queue
-from builders import binds as binds_of
-from engine.probes import fingerprint
 from engine.test_claims import running, starving, victims
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Gone
 from kilauea.engine.plan import Plan
 from kilauea.runtime.planning import build_state
+from support.builders import NOW, Data, Objects, conf, flat, gang, group, node, nominations, parsed, pending, pod, queue
+from support.builders import binds as binds_of
+from support.probes import fingerprint
 
 PLAIN = conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity", "nodeorder"])
 FULL = conf(

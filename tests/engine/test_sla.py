@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from builders import Data, Objects, binds, conf, gang, group, node, phases, plan_of, plugin, pod
-from engine.probes import inside
 from kilauea.api.meta import Object
 from kilauea.engine.extension import ABSTAIN, PERMIT
 from kilauea.engine.session import Session
+from support.builders import Data, Objects, binds, conf, gang, group, node, phases, plan_of, plugin, pod
+from support.probes import inside
 
 KEY, SHORT_KEY = "volcano.sh/sla-waiting-time", "sla-waiting-time"
 

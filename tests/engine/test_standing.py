@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from builders import NOW, Objects, conf, flat, group, node, parsed, plugin, pod, priority_class, queue
 from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Explanation
 from kilauea.runtime.planning import Result, build_state, explain_group
+from support.builders import NOW, Objects, conf, flat, group, node, parsed, plugin, pod, priority_class, queue
 
 CONF = conf("allocate", ["priority", plugin("gang")], ["predicates", "capacity"])
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.api.meta import Object
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.model.status import RUNNING
+from kilauea.engine.state import ClusterState
+from support.builders import (
     Objects,
     binds,
     codes,
@@ -25,11 +29,7 @@ from builders import (
     service,
     state_of,
 )
-from engine.probes import fingerprint
-from kilauea.api.meta import Object
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
-from kilauea.engine.model.status import RUNNING
-from kilauea.engine.state import ClusterState
+from support.probes import fingerprint
 
 ALLOCATE = conf("allocate", ["gang"], ["predicates", "proportion", "nodeorder"])
 

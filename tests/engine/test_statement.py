@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders import (
+from kilauea.engine.model import status
+from kilauea.engine.session import Session
+from kilauea.engine.statement import Statement, StatementError
+from support.builders import (
     GPU,
     Objects,
     away,
@@ -31,7 +34,7 @@ from builders import (
     spread,
     state_of,
 )
-from engine.probes import (
+from support.probes import (
     action_called,
     columns,
     fingerprint,
@@ -42,9 +45,6 @@ from engine.probes import (
     plugin_called,
     queue_figures,
 )
-from kilauea.engine.model import status
-from kilauea.engine.session import Session
-from kilauea.engine.statement import Statement, StatementError
 
 WEB = labels_of({"app": "web"})
 EVERYTHING = conf(

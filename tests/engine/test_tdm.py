@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from kilauea.api.meta import Object
+from kilauea.engine.cycle import cycle
+from kilauea.engine.plan import Plan
+from kilauea.engine.plugins.tdm import DAY, MINUTE, Hours, hours_of, offset_of, part_of, victims_of
+from kilauea.engine.session import Session
+from support.builders import (
     NOW,
     Data,
     Objects,
@@ -22,12 +27,7 @@ from builders import (
     pod,
     state_of,
 )
-from engine.probes import inside, scores_of
-from kilauea.api.meta import Object
-from kilauea.engine.cycle import cycle
-from kilauea.engine.plan import Plan
-from kilauea.engine.plugins.tdm import DAY, MINUTE, Hours, hours_of, offset_of, part_of, victims_of
-from kilauea.engine.session import Session
+from support.probes import inside, scores_of
 
 ZONE = "volcano.sh/revocable-zone"
 PREEMPTABLE = "volcano.sh/preemptable"

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import NOW, Data, Objects, binds, conf, flat, node, parsed, plan_of, plugin, pod, queue, state_of
-from engine.probes import inside, plugin_called
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup
 from kilauea.api.topology import HyperNode
@@ -20,6 +18,8 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from support.builders import NOW, Data, Objects, binds, conf, flat, node, parsed, plan_of, plugin, pod, queue, state_of
+from support.probes import inside, plugin_called
 
 TOPOLOGY = conf(
     "allocate", ["priority", "gang"], ["predicates", ("network-topology-aware", {"weight": 10}), "nodeorder"]

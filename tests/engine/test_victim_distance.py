@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import Objects, conf, group, node, plan_of, plugin, pod, queue
+from support.builders import Objects, conf, group, node, plan_of, plugin, pod, queue
 
 TREE = conf(
     "enqueue, allocate, reclaim",

@@ -8,9 +8,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import conf, group, node
-from engine.probes import inside
-from engine.volume_objects import (
+from kilauea.api.meta import Object
+from kilauea.api.selectors import matches, node_term_matches
+from kilauea.engine.model import status
+from kilauea.engine.model.volumes import Claim, Volume
+from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
+from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter
+from kilauea.engine.session import Session
+from kilauea.engine.statement import EVICTABLE
+from support.builders import conf, group, node
+from support.probes import inside
+from support.volume_objects import (
     ZONE,
     claim,
     csi_node,
@@ -24,14 +32,6 @@ from engine.volume_objects import (
     user,
     volume,
 )
-from kilauea.api.meta import Object
-from kilauea.api.selectors import matches, node_term_matches
-from kilauea.engine.model import status
-from kilauea.engine.model.volumes import Claim, Volume
-from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
-from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter
-from kilauea.engine.session import Session
-from kilauea.engine.statement import EVICTABLE
 
 FILTERS = conf("allocate", ["gang"], ["predicates"])
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from builders import (
+from kilauea.api.meta import Object
+from kilauea.engine.events import Changed, Gone, Relisted
+from kilauea.engine.session import Session
+from support.builders import (
     HOSTNAME,
     NAMESPACE,
     Data,
@@ -23,8 +26,8 @@ from builders import (
     pod,
     state_of,
 )
-from engine.probes import inside
-from engine.volume_objects import (
+from support.probes import inside
+from support.volume_objects import (
     ZONE,
     attached,
     claim,
@@ -41,9 +44,6 @@ from engine.volume_objects import (
     user,
     volume,
 )
-from kilauea.api.meta import Object
-from kilauea.engine.events import Changed, Gone, Relisted
-from kilauea.engine.session import Session
 
 FILTERS = conf("allocate", ["gang"], ["predicates"])
 REGION = "topology.kubernetes.io/region"

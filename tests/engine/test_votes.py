@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from builders import Data, best_effort, gang, group, node, plugin, pod, queue, state_of
-from engine.probes import full, inside, open_points
 from kilauea.engine.extension import ABSTAIN, PERMIT, REJECT, Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
+from support.builders import Data, best_effort, gang, group, node, plugin, pod, queue, state_of
+from support.probes import full, inside, open_points
 
 VOTES = {"+": PERMIT, "0": ABSTAIN, "-": REJECT}
 NO = Refusal("No", "no")

@@ -22,7 +22,6 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.probes import fingerprint, slots
 from fuzz import confs
 from fuzz.harness import DEFAULT_CONF, broken_laws, check_form, faults, lines_of, lost, run_bytes, within
 from fuzz.world import Data, Manifests, cluster, nested, spoiled
@@ -37,6 +36,7 @@ from kilauea.engine.events import Changed, Event, Gone, Relisted
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.planning import built_in_queue
+from support.probes import fingerprint, slots
 
 NOW = 1_767_225_600_000_000
 MEMORY = 1 << 30

@@ -33,7 +33,7 @@ from kilauea.runtime.planning import read_cluster
 from kilauea.runtime.scheduler import process
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.runtime.snapshot import Snapshot, snapshot
-from replans import Given, Replans, differences
+from support.replans import Given, Replans, differences
 
 KINDS = ("Pod", "PodGroup", "Queue")
 """What changes while pods are placed; nodes only report that they are alive."""

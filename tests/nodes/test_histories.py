@@ -10,7 +10,7 @@ from kilauea.api.ports import Delete, Patch
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
-from simulated import World, node, pod
+from support.simulated import World, node, pod
 
 ORDER = {"Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 COMMANDS = [None, "sleep 1", "sleep 7", "exit 3", "sleep 2; exit 1", "echo x", "sleep infinity", "false || true", "'"]

@@ -6,7 +6,7 @@ from kilauea.api.kinds import NODES, PODS
 from kilauea.api.times import SECOND
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.pods import Pods
-from simulated import START, World, node, pod
+from support.simulated import START, World, node, pod
 
 
 def world(given, seconds=0.0):

@@ -9,7 +9,7 @@ from kilauea.api.ports import Key, Patch
 from kilauea.nodes.heartbeats import LEASE_NAMESPACE, Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.registration import Registration
-from simulated import World, merge, node, notes
+from support.simulated import World, merge, node, notes
 
 PLAIN = Machine()
 

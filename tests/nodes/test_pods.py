@@ -10,7 +10,7 @@ from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Key, Patch
 from kilauea.api.times import SECOND
 from kilauea.nodes.pods import Pods
-from simulated import START, World, node, notes, pod
+from support.simulated import START, World, node, notes, pod
 
 
 def world(*pods, start_delay=0.0, **annotations):

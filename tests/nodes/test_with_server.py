@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import LEASES, NODES, PODS
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
+from support.controlled import Cluster
 
 
 @pytest.fixture

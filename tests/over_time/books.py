@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from builders import GROUP_NAME, Data
 from kilauea.api.core import Node, Pod
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup, PriorityClass, Queue
+from support.builders import GROUP_NAME, Data
 
 Amounts = dict[str, Fraction]
 COUNTED = ("cpu", "memory", "nvidia.com/gpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import Data, conf, plugin
+from support.builders import Data, conf, plugin
 
 FIVE = "enqueue, allocate, preempt, reclaim, backfill"
 JOBS = ("priority", "gang", "conformance")

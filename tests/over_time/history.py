@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import yaml
 
-from builders import Data, parsed
 from kilauea.api.core import Namespace
 from kilauea.api.defaults import fill_in
 from kilauea.api.meta import Object, ObjectMeta
@@ -20,6 +19,7 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.plan import Plan
 from kilauea.runtime.planning import build_state
 from kilauea.simulator.cluster import SimulatedCluster
+from support.builders import Data, parsed
 
 START = parse_time("2026-01-01T12:00:00Z")
 CLOCK = "clock"

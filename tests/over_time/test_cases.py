@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from builders import GPU, Data, Objects, conf, flat, group, node, plugin, pod, priority_class, queue
-from engine.card_objects import A, annotated, card_group, card_node, card_pod, card_queue
 from kilauea.api.meta import Object, OwnerReference
 from over_time.books import Books, is_placed, is_terminating
 from over_time.configurations import CONFIGURATIONS
 from over_time.history import History, complete, play
 from over_time.laws import broken
+from support.builders import GPU, Data, Objects, conf, flat, group, node, plugin, pod, priority_class, queue
+from support.card_objects import A, annotated, card_group, card_node, card_pod, card_queue
 
 CLASSES = [priority_class("low", 10), priority_class("mid", 100), priority_class("high", 1000)]
 FIVE, FLAT, TREE = (CONFIGURATIONS[name] for name in ("five", "flat", "tree"))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from builders import Data, Objects, flat, group, node, pod, queue
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Bind, Eviction, Nomination, Plan
 from over_time.configurations import CONFIGURATIONS
 from over_time.history import START, Change, History, Moment, play
 from over_time.laws import broken
+from support.builders import Data, Objects, flat, group, node, pod, queue
 
 FLAT, PREEMPT = CONFIGURATIONS["flat"], CONFIGURATIONS["preempt"]
 

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from builders import GPU, Data, group, node, pod, priority_class, queue
 from kilauea.api.core import Node, NodeSpec
 from kilauea.api.meta import Object, OwnerReference
 from kilauea.api.scheduling import Queue
 from over_time.configurations import TREES
 from over_time.history import Change, complete
+from support.builders import GPU, Data, group, node, pod, priority_class, queue
 
 CARD = "NVIDIA-A100"
 CLASSES = (("low", 10), ("mid", 100), ("high", 1000))

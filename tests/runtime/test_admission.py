@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from api_core import ADMIN, Answer, Api
-from controlled import Cluster
 from kilauea.admission.review import Settings
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
@@ -25,6 +23,8 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
 from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.template_rules import template_complaints
+from support.api_core import ADMIN, Answer, Api
+from support.controlled import Cluster
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"

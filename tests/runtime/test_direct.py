@@ -11,7 +11,7 @@ from kilauea.api.ports import ApiError, Key, Resource, Seen
 from kilauea.apiserver.storage import Retention
 from kilauea.client.rest import Client
 from kilauea.runtime.direct import DirectClient, DirectTransport
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 THINGS = Resource("no.group", "v1", "things", "Thing")
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -16,8 +16,8 @@ from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.leading import Leadership
-from live_world import Live
-from virtual_api import World, virtual_api
+from support.live_world import Live
+from support.virtual_api import World, virtual_api
 
 LEASE = Key("volcano-system", "volcano")
 GANG = 100

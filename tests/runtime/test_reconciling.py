@@ -34,7 +34,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.reconciling import Driver
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kilauea.runtime.timers import Timers
-from virtual_time import LoopClock, virtual_loop
+from support.virtual_time import LoopClock, virtual_loop
 
 
 def test_a_moment_within_a_microsecond_is_not_now() -> None:

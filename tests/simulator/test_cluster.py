@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import GROUP_NAME, NOW, PLAIN, at, group, node, plan_in, pod, queue, state_of
 from kilauea.api.meta import Object, OwnerReference
 from kilauea.api.times import SECOND, parse_time
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Bind, Eviction, GroupOutcome, Nomination, Plan
 from kilauea.simulator.cluster import SimulatedCluster
+from support.builders import GROUP_NAME, NOW, PLAIN, at, group, node, plan_in, pod, queue, state_of
 
 NOTHING = Plan()
 CONTROLLED = [OwnerReference("Job", "j", "j-uid", "batch.volcano.sh/v1alpha1", controller=True)]

@@ -21,12 +21,12 @@ from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.registration import Registration
+from support.virtual_time import VirtualLoop, virtual_loop
 from system.laws import CORES, STILL, Laws
 from system.policies import Policy
 from system.process import Controllers, Process, SchedulerProcess
 from system.server import FULL, ServerProcess, fresh_data, scratch
 from system.users import Users
-from virtual_time import VirtualLoop, virtual_loop
 
 NODE_COUNT = 4
 RENEW_SECONDS = 20

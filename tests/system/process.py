@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from faults import FaultyTransport
 from kilauea.api.kinds import LEASES
 from kilauea.api.ports import Controller, Key
 from kilauea.api.times import SECOND
@@ -22,7 +21,8 @@ from kilauea.runtime.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.telemetry.metrics import SchedulerMetrics
-from replans import Given, Replans
+from support.faults import FaultyTransport
+from support.replans import Given, Replans
 from system.server import Line, ServerProcess
 
 Works = Sequence[Coroutine[Any, Any, None]]

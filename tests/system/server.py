@@ -39,7 +39,7 @@ from kilauea.runtime.admission import VolcanoAdmission
 from kilauea.runtime.apiserver import kept_up
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.template_rules import template_complaints
-from virtual_time import LoopClock, VirtualLoop, virtual_loop
+from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")
 COMMIT_SECONDS = (0.0, 0.001, 0.02, 0.5)

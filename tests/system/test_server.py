@@ -10,9 +10,9 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NAMESPACES, PODS
 from kilauea.api.ports import ApiError, Key, Resource
+from support.virtual_time import virtual_loop
 from system.server import ServerProcess, fresh_data, scratch
 from system.users import Users, pod_spec
-from virtual_time import virtual_loop
 
 
 class Alone:

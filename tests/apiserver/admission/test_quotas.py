@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_core import ADMIN, MAPS, PODS, START, Api
 from kilauea.apiserver.admission.amounts import texts
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.admission.quota.usage import usage_of
@@ -23,6 +22,7 @@ from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
+from support.api_core import ADMIN, MAPS, PODS, START, Api
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from api_core import MAPS, PODS, Api
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.admission.amounts import Amount, parse
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.upkeep.volumes import release_volumes
+from support.api_core import MAPS, PODS, Api
 
 ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts/default"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.api_process import Server, running_server
 from kilauea.api.kinds import QUEUES
-from vcctl_runs import Console, Objects
+from support.vcctl_runs import Console, Objects
 
 _numbers = itertools.count(1)
 

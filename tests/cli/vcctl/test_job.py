@@ -10,7 +10,7 @@ import yaml
 
 from cluster.api_process import Server
 from kilauea.api.kinds import COMMANDS, EVENTS, POD_GROUPS, VC_JOBS
-from vcctl_runs import Console, Objects, compare, data
+from support.vcctl_runs import Console, Objects, compare, data
 
 Obj = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES, PODS
-from vcctl_runs import Console, Objects, compare, data
+from support.vcctl_runs import Console, Objects, compare, data
 
 Obj = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 from kilauea import __version__
 from kilauea.cli.vcctl.command import Leaf
 from kilauea.cli.vcctl.options import flag, name, number, text
-from vcctl_runs import PROGRAMS, Console
+from support.vcctl_runs import PROGRAMS, Console
 
 NOWHERE = Console(Path("no-such-kubeconfig"))
 AMOUNT = "use a number with an optional suffix such as 500m, 2, 1.5Gi"

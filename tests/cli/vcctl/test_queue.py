@@ -12,7 +12,7 @@ from cluster.api_process import Server, running_server
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, QUEUES
 from kilauea.cli.vcctl.queue_list import Entry
 from kilauea.cli.vcctl.queue_tree import forest
-from vcctl_runs import GOLDEN, Console, Objects, compare, data
+from support.vcctl_runs import GOLDEN, Console, Objects, compare, data
 
 Obj = dict[str, Any]
 LONG = "team-2-with-quite-a-long-name"

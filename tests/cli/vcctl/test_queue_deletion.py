@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, QUEUES
 from kilauea.api.ports import ApiError, Key, Resource
 from kilauea.cli.vcctl.command import CommandError
 from kilauea.cli.vcctl.queue_deletion import delete_tree
 from kilauea.client.rest import Client
 from kilauea.runtime.direct import DirectTransport
-from vcctl_runs import Console, Objects
+from support.controlled import Cluster
+from support.vcctl_runs import Console, Objects
 
 ORDER = ("leaf", "mid-a", "mid-b", "top")
 

@@ -13,7 +13,7 @@ import pytest
 
 from cluster.api_process import Server
 from kilauea.api.kinds import VC_JOBS
-from vcctl_runs import Console, Objects
+from support.vcctl_runs import Console, Objects
 
 
 def test_run_of_kilauea_prints_the_name_alone(console: Console, objects: Objects, namespace: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs_at_work import JobWorld, job, policy, task
 from kilauea.api.kinds import PODS, VC_JOBS
+from support.jobs_at_work import JobWorld, job, policy, task
 
 ACTIONS = ["RestartJob", "RestartTask", "RestartPod", "RestartPartition", "AbortJob", "CompleteJob", "TerminateJob"]
 EVENTS = ["PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "Unknown", "PodPending", "*"]

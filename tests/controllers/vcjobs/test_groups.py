@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
-from vcjob_parts import job, task
+from support.vcjob_parts import job, task
 
 PRIORITIES = {"high": 1000, "low": 10}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs_at_work import NAMESPACE, JobWorld, job, policy, task
 from kilauea.api.kinds import CLAIMS, COMMANDS, CONFIG_MAPS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.api.ports import Key, key_of
+from support.jobs_at_work import NAMESPACE, JobWorld, job, policy, task
 
 
 def running(*tasks: dict[str, Any], **spec: Any) -> JobWorld:

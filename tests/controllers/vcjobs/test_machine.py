@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_at_work import JobWorld, job, policy, task
 from kilauea.controllers.vcjobs.machine import step
+from support.jobs_at_work import JobWorld, job, policy, task
 
 PHASES = """
 Pending Running Restarting Aborting Aborted Completing Completed Terminating Terminated Failed

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jobs_at_work import NAMESPACE, JobWorld, job, policy, task
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, VC_JOBS
 from kilauea.api.ports import Key
-from simulated import merge
+from support.jobs_at_work import NAMESPACE, JobWorld, job, policy, task
+from support.simulated import merge
 
 ODD_SPECS: list[dict[str, Any]] = [
     {"tasks": []},

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
-from jobs_at_work import job, policy, task
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, VC_JOBS
 from kilauea.api.ports import Key, Patch
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.vcjobs.controller import VcJobController
+from support.controlled import Cluster
+from support.jobs_at_work import job, policy, task
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilauea.controllers.vcjobs.pods import new_pod
-from vcjob_parts import job, pod_of, task
+from support.vcjob_parts import job, pod_of, task
 
 VOLUMES = [
     {"mountPath": "/data", "volumeClaimName": "data"},

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from jobs_at_work import JobWorld, job, policy, task
 from kilauea.api.kinds import POD_GROUPS, VC_JOBS
 from kilauea.api.ports import key_of
 from kilauea.controllers.vcjobs.delays import NOTE
 from kilauea.controllers.vcjobs.evidence import Evidence
 from kilauea.controllers.vcjobs.work import Work
+from support.jobs_at_work import JobWorld, job, policy, task
 
 FAILED, EVICTED, PENDING = "PodFailed", "PodEvicted", "PodPending"
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -27,6 +26,7 @@ from kilauea.api.ports import Create, Obj, Resource
 from kilauea.controllers.vcjobs.groups import group_of
 from kilauea.controllers.vcjobs.plugins import active
 from kilauea.controllers.vcjobs.pods import new_pod
+from support.controlled import Cluster
 
 PLUGIN_KINDS = (CONFIG_MAPS, SERVICES, NETWORK_POLICIES, SECRETS)
 KINDS = {each.kind: each for each in (PODS, POD_GROUPS, *PLUGIN_KINDS)}

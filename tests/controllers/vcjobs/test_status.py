@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jobs_at_work import JobWorld, job, policy, task
 from kilauea.api.kinds import POD_GROUPS, VC_JOBS
+from support.jobs_at_work import JobWorld, job, policy, task
 
 
 def running() -> JobWorld:

@@ -8,7 +8,7 @@ from typing import Any
 from kilauea.api.kinds import CLAIMS
 from kilauea.api.ports import Create
 from kilauea.controllers.vcjobs.volumes import hashed, volumes_of
-from vcjob_parts import job, there, view_of
+from support.vcjob_parts import job, there, view_of
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 MADE = {"mountPath": "/made", "volumeClaim": CLAIM}

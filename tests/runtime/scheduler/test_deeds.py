@@ -11,7 +11,7 @@ import pytest
 from kilauea.api.ports import ApiError, Key
 from kilauea.client.transport import unreachable
 from kilauea.runtime.scheduler.watched import PODS, RESOURCES
-from live_world import Live, live_world
+from support.live_world import Live, live_world
 
 PREEMPTING = """
 actions: "enqueue, allocate, preempt"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.probes import fingerprint
 from kilauea.api.ports import Seen
 from kilauea.engine.model import status
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 from kilauea.runtime.scheduler.feed import Feed
+from support.probes import fingerprint
 
 KEY = "ns/p"
 OFFER = {"cpu": "8", "memory": "8Gi", "pods": "10"}

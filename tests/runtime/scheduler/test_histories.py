@@ -10,13 +10,13 @@ from random import Random
 import msgspec
 import pytest
 
-from faults import FaultyTransport
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.scheduler.reading import read
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, RESOURCES
-from live_world import NAMES, Live, live_world
+from support.faults import FaultyTransport
+from support.live_world import NAMES, Live, live_world
 
 CORES = 4
 

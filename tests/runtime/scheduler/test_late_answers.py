@@ -9,8 +9,8 @@ from contextlib import aclosing
 from kilauea.client.transport import Answer
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS
-from live_world import Live, live_world
-from virtual_api import World
+from support.live_world import Live, live_world
+from support.virtual_api import World
 
 
 class Slow:

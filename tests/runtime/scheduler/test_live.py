@@ -12,7 +12,7 @@ from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import explain
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
-from live_world import NODES, Live, live_world
+from support.live_world import NODES, Live, live_world
 
 CLASSES = RESOURCES["PriorityClass"]
 PREEMPTING = """

@@ -19,7 +19,7 @@ from kilauea.runtime.scheduler.group_status import content_of, patch_of, wanted
 from kilauea.runtime.scheduler.pod_status import Room, mended_by_nodes
 from kilauea.runtime.scheduler.settling import LONGEST, Settling
 from kilauea.telemetry.metrics import SchedulerMetrics
-from virtual_time import LoopClock, virtual_loop
+from support.virtual_time import LoopClock, virtual_loop
 
 NAMES = """
 action_scheduling_latency_milliseconds e2e_job_scheduling_duration e2e_job_scheduling_last_time

@@ -13,7 +13,7 @@ import pytest
 from kilauea.api.ports import ApiError
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.scheduler.watched import PODS, RESOURCES
-from live_world import NODES, Intercepted, Live, live_world
+from support.live_world import NODES, Intercepted, Live, live_world
 
 CONF = """
 actions: "enqueue, allocate, preempt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kilauea.api.ports import ApiError
-from live_world import live_world
+from support.live_world import live_world
 
 STEPS = [-600.0, -60.0, 60.0, 600.0]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from controlled import Cluster
 from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Key
 from kilauea.api.times import SECOND
 from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource
+from support.controlled import Cluster
 
 DAY = 86_400 * SECOND
 START = 1_900_000_000 * SECOND

@@ -16,12 +16,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from admitted import VIEW
 from kilauea.admission.registry import HOOKS
 from kilauea.admission.review import Settings
 from kilauea.runtime.webhooks.authority import renewed
 from kilauea.runtime.webhooks.reviews import answer
 from kilauea.runtime.webhooks.serving import MAX_BODY, Tls, application, check
+from support.admitted import VIEW
 
 PATHS = {hook.path: hook for hook in HOOKS}
 QUEUE = {"metadata": {"name": "q"}, "spec": {"weight": 1, "reclaimable": True}}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jobs_at_work import JobWorld
-from jobs_at_work import job as work
-from jobs_at_work import task as work_task
 from kilauea.api.job_plugins import Arguments, PluginFault, Port, read, unknown_arguments
 from kilauea.controllers.vcjobs.plugins import active
-from vcjob_parts import job, task
+from support.jobs_at_work import JobWorld
+from support.jobs_at_work import job as work
+from support.jobs_at_work import task as work_task
+from support.vcjob_parts import job, task
 
 
 class Flags(Arguments, frozen=True, rename="kebab"):

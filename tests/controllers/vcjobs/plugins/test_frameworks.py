@@ -10,7 +10,7 @@ import pytest
 
 from kilauea.api.kinds import SERVICES
 from kilauea.api.ports import Create
-from vcjob_parts import job, kept, pod_of, task, variables
+from support.vcjob_parts import job, kept, pod_of, task, variables
 
 MASTER, WORKER = task("master", 1), task("worker", 3)
 

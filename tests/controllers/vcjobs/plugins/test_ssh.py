@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from kilauea.api.kinds import SECRETS
 from kilauea.api.ports import Create, Key, Patch
-from vcjob_parts import job, kept, pod_of, task, there
+from support.vcjob_parts import job, kept, pod_of, task, there
 
 CONFIG = """\
 StrictHostKeyChecking no

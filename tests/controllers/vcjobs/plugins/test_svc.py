@@ -7,7 +7,7 @@ from typing import Any
 from kilauea.api.kinds import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
 from kilauea.api.ports import Create, Delete, Key, Patch
 from kilauea.controllers.vcjobs.plugins import active
-from vcjob_parts import UID, job, kept, pod_of, task, there, variables, view_of
+from support.vcjob_parts import UID, job, kept, pod_of, task, there, variables, view_of
 
 SELECTOR = {"volcano.sh/job-name": "m", "volcano.sh/job-namespace": "ns"}
 HOSTS = {

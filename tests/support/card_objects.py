@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from builders import GPU, Data, group, node, pod, queue
 from kilauea.api.meta import Object, OwnerReference
+from support.builders import GPU, Data, group, node, pod, queue
 
 A, B, C = "NVIDIA-A100", "NVIDIA-H100", "NVIDIA-H200"
 

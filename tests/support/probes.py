@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from builders import NAMESPACE, Data, Objects, conf, gang, node, parsed, plan_in, state_of
 from kilauea.engine.action import Action
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeTable
@@ -19,6 +18,7 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
+from support.builders import NAMESPACE, Data, Objects, conf, gang, node, parsed, plan_in, state_of
 
 T = TypeVar("T")
 

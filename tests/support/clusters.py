@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from builders import (
+from kilauea.api.meta import Object
+from support.builders import (
     GPU,
     HOSTNAME,
     Data,
@@ -29,7 +30,6 @@ from builders import (
     service,
     spread,
 )
-from kilauea.api.meta import Object
 
 ZONE = "topology.kubernetes.io/zone"
 FPGA = "example.com/fpga"

@@ -1,6 +1,6 @@
 """What the five seed documents promise of the engine and no other test shows.
 
-`docs/seed-coverage.md` says for every promise where it is shown. A few tests here put together what others show in
+`tests/seed-coverage.md` says for every promise where it is shown. A few tests here put together what others show in
 parts, with the words and figures of the seeds.
 """
 
@@ -13,7 +13,22 @@ from typing import Any
 import pytest
 import yaml
 
-from builders import (
+from kilauea.api.decode import decode
+from kilauea.engine.action import Action
+from kilauea.engine.actions import ACTIONS
+from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf, inspect_conf
+from kilauea.engine.events import Changed, Gone
+from kilauea.engine.extension import FLAGS
+from kilauea.engine.model import status
+from kilauea.engine.model.jobs import Job
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins import PLUGINS
+from kilauea.engine.plugins.gang import pipelined, ready, valid
+from kilauea.engine.plugins.nodeorder import NodeOrder
+from kilauea.engine.session import Session
+from kilauea.engine.state import ClusterState
+from kilauea.runtime.extensions import load_extensions
+from support.builders import (
     GI,
     GPU,
     NOW,
@@ -37,22 +52,7 @@ from builders import (
     queue,
     state_of,
 )
-from engine.probes import full, inside, open_points, plugin_called, scores_of
-from kilauea.api.decode import decode
-from kilauea.engine.action import Action
-from kilauea.engine.actions import ACTIONS
-from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf, inspect_conf
-from kilauea.engine.events import Changed, Gone
-from kilauea.engine.extension import FLAGS
-from kilauea.engine.model import status
-from kilauea.engine.model.jobs import Job
-from kilauea.engine.plugin import Plugin
-from kilauea.engine.plugins import PLUGINS
-from kilauea.engine.plugins.gang import pipelined, ready, valid
-from kilauea.engine.plugins.nodeorder import NodeOrder
-from kilauea.engine.session import Session
-from kilauea.engine.state import ClusterState
-from kilauea.runtime.extensions import load_extensions
+from support.probes import full, inside, open_points, plugin_called, scores_of
 
 
 def inspected(document: Data) -> SchedulerConf:

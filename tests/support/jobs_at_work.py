@@ -18,7 +18,7 @@ from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JO
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.vcjobs.controller import VcJobController, ordered_job
-from simulated import START, merge
+from support.simulated import START, merge
 
 NAMESPACE = "default"
 

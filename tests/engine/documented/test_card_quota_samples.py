@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from builders import (
+from kilauea.api.meta import Object
+from kilauea.engine.plan import Plan
+from support.builders import (
     Data,
     Objects,
     binds,
@@ -28,9 +30,7 @@ from builders import (
     plugin,
     priority_class,
 )
-from engine.card_objects import annotated, card_node, card_pod, card_queue, labelled
-from kilauea.api.meta import Object
-from kilauea.engine.plan import Plan
+from support.card_objects import annotated, card_node, card_pod, card_queue, labelled
 
 CARD, H200, MIG = "NVIDIA-GeForce-RTX-4090", "NVIDIA-H200", "NVIDIA-H200/mig-1g.18gb-mixed"
 SLICE = "nvidia.com/mig-1g.18gb"

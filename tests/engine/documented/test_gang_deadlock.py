@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 
-from builders import GPU, Data, binds, conf, gang, node, nominations, plan_in, plugin, pod, queue, state_of
-from engine.probes import full
 from kilauea.engine.conf import DEFAULT_CONF
 from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
+from support.builders import GPU, Data, binds, conf, gang, node, nominations, plan_in, plugin, pod, queue, state_of
+from support.probes import full
 
 FLAT = conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity", "nodeorder"])
 TREE = conf(

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import GI, GPU, Objects, binds, codes, conf, group, node, plan_of, plugin, pod, queue
-from engine.probes import inside
-from engine.seeds.worked_example import (
+from engine.documented.worked_example import (
     CLUSTER,
     EXAMPLE,
     amounts,
@@ -25,6 +23,8 @@ from engine.seeds.worked_example import (
 from kilauea.engine.model.queue_tree import build_queue_tree
 from kilauea.engine.plan import QueueOutcome
 from kilauea.engine.session import Session
+from support.builders import GI, GPU, Objects, binds, codes, conf, group, node, plan_of, plugin, pod, queue
+from support.probes import inside
 
 
 def figures(*objects: Objects, conf: Any) -> dict[str, QueueOutcome]:

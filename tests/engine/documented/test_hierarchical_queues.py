@@ -9,11 +9,25 @@ from typing import Any
 
 import pytest
 
-from builders import Data, Objects, binds, codes, conf, gang, group, node, nominations, plan_of, plugin, pod, queue
-from engine.probes import inside
-from engine.seeds.worked_example import CLUSTER, amounts, cores_of, flat_conf, holds, tree_conf, wants
+from engine.documented.worked_example import CLUSTER, amounts, cores_of, flat_conf, holds, tree_conf, wants
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from support.builders import (
+    Data,
+    Objects,
+    binds,
+    codes,
+    conf,
+    gang,
+    group,
+    node,
+    nominations,
+    plan_of,
+    plugin,
+    pod,
+    queue,
+)
+from support.probes import inside
 
 RECLAIM = tree_conf("allocate, reclaim")
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any, TypeVar
 
-from faults import FaultyTransport
 from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
@@ -22,7 +21,8 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Retention, Store
 from kilauea.client.rest import Client
 from kilauea.runtime.direct import DirectTransport
-from virtual_time import LoopClock, VirtualLoop, virtual_loop
+from support.faults import FaultyTransport
+from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")
 

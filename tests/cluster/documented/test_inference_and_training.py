@@ -14,11 +14,11 @@ import yaml
 
 from cluster.api_process import Client, Server
 from cluster.up_process import GROUPS, PODS, apply, kubectl, phases, queue, running_up, said, until
-from engine.card_objects import labelled
-from engine.seeds.test_003_samples import H200, MIG, SLICE
-from engine.seeds.test_003_samples import SERVICE as SLICES
-from engine.seeds.test_003_samples import TRAINING as WHOLE_CARDS
+from engine.documented.test_card_quota_samples import H200, MIG, SLICE
+from engine.documented.test_card_quota_samples import SERVICE as SLICES
+from engine.documented.test_card_quota_samples import TRAINING as WHOLE_CARDS
 from engine.test_capacity_card_reclaim import CARD, CONF, QUEUES, SERVICE, TRAINING
+from support.card_objects import labelled
 
 Obj = dict[str, Any]
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"

@@ -26,7 +26,7 @@ from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES, head_of
 from kilauea.telemetry.metrics import SchedulerMetrics
-from virtual_api import World, virtual_api
+from support.virtual_api import World, virtual_api
 
 NODES = RESOURCES["Node"]
 GROUP_NAME = "scheduling.k8s.io/group-name"

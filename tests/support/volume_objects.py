@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from builders import HOSTNAME, NAMESPACE, Data, need, pod
 from kilauea.api.decode import KINDS
 from kilauea.api.meta import Object
 from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
 from kilauea.engine.session import Session
+from support.builders import HOSTNAME, NAMESPACE, Data, need, pod
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from api_core import Api
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Operation, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
@@ -23,6 +22,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.runtime.direct import DirectTransport
 from kilauea.runtime.operations import carry_out
+from support.api_core import Api
 
 ROUNDS = 300
 """Looks at keys after which a test takes controllers to be restless."""

@@ -13,10 +13,24 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from builders import GPU, NOW, Data, build, conf, group, manifest, node, plan_in, pod, priority_class, queue, state_of
 from kilauea.api.meta import Object
 from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
+from support.builders import (
+    GPU,
+    NOW,
+    Data,
+    build,
+    conf,
+    group,
+    manifest,
+    node,
+    plan_in,
+    pod,
+    priority_class,
+    queue,
+    state_of,
+)
 
 UNITS_OF_NODE = 4
 DEEPEST = 4

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import Data, Objects, binds, node, nominations, plan_of, plugin, queue
-from engine.probes import inside
-from engine.seeds.worked_example import (
+from engine.documented.worked_example import (
     CLUSTER,
     amounts,
     before,
@@ -21,6 +19,8 @@ from engine.seeds.worked_example import (
 from kilauea.engine.model.queue_tree import build_queue_tree
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from support.builders import Data, Objects, binds, node, nominations, plan_of, plugin, queue
+from support.probes import inside
 
 
 def order(*objects: Objects, of: str, conf: Data) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from builders import GI, Data, conf, group, node, plugin, pod, queue
 from kilauea.api.decode import decode
 from kilauea.api.meta import Object
+from support.builders import GI, Data, conf, group, node, plugin, pod, queue
 
 
 class Row(NamedTuple):

@@ -12,7 +12,23 @@ from typing import Any
 import pytest
 import yaml
 
-from builders import (
+from engine.documented.worked_example import (
+    CLUSTER,
+    EXAMPLE,
+    amounts,
+    cores_of,
+    flat_conf,
+    gi_of,
+    holds,
+    manifests,
+    seven_queues,
+    tree_conf,
+    wants,
+)
+from kilauea.engine.extension import FLAGS
+from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from support.builders import (
     GPU,
     Data,
     Objects,
@@ -30,23 +46,7 @@ from builders import (
     priority_class,
     queue,
 )
-from engine.probes import inside, queue_figures
-from engine.seeds.worked_example import (
-    CLUSTER,
-    EXAMPLE,
-    amounts,
-    cores_of,
-    flat_conf,
-    gi_of,
-    holds,
-    manifests,
-    seven_queues,
-    tree_conf,
-    wants,
-)
-from kilauea.engine.extension import FLAGS
-from kilauea.engine.plan import Plan
-from kilauea.engine.session import Session
+from support.probes import inside, queue_figures
 
 LEAVES = [q for q in seven_queues() if q.name not in ("root", "team-a", "team-b")]
 RECLAIM = tree_conf("allocate, reclaim")

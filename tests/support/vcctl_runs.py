@@ -23,7 +23,7 @@ from kilauea.cli.main import main
 from kilauea.cli.vcctl import programs
 from kilauea.client.rest import collection_path
 
-GOLDEN = Path(__file__).resolve().parent / "golden" / "vcctl"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "vcctl"
 PROGRAMS: dict[str, Callable[[], click.Command]] = {
     "vcctl": programs.vcctl_command,
     "vsub": programs.vsub_command,

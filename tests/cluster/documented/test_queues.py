@@ -11,9 +11,9 @@ import yaml
 
 from cluster.api_process import Client, Server
 from cluster.up_process import SCHEDULING, ask, gang, kubectl, phases, queue, running_up, until
-from engine.seeds.test_000_decisions import SAMPLE_CONF, SAMPLE_TREE
-from engine.seeds.test_000_figures import SAMPLE as SAMPLE_QUEUE
-from vcctl_runs import Console
+from engine.documented.test_capacity_decisions import SAMPLE_CONF, SAMPLE_TREE
+from engine.documented.test_capacity_figures import SAMPLE as SAMPLE_QUEUE
+from support.vcctl_runs import Console
 
 Obj = dict[str, Any]
 QUEUES = f"/apis/{SCHEDULING}/queues"

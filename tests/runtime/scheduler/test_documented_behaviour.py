@@ -10,7 +10,7 @@ import pytest
 
 from kilauea.api.ports import ApiError
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
-from live_world import Live, live_world
+from support.live_world import Live, live_world
 
 CLASSES = RESOURCES["PriorityClass"]
 TREE = """

@@ -121,7 +121,8 @@ class Ledger:
         lost = {promise.group for promise in self._open.values() if not _can_be_kept(promise, books)}
         for key, promise in list(self._open.items()):
             pod = books.pods.get(key)
-            if pod is None or not is_waiting(pod) or promise.group in lost:
+            # A queue whose part has shrunk may have no right to the pod any more: then the promise lapses.
+            if pod is None or not is_waiting(pod) or promise.group in lost or not self._may_have(books, pod):
                 del self._open[key]
         standing = dict(self._open)
         yield from self._taken(number, books, bound)

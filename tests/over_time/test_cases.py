@@ -303,6 +303,18 @@ def test_an_elastic_job_gets_back_all_that_its_queue_deserves_and_not_only_its_m
     assert len(evictions(history)) == 4
 
 
+def test_a_queue_gets_back_its_cpu_from_one_that_has_too_many_cards_of_those_it_asks_for() -> None:
+    history = lived(
+        FLAT,
+        node("a", 2, gpu=4),
+        [queue("over", deserved={"cpu": "2", GPU: 1}), queue("under", deserved={"cpu": "1", GPU: 1}, created=1)],
+        job("v", "over", "a", "a", cpu=1, gpu=1, memory=None),
+        job("c", "under", None, cpu=1, gpu=1, memory=None, created=1),
+    )
+    assert running(history) == {"v": 1, "c": 1}
+    assert len(evictions(history)) == 1
+
+
 def test_queues_of_equal_weight_have_equal_parts_though_the_job_below_its_part_has_its_minimum() -> None:
     history = lived(
         CONFIGURATIONS["five-proportion"],

@@ -164,15 +164,19 @@ def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool
 def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
     """Why a queue may not take a task of another, as things stand between the two; None if it may.
 
-    What decides are the resources that are short and that the task holds. Its queue has too much of one of them. The
-    claimer has a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no
-    more than it deserves, or neither deserves any. A right to something else is no reason: two queues, each with a
-    right to what is not short, would take the same room from each other for ever.
+    The resources that are short and that the task holds decide. Its queue has too much of one of them. The claimer has
+    a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than it
+    deserves, or neither deserves any. A right to something else is no reason: two queues, each with a right to what is
+    not short, would take the same room from each other for ever.
+
+    A claimer that stays within what it deserves of all that it asks for may take from a queue that has too much of any
+    of it. Nothing can be taken back from it on the ground of this claim, so the two cannot evict each other in turn.
     """
     held, of_owner = owner.allocated, owner.figures.deserved or NOTHING
     asked = [n for n in task.spec.requests if n != PODS and want.asked.get(n, 0) > EPSILON]
     contested = [n for n in asked if n in want.short] if want.short else asked
-    too_much = [n for n in contested if held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
+    grounds = asked if contested and _stays_within(claimer, owner, want.asked) else contested
+    too_much = [n for n in grounds if held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
     if not too_much:
         if task.spec.best_effort:
             return None
@@ -186,6 +190,18 @@ def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> Spa
     what = " and ".join(sorted(missing, key=order_of))
     words = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
     return SpareReason("ClaimerHasItsShare", words)
+
+
+def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
+    """Whether a queue deserves all that it would hold, of each resource that is asked for."""
+    above = {ancestor.name for ancestor in owner.figures.ancestors}
+    levels = [claimer, *(ancestor for ancestor in claimer.figures.ancestors if ancestor.name not in above)]
+    return all(
+        amount + level.allocated.get(name, 0) <= (level.figures.deserved or NOTHING).get(name, 0) + EPSILON
+        for name, amount in asked.items()
+        if name != PODS and amount > EPSILON
+        for level in levels
+    )
 
 
 def _has_right(claimer: Queue, owner: Queue, name: str, asked: float) -> bool:

@@ -55,9 +55,7 @@ class Overcommit(Plugin):
         add(self._idle, used, -1)
         table = session.table
         known = table.queue[: len(table)] >= 0
-        self._inqueue: dict[str, float] = dict(
-            session.axis.amounts(table.admitted[:, : len(table)][:, known].sum(axis=1))
-        )
+        self._inqueue: dict[str, float] = dict(session.axis.amounts(table.admitted[:, : len(table)] @ known))
         self._lending = Lending(session)
         session.add_job_enqueueable(self.name, self._enqueueable)
         session.add_job_enqueued(self.name, self._enqueued)

@@ -89,10 +89,7 @@ class Ledger:
     def enter(self, number: int, books: Books, plan: Plan) -> list[str]:
         """What a cycle does to the promises, and the laws that it breaks by that."""
         if number == 0:
-            for key, pod in books.pods.items():
-                if (node := nominated(pod)) and any(map(is_terminating, books.on(node))) and self._may_have(books, pod):
-                    self._open[key] = Promise(key, node, books.group_key(key), -1, ())
-                    self._uids[key] = pod.metadata.uid or key
+            self._enter_found(books)
         found = [*self._judge(number, books, plan)]
         bound = {b.pod: b.node for b in plan.binds}
         for key, node in bound.items():
@@ -107,6 +104,21 @@ class Ledger:
                 self._paid.append(promise)
                 self._uids[nomination.pod] = books.pods[nomination.pod].metadata.uid or nomination.pod
         return found
+
+    def _enter_found(self, books: Books) -> None:
+        """Count the nominations that the first moment finds as promises, except those of gangs that lost a node."""
+        named = [
+            Promise(key, node, books.group_key(key), -1, ())
+            for key, pod in books.pods.items()
+            if (node := nominated(pod))
+        ]
+        lost = {promise.group for promise in named if not _can_be_kept(promise, books)}
+        for promise in named:
+            pod = books.pods[promise.pod]
+            freed = any(map(is_terminating, books.on(promise.node)))
+            if promise.group not in lost and freed and self._may_have(books, pod):
+                self._open[promise.pod] = promise
+                self._uids[promise.pod] = pod.metadata.uid or promise.pod
 
     def _may_have(self, books: Books, pod: Pod) -> bool:
         """Whether the queue of a pod may surely use what it asks for: nodes and queues may have changed."""

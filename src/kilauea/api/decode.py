@@ -21,6 +21,7 @@ import msgspec
 
 from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
+from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
 from kilauea.api.yamltext import Fault, TextError, position, read_documents
 
@@ -50,20 +51,7 @@ KINDS: dict[str, type[Object]] = {
 }
 """The kinds that are read, with their types."""
 
-GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
-    "ReplicaSet": "apps",
-    "StatefulSet": "apps",
-    "PodGroup": "scheduling.volcano.sh",
-    "Queue": "scheduling.volcano.sh",
-    "PriorityClass": "scheduling.k8s.io",
-    "PodDisruptionBudget": "policy",
-    "HyperNode": "topology.volcano.sh",
-    "StorageClass": "storage.k8s.io",
-    "CSINode": "storage.k8s.io",
-    "CSIDriver": "storage.k8s.io",
-    "CSIStorageCapacity": "storage.k8s.io",
-    "VolumeAttachment": "storage.k8s.io",
-}
+GROUPS: dict[str, str] = {kind: SCHEDULING[kind].group for kind in KINDS}
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 
 WORKLOADS = frozenset({"batch.volcano.sh/Job", "apps/Deployment", "apps/StatefulSet", "batch/Job"})

@@ -284,7 +284,7 @@ def test_the_volcano_kinds_are_served_from_the_beginning() -> None:
         for kind in KINDS:
             _, body = await api.ask("GET", f"{CRDS}/{kind.name}")
             assert conditions(body)["Established"][0] == "True", kind.name
-            assert (await api.ask("GET", f"/apis/{kind.api_version}/{kind.plural}"))[0] == 200
+            assert (await api.ask("GET", f"/apis/{kind.resource.api_version}/{kind.resource.plural}"))[0] == 200
         _, groups = await api.ask("GET", "/apis")
         custom = [each["name"] for each in groups["groups"] if each["name"].endswith(".volcano.sh")]
         assert custom == sorted(custom)

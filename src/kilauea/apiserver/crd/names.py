@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
 
 def judge(definition: Object, taken: Taken) -> Verdict:
-    """Accept the names of a definition, each that nobody else has; else it keeps those it had."""
+    """Accept the names of a definition, each that no other definition has; otherwise it keeps those it had."""
     wanted: Mapping[str, Any] = definition["spec"]["names"]
     names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
     reason = message = ""
@@ -108,6 +108,11 @@ def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bo
 
 
 def holds(definition: Mapping[str, Any], kind: str) -> bool:
-    """Whether a condition of a definition is true."""
+    """Return True if a condition of a definition is true."""
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def has_condition(definition: Mapping[str, Any], kind: str) -> bool:
+    """Return True if a definition has a condition, true or not."""
+    return any(each["type"] == kind for each in (definition.get("status") or {}).get("conditions") or [])

@@ -1,0 +1,83 @@
+"""Controllers in the process of an API server: those that it cannot do without, and those that end deletions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
+from typing import Any
+
+from kilauea.api.ports import Clock, Controller, Record
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.crd.controllers import definition_controllers
+from kilauea.apiserver.crd.serving import ServedDefinitions
+from kilauea.client.view import Cache
+from kilauea.controllers.registry import deletion_controllers
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.direct import DirectClient
+from kilauea.runtime.reconciling import Driver
+
+
+@asynccontextmanager
+async def controllers_in_process(
+    api: ApiServer, component: str, controllers: Sequence[Controller], clock: Clock
+) -> AsyncIterator[None]:
+    """Run controllers beside a server, under the driver of all controllers.
+
+    Args:
+        api: the server.
+        component: the name under which they change objects.
+        controllers: to be run; what they record about objects is not written.
+        clock: tells the time.
+    """
+    random, cache = Random(component), Cache()
+    client = DirectClient(api, component, Random(component))
+    driver = Driver(client, cache, clock, random, _not_recorded, controllers)
+    async with _running(cache.run(client, clock, random), driver.run()):
+        yield
+
+
+@asynccontextmanager
+async def standalone(api: ApiServer, authority: str = "") -> AsyncIterator[None]:
+    """What ends deletions on a server without a controller manager: namespaces, dependents, claims and volumes."""
+    async with controllers_in_process(api, "kube-controller-manager", deletion_controllers(), SystemClock()):
+        yield
+
+
+class Definitions:
+    """Serves custom resources: follows their definitions, and runs the controllers of these."""
+
+    def __init__(self, api: ApiServer, clock: Clock | None = None) -> None:
+        self._api = api
+        self._clock = clock or SystemClock()
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Serve all definitions that are there, and follow from now on."""
+        served = ServedDefinitions(self._api.backend)
+        served.sync()
+        await self._stack.enter_async_context(_running(served.follow()))
+        controllers = controllers_in_process(self._api, "kube-apiserver", definition_controllers(), self._clock)
+        await self._stack.enter_async_context(controllers)
+        await served.decided()
+
+    async def stop(self) -> None:
+        """Follow no longer; what is served stays."""
+        await self._stack.aclose()
+
+
+@asynccontextmanager
+async def _running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Tasks for the length of a block."""
+    tasks = [asyncio.ensure_future(each) for each in works]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _not_recorded(component: str, record: Record) -> None:
+    """Controllers of the server have nothing to tell but failures, which are logged."""

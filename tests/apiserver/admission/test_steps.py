@@ -10,7 +10,6 @@ from kilauea.apiserver.admission.chain import admission_steps
 from support.api_core import MAPS, Api
 
 ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts/default"
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 CONTAINERS = [{"name": "main", "image": "busybox:1"}]
 
 

@@ -205,7 +205,7 @@ _OWNER_WORDS = {
 
 
 def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
-    """The name of a finalizer has a domain unless Kubernetes itself uses it; extensions of the API are not so strict."""
+    """The name of a finalizer has a domain unless Kubernetes itself uses it; definitions are checked less."""
     if "/" in finalizer or finalizer in FINALIZERS_OF_OWN or finalizer == "kubernetes":
         return []
     return [invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")]

@@ -90,6 +90,10 @@ def deletion_controllers() -> list[Controller]:
     return [NamespaceController(), GarbageCollector(), ClaimProtectionController(), VolumeProtectionController()]
 
 
+VOLCANO_NAMES = {"job-controller": "vcjob-controller", "cronjob-controller": "vccronjob-controller"}
+"""What `--controllers` of Volcano calls controllers whose names here differ from those of Kubernetes' own."""
+
+
 def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:
     """The controllers that a list such as `*,-queue-controller` asks for, in their order.
 
@@ -102,10 +106,11 @@ def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Con
     names = list(dict.fromkeys(each.name for each in known))
     signs: dict[str, bool] = {}
     for entry in wanted:
-        name = entry.lstrip("+-")
+        given = entry.lstrip("+-")
+        name = given if given in names else VOLCANO_NAMES.get(given, given)
         if name != "*" and name not in names:
-            raise ValueError(f'"{name}" is no controller: use * or {", ".join(names)}')
+            raise ValueError(f'invalid controller "{given}": use * or {", ".join(names)}')
         sign = not entry.startswith("-")
         if signs.setdefault(name, sign) != sign:
-            raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")
+            raise ValueError(f"controllers option {given} cannot have both '-' and '+' prefixes")
     return [each for each in known if signs.get(each.name, signs.get("*", False))]

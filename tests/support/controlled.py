@@ -33,9 +33,9 @@ class Cluster:
 
     def __init__(self, *controllers: Controller, volcano: bool = False) -> None:
         self.api = Api()
+        self._definitions = Definitions(self.api.server)
         if volcano:
             self.api.run(install_bundled(self.api.server))
-            self._definitions = Definitions(self.api.server)
             self.api.run(self._definitions.start())
         self.client = Client(DirectTransport(self.api.server, "kube-controller-manager"))
         self.cache = Cache()
@@ -170,6 +170,7 @@ class Cluster:
 
     def close(self) -> None:
         """End everything."""
+        self.api.run(self._definitions.stop())
         self.api.close()
 
 

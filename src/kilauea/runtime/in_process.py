@@ -16,12 +16,14 @@ from kilauea.client.view import Cache
 from kilauea.controllers.registry import deletion_controllers
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.direct import DirectClient
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.reconciling import CONCURRENCY, Driver
+
+DEFINITIONS_AT_A_TIME = 4
 
 
 @asynccontextmanager
 async def controllers_in_process(
-    api: ApiServer, component: str, controllers: Sequence[Controller], clock: Clock
+    api: ApiServer, component: str, controllers: Sequence[Controller], clock: Clock, concurrency: int = CONCURRENCY
 ) -> AsyncIterator[None]:
     """Run controllers beside a server, under the driver of all controllers.
 
@@ -30,10 +32,11 @@ async def controllers_in_process(
         component: the name under which they change objects.
         controllers: to be run; what they record about objects is not written.
         clock: tells the time.
+        concurrency: keys of one controller that are worked on at a time.
     """
     random, cache = Random(component), Cache()
     client = DirectClient(api, component, Random(component))
-    driver = Driver(client, cache, clock, random, _not_recorded, controllers)
+    driver = Driver(client, cache, clock, random, _not_recorded, controllers, concurrency)
     async with _running(cache.run(client, clock, random), driver.run()):
         yield
 
@@ -58,8 +61,10 @@ class Definitions:
         served = ServedDefinitions(self._api.backend)
         served.sync()
         await self._stack.enter_async_context(_running(served.follow()))
-        controllers = controllers_in_process(self._api, "kube-apiserver", definition_controllers(), self._clock)
-        await self._stack.enter_async_context(controllers)
+        controllers = definition_controllers()
+        await self._stack.enter_async_context(
+            controllers_in_process(self._api, "kube-apiserver", controllers, self._clock, DEFINITIONS_AT_A_TIME)
+        )
         await served.decided()
 
     async def stop(self) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from kilauea.api.ports import ApiError
 from kilauea.api.times import SECOND
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
@@ -98,7 +99,7 @@ async def serve(
         collect_seldom()
         try:
             await ending.enter_async_context(_own_work(api))
-        except StorageError as error:
+        except (ApiError, StorageError) as error:
             raise StartError(f"{options.data_dir}: {error}") from error
         await ending.enter_async_context(beside(api, credentials.ca.decode()))
         if not stop.is_set():

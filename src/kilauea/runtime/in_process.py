@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
 from typing import Any
 
-from kilauea.api.ports import Clock, Controller, Record
+from kilauea.api.ports import ApiError, Clock, Controller, Record
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.controllers import definition_controllers
 from kilauea.apiserver.crd.serving import ServedDefinitions
@@ -23,7 +23,12 @@ DEFINITIONS_AT_A_TIME = 4
 
 @asynccontextmanager
 async def controllers_in_process(
-    api: ApiServer, component: str, controllers: Sequence[Controller], clock: Clock, concurrency: int = CONCURRENCY
+    api: ApiServer,
+    component: str,
+    controllers: Sequence[Controller],
+    clock: Clock,
+    concurrency: int = CONCURRENCY,
+    failed: Callable[[Exception], bool] = lambda error: False,
 ) -> AsyncIterator[None]:
     """Run controllers beside a server, under the driver of all controllers.
 
@@ -33,10 +38,11 @@ async def controllers_in_process(
         controllers: to be run; what they record about objects is not written.
         clock: tells the time.
         concurrency: keys of one controller that are worked on at a time.
+        failed: is told of each error that makes a key wait; returns True for one that need not be logged.
     """
     random, cache = Random(component), Cache()
     client = DirectClient(api, component, Random(component))
-    driver = Driver(client, cache, clock, random, _not_recorded, controllers, concurrency)
+    driver = Driver(client, cache, clock, random, _not_recorded, controllers, concurrency, failed)
     async with _running(cache.run(client, clock, random), driver.run()):
         yield
 
@@ -57,15 +63,36 @@ class Definitions:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        """Serve all definitions that are there, and follow from now on."""
+        """Serve all definitions that are there, and follow from now on.
+
+        Raises:
+            ApiError: what was decided of a definition could not be stored.
+        """
         served = ServedDefinitions(self._api.backend)
         served.sync()
-        await self._stack.enter_async_context(_running(served.follow()))
-        controllers = definition_controllers()
-        await self._stack.enter_async_context(
-            controllers_in_process(self._api, "kube-apiserver", controllers, self._clock, DEFINITIONS_AT_A_TIME)
+        broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        starting = True
+
+        def failed(error: Exception) -> bool:
+            """End the start with what the server cannot do; later it is tried again."""
+            ends = isinstance(error, ApiError) and error.code >= 500 and starting
+            if ends and not broken.done():
+                broken.set_exception(error)
+            return ends
+
+        controllers = controllers_in_process(
+            self._api, "kube-apiserver", definition_controllers(), self._clock, DEFINITIONS_AT_A_TIME, failed
         )
-        await served.decided()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(_running(served.follow()))
+            await stack.enter_async_context(controllers)
+            decided = asyncio.ensure_future(served.decided())
+            stack.callback(decided.cancel)
+            await asyncio.wait((decided, broken), return_when=asyncio.FIRST_COMPLETED)
+            starting = False
+            if broken.done():
+                broken.result()
+            self._stack = stack.pop_all()
 
     async def stop(self) -> None:
         """Follow no longer; what is served stays."""

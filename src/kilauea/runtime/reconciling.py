@@ -97,6 +97,7 @@ class Driver:
         record: takes records, with the name of the controller that makes them; does not wait.
         controllers: to be driven.
         concurrency: keys of one controller that are worked on at a time.
+        failed: is told of each error that makes a key wait; returns True for one that need not be logged.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Driver:
         record: Callable[[str, Record], None],
         controllers: Sequence[Controller],
         concurrency: int = CONCURRENCY,
+        failed: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -115,6 +117,7 @@ class Driver:
         self._chance = chance
         self._record = record
         self._concurrency = concurrency
+        self._tell_failure = failed
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._stations = [Station(controller) for controller in controllers]
         self._echoes = Echoes(cache)
@@ -249,9 +252,12 @@ class Driver:
         seconds = pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE)
         if isinstance(error, ApiError):
             seconds = max(seconds, error.retry_after)
+        self._timers.set((station, key, False), seconds)
+        if self._tell_failure(error):
+            return
+        if isinstance(error, ApiError):
             level = logging.DEBUG if error.reason == "Conflict" else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))
             log.log(level, "%s %s: %s: %s (again in %.1f s)", station.controller.name, key, what, error, seconds)
         else:
             log.error("%s %s (again in %.1f s)", station.controller.name, key, seconds, exc_info=error)
-        self._timers.set((station, key, False), seconds)

@@ -7,7 +7,6 @@ form of all other controllers, and the same driver runs them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from typing import Any
 
 from kilauea.api.kinds import DEFINITIONS, defined_kind
@@ -45,7 +44,7 @@ class NamingController:
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Bring the status of all definitions of a group up to date."""
-        group = [deepcopy(dict(each)) for each in view.list(DEFINITIONS) if each["spec"]["group"] == key.name]
+        group = [dict(each) for each in view.list(DEFINITIONS) if each["spec"]["group"] == key.name]
         operations: list[Operation] = []
         for definition in group:
             if _is_being_deleted(definition):
@@ -74,7 +73,7 @@ class CleanupController:
         if CLEANUP not in finalizers:
             return Outcome()
         before = definition.get("status") or {}
-        status = deepcopy(dict(before))
+        status = dict(before)
         going = condition(TERMINATING, True, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
         if set_conditions(status, [going], _stamp(now)):
             return Outcome([_status_patch(definition, before, status)])

@@ -23,7 +23,7 @@ from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
-from kilauea.api.yamltext import Fault, TextError, position, read_documents
+from kilauea.api.yamltext import TextError, TextFault, position, read_documents
 
 __all__ = ["GROUPS", "KINDS", "Decoded", "ObjectError", "decode", "encode_json"]
 
@@ -146,7 +146,7 @@ class _Place(NamedTuple):
     kind: str = ""
     api_version: str = ""
     depth: int = 0
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TextFault, ...] = ()
 
     def inside(self, path: Path, kind: str, api_version: str) -> _Place:
         """The place of an element of the list at this place."""
@@ -325,7 +325,7 @@ class _Reader:
         for fault in place.faults:
             self.fault(place, kind, name, fault)
 
-    def fault(self, place: _Place, kind: str, name: str, fault: Fault) -> None:
+    def fault(self, place: _Place, kind: str, name: str, fault: TextFault) -> None:
         """Report one fault in the text of an object."""
         path = fault.path[len(place.path) :] if name else fault.path
         self.out.errors.append(

@@ -46,7 +46,7 @@ def kept() -> Iterator[Api]:
 
 def wait_until_gone(api: Api, *paths: str) -> None:
     """Let the controllers work until nothing is at these paths."""
-    for _ in range(300):
+    for _ in range(2000):
         if all(api.ask("GET", path).code == 404 for path in paths):
             return
         api.run(asyncio.sleep(0.01))
@@ -108,7 +108,7 @@ def test_a_dependent_of_two_owners_stays_as_long_as_one_of_them_does(kept: Api) 
         references.append({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid})
     kept.good("POST", MAPS, {"metadata": {"name": "child", "ownerReferences": references}})
     kept.good("DELETE", f"{MAPS}/first")
-    for _ in range(100):
+    for _ in range(2000):
         left = kept.good("GET", f"{MAPS}/child")["metadata"]["ownerReferences"]
         if left == references[1:]:
             break
@@ -136,7 +136,7 @@ def define_widgets(api: Api) -> None:
         "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
     }
     api.good("POST", DEFINITIONS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
-    for _ in range(300):
+    for _ in range(2000):
         if api.ask("GET", WIDGETS).code == 200:
             return
         api.run(asyncio.sleep(0.01))

@@ -21,7 +21,7 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.virtual_api import World, virtual_api
 
 SHORT = Retention(seconds=-1, revisions=2, size=4000)

@@ -18,7 +18,7 @@ from kilauea.engine.extension import PERMIT
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
-from kilauea.runtime.extensions import Extensions
+from kilauea.runtime.inputs.extensions import Extensions
 from kilauea.runtime.planning import Result, build_state, explain_group
 from kilauea.simulator.what_if import WhatIf
 from support.builders import (

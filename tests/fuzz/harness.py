@@ -29,7 +29,7 @@ from kilauea.engine.cycle import default_conf
 from kilauea.engine.model import status
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.files import SourceError
+from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.planning import Result, explain_group, plan_cycles, read_cluster
 
 SECONDS = 20

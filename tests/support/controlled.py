@@ -20,8 +20,8 @@ from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.operations import carry_out
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.manager.operations import carry_out
 from support.api_core import Api
 
 ROUNDS = 300

@@ -11,8 +11,8 @@ from kilauea.api.kinds import JOBS, NODES, POD_GROUPS, PODS, REPLICA_SETS, VC_JO
 from kilauea.api.times import SECOND
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.scheduler.reading import read
-from kilauea.runtime.scheduler.watched import RESOURCES
+from kilauea.runtime.inputs.reading import read
+from kilauea.runtime.inputs.resources import RESOURCES
 from system.cluster import System
 from system.job_ending import jobs_at_the_end
 from system.job_laws import TASK

@@ -35,10 +35,10 @@ from kilauea.apiserver.upkeep.namespaces import empty_namespaces
 from kilauea.apiserver.upkeep.volumes import release_volumes
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, unreachable
-from kilauea.runtime.admission import VolcanoAdmission
-from kilauea.runtime.apiserver import kept_up
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.template_rules import template_complaints
+from kilauea.runtime.cluster.admission import VolcanoAdmission
+from kilauea.runtime.cluster.apiserver import kept_up
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.inputs.template_rules import template_complaints
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")

@@ -76,7 +76,7 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     """
     import asyncio
 
-    from kilauea.runtime.apiserver import Options, StartError, serve
+    from kilauea.runtime.cluster.apiserver import Options, StartError, serve
     from kilauea.runtime.tasks import stopped_by_signals
 
     host, port = parse_listen(listen)

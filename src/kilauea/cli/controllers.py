@@ -23,7 +23,7 @@ from kilauea.cli.leader_election import leader_election, lease_of
 from kilauea.cli.options import access, switch
 
 if TYPE_CHECKING:
-    from kilauea.runtime.controllers import Options
+    from kilauea.runtime.manager.process import Options
 
 EXAMPLES = """\b
 Examples:
@@ -84,7 +84,7 @@ def controllers(verbosity: int, **given: Any) -> None:
 
     from kilauea.client.access import AccessError
     from kilauea.client.lease import LeaseLost
-    from kilauea.runtime.controllers import StartError
+    from kilauea.runtime.manager.process import StartError
 
     start_log(verbosity)
     try:
@@ -102,7 +102,7 @@ def _options(**given: Any) -> Options:
         Usage: some of them cannot be used.
     """
     from kilauea.api.ports import Key
-    from kilauea.runtime.controllers import Options, wanted_controllers
+    from kilauea.runtime.manager.process import Options, wanted_controllers
 
     lease, terms = lease_of(given)
     pages = []
@@ -147,7 +147,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 async def _run(options: Options) -> None:
 
-    from kilauea.runtime.controllers import run_controllers
+    from kilauea.runtime.manager.process import run_controllers
     from kilauea.runtime.tasks import stopped_by_signals
 
     await run_controllers(options, stopped_by_signals())

@@ -17,9 +17,9 @@ from kilauea.cli.table import printable
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf
     from kilauea.engine.plan import Plan
-    from kilauea.runtime.extensions import Extensions
+    from kilauea.runtime.inputs.extensions import Extensions
+    from kilauea.runtime.inputs.snapshot import Snapshot
     from kilauea.runtime.planning import Cluster
-    from kilauea.runtime.snapshot import Snapshot
 
 OUTPUTS = ("table", "wide", "json", "yaml")
 
@@ -89,9 +89,9 @@ def read_inputs(
     from kilauea.api.times import parse_time
     from kilauea.controllers.configuration import NAME
     from kilauea.engine.conf import ConfError
-    from kilauea.runtime.conf_file import conf_file
-    from kilauea.runtime.extensions import ExtensionError, load_extensions
-    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.inputs.conf_file import conf_file
+    from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.planning import conf_in, read_cluster, read_conf
 
     try:
@@ -137,7 +137,7 @@ def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
     Raises:
         Usage: a file cannot be read.
     """
-    from kilauea.runtime.files import SourceError, describe_nodes
+    from kilauea.runtime.inputs.files import SourceError, describe_nodes
 
     named = os.environ.get("KUBECONFIG")
     try:
@@ -160,7 +160,7 @@ def _live(kubeconfig: Path | None) -> Snapshot:
     """
     from kilauea.api.ports import ApiError
     from kilauea.client.access import AccessError
-    from kilauea.runtime.snapshot import snapshot
+    from kilauea.runtime.inputs.snapshot import snapshot
 
     try:
         return snapshot(kubeconfig, os.environ)

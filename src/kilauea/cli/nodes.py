@@ -15,7 +15,7 @@ from kilauea.cli.inputs import Usage
 from kilauea.cli.options import Command, access
 
 if TYPE_CHECKING:
-    from kilauea.runtime.nodes import Options
+    from kilauea.runtime.cluster.nodes import Options
 
 EXAMPLES = """\b
 Examples:
@@ -123,7 +123,7 @@ def nodes(
     from kilauea.api.times import SECOND
     from kilauea.client.access import AccessError
     from kilauea.nodes.machine import Machine
-    from kilauea.runtime.nodes import Options
+    from kilauea.runtime.cluster.nodes import Options
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
     if start_delay < 0:
@@ -137,7 +137,7 @@ def nodes(
 
 async def _run(options: Options) -> None:
 
-    from kilauea.runtime.nodes import run_nodes
+    from kilauea.runtime.cluster.nodes import run_nodes
     from kilauea.runtime.tasks import stopped_by_signals
 
     await run_nodes(options, lambda number: click.echo(f"simulating {number} nodes"), stopped_by_signals())

@@ -68,8 +68,8 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: i
 
     from kilauea.client.access import AccessError
     from kilauea.client.lease import LeaseLost
-    from kilauea.runtime.extensions import ExtensionError, load_extensions
-    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.inputs.files import SourceError
     from kilauea.runtime.scheduler.process import StartError
 
     start_log(verbosity)

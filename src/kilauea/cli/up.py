@@ -13,7 +13,7 @@ from kilauea.cli.nodes import node_size, run_time_option
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
-    from kilauea.runtime.up import Up
+    from kilauea.runtime.cluster.up import Up
 
 EXAMPLES = """\b
 Examples:
@@ -91,8 +91,8 @@ def up(
     again on it, the cluster goes on where it was. Ctrl-C or SIGTERM ends it.
     """
     from kilauea.nodes.machine import Machine
-    from kilauea.runtime.apiserver import Options
-    from kilauea.runtime.up import Up
+    from kilauea.runtime.cluster.apiserver import Options
+    from kilauea.runtime.cluster.up import Up
 
     host, port = parse_listen(listen)
     folder = data_dir or default_folder()
@@ -105,9 +105,9 @@ def run(options: Up) -> None:
     """Run until told to stop."""
     import asyncio
 
-    from kilauea.runtime.apiserver import StartError
+    from kilauea.runtime.cluster.apiserver import StartError
+    from kilauea.runtime.cluster.up import run_up
     from kilauea.runtime.tasks import stopped_by_signals
-    from kilauea.runtime.up import run_up
 
     def ready(address: str) -> None:
         click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")

@@ -131,7 +131,7 @@ def _options(**given: Any) -> Options:
 
 def _settings(**given: Any) -> Settings:
     from kilauea.admission.review import Settings
-    from kilauea.runtime.template_rules import template_complaints
+    from kilauea.runtime.inputs.template_rules import template_complaints
 
     return Settings(
         scheduler_names=given["schedulers"],

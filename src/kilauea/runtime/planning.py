@@ -32,16 +32,16 @@ from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.conf_file import ConfFile, read_conf_file
-from kilauea.runtime.extensions import BUILT_IN, Extensions
-from kilauea.runtime.files import SourceError, read_sources
+from kilauea.runtime.inputs.conf_file import ConfFile, read_conf_file
+from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.files import SourceError, read_sources
 from kilauea.runtime.watchdog import watchdog
 from kilauea.simulator.cluster import SimulatedCluster
 from kilauea.simulator.what_if import WhatIf
 
 if TYPE_CHECKING:
-    from kilauea.runtime.expanding.creation import NotCreated
-    from kilauea.runtime.snapshot import Snapshot
+    from kilauea.runtime.inputs.expanding.creation import NotCreated
+    from kilauea.runtime.inputs.snapshot import Snapshot
 
 VOLCANO = "batch.volcano.sh"
 """The group of jobs whose pods are made whether they are stored or not."""
@@ -231,7 +231,7 @@ def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[
 
 def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: Sequence[Obj], now: int) -> None:
     """Add what workloads become."""
-    from kilauea.runtime.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
+    from kilauea.runtime.inputs.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
 
     last = max(newest(known.values()), *(_creation(workload) for workload in workloads))
     expansion = expand(workloads, list(known.values()), now or (last + SECOND if last else 0))

@@ -11,7 +11,7 @@ from kilauea.api.ports import ApiError, Key
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import explain
-from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
 from support.live_world import NODES, Live, live_world
 
 CLASSES = RESOURCES["PriorityClass"]

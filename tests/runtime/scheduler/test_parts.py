@@ -12,12 +12,12 @@ from kilauea.api.ports import ApiError
 from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
 from kilauea.engine.model import status
 from kilauea.engine.plan import Condition, GroupOutcome, NodeReason, Pending
-from kilauea.runtime.files import SourceError
+from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.scheduler.conf_reload import ConfReload
-from kilauea.runtime.scheduler.crew import Crew, Writes
+from kilauea.runtime.scheduler.debounce import LONGEST, Settling
 from kilauea.runtime.scheduler.group_status import content_of, patch_of, wanted
 from kilauea.runtime.scheduler.pod_status import Room, mended_by_nodes
-from kilauea.runtime.scheduler.settling import LONGEST, Settling
+from kilauea.runtime.scheduler.workers import Crew, Writes
 from kilauea.telemetry.metrics import SchedulerMetrics
 from support.virtual_time import LoopClock, virtual_loop
 

@@ -10,8 +10,8 @@ from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.client.view import Cache
 from kilauea.controllers.configuration import FILE, NAME, PLACE
 from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf
-from kilauea.runtime.conf_file import conf_file
-from kilauea.runtime.extensions import Extensions
+from kilauea.runtime.inputs.conf_file import conf_file
+from kilauea.runtime.inputs.extensions import Extensions
 from kilauea.runtime.planning import conf_in
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Stamp
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from kilauea.engine.conf import ConfError, SchedulerConf
 from kilauea.engine.cycle import default_conf
-from kilauea.runtime.extensions import BUILT_IN, Extensions
-from kilauea.runtime.files import SourceError
+from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.planning import read_conf
 
 Stamp = tuple[int, int, int] | None

@@ -21,15 +21,15 @@ from kilauea.engine.events import Advanced, Changed, Gone, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.scheduler.assumed import Assumed, Placed
-from kilauea.runtime.scheduler.reading import (
+from kilauea.runtime.inputs.reading import (
     Unusable,
     check_usable,
     decoded,
     has_only_advanced,
     read,
 )
-from kilauea.runtime.scheduler.watched import head_of
+from kilauea.runtime.inputs.resources import head_of
+from kilauea.runtime.scheduler.assumed import Assumed, Placed
 
 T = TypeVar("T")
 

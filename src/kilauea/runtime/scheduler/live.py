@@ -28,19 +28,19 @@ from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.resources import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
 from kilauea.runtime.planning import built_in_queue
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
-from kilauea.runtime.scheduler.crew import Writes
-from kilauea.runtime.scheduler.deeds import Deeds
+from kilauea.runtime.scheduler.executor import Deeds
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
-from kilauea.runtime.scheduler.figures import Figures
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
-from kilauea.runtime.scheduler.promises import Promises
+from kilauea.runtime.scheduler.metrics import Figures
+from kilauea.runtime.scheduler.nominations import Promises
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
-from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
+from kilauea.runtime.scheduler.workers import Writes
 from kilauea.runtime.watchdog import watchdog
 from kilauea.telemetry.metrics import SchedulerMetrics
 

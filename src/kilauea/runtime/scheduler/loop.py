@@ -25,14 +25,14 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.extensions import Extensions
+from kilauea.runtime.inputs.extensions import Extensions
+from kilauea.runtime.inputs.resources import reference
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
-from kilauea.runtime.scheduler.deeds import Deeds
+from kilauea.runtime.scheduler.executor import Deeds
 from kilauea.runtime.scheduler.feed import Fault, Feed
-from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.promises import Promises
+from kilauea.runtime.scheduler.metrics import Figures
+from kilauea.runtime.scheduler.nominations import Promises
 from kilauea.runtime.scheduler.statuses import Statuses
-from kilauea.runtime.scheduler.watched import reference
 
 GATHER = SECOND // 200
 """Microseconds after an event in which others may join it."""

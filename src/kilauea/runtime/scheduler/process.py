@@ -19,7 +19,7 @@ from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
 from kilauea.runtime.leading import Leadership
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread

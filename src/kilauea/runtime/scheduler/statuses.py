@@ -18,16 +18,16 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.engine.explain.group import with_hints
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.plan import GroupOutcome, Plan
+from kilauea.runtime.inputs.resources import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
 from kilauea.runtime.scheduler import group_status, pod_status
 from kilauea.runtime.scheduler.assumed import Phased
-from kilauea.runtime.scheduler.complaints import complaint, outcomes
-from kilauea.runtime.scheduler.crew import Writes
-from kilauea.runtime.scheduler.deeds import Deed
+from kilauea.runtime.scheduler.debounce import Settling
+from kilauea.runtime.scheduler.executor import Deed
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.pod_status import Room
 from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues, rooms
-from kilauea.runtime.scheduler.settling import Settling
-from kilauea.runtime.scheduler.watched import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
+from kilauea.runtime.scheduler.reasons import complaint, outcomes
+from kilauea.runtime.scheduler.workers import Writes
 
 OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
 """Codes of pods whose group lacks pods. While it still gets some, that is about to be over."""

@@ -36,10 +36,10 @@ from kilauea.api.ports import (
 )
 from kilauea.client.backoff import pause
 from kilauea.client.view import Cache
-from kilauea.runtime.echoes import Echoes
-from kilauea.runtime.operations import Trace, carry_out, told, written
-from kilauea.runtime.timers import Timers
-from kilauea.runtime.work_queue import WorkQueue
+from kilauea.runtime.manager.expectations import Echoes
+from kilauea.runtime.manager.operations import Trace, carry_out, told, written
+from kilauea.runtime.manager.timers import Timers
+from kilauea.runtime.manager.work_queue import WorkQueue
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
 """Seconds after the first failure of a key, and at most."""

@@ -32,8 +32,8 @@ from kilauea.api.ports import (
 )
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.manager.reconciling import Driver
 from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")

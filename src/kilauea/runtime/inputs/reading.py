@@ -9,7 +9,7 @@ from kilauea.api.core import Pod
 from kilauea.api.decode import GROUPS, decode
 from kilauea.api.meta import Object
 from kilauea.api.validate import check
-from kilauea.runtime.scheduler.watched import DECODERS, RESOURCES
+from kilauea.runtime.inputs.resources import DECODERS, RESOURCES
 
 
 class Unusable(ValueError):

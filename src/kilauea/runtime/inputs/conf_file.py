@@ -9,7 +9,7 @@ from typing import Any
 
 from kilauea.api.yamltext import YamlError, load_yaml_with_lines
 from kilauea.engine.conf import Path
-from kilauea.runtime.files import SourceError
+from kilauea.runtime.inputs.files import SourceError
 
 STANDARD_INPUT = "-"
 

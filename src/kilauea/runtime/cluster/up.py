@@ -1,7 +1,7 @@
 """A whole cluster in one process: API server, scheduler, controllers and simulated nodes, joined.
 
-The components speak to the server by calls, not over HTTP (`kilauea.runtime.direct`), and are otherwise those of any
-cluster. All that they know is in the objects, so a process that ends is followed by one that goes on from there.
+The components call the server directly instead of over HTTP (`kilauea.runtime.cluster.direct`), and are otherwise those
+of any cluster. All that they know is in the objects, so when a process ends, the next one continues from there.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from kilauea.nodes.machine import Machine
 from kilauea.nodes.pods import Pods
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration, node_name
-from kilauea.runtime.admission import VolcanoAdmission
-from kilauea.runtime.apiserver import Options, StartError, serve
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.direct import DirectClient
-from kilauea.runtime.files import SourceError
-from kilauea.runtime.manifests import Manifest, ManifestError, apply_manifests, read_manifests
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.cluster.admission import VolcanoAdmission
+from kilauea.runtime.cluster.apiserver import Options, StartError, serve
+from kilauea.runtime.cluster.direct import DirectClient
+from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
+from kilauea.runtime.inputs.files import SourceError
+from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.runtime.tasks import take_short_turns
-from kilauea.runtime.template_rules import template_complaints
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)

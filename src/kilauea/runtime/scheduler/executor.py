@@ -21,10 +21,10 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
 from kilauea.engine.plan import Bind, Eviction
+from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
-from kilauea.runtime.scheduler.crew import Crew
 from kilauea.runtime.scheduler.feed import Feed
-from kilauea.runtime.scheduler.watched import PODS, reference
+from kilauea.runtime.scheduler.workers import Crew
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 CONCURRENCY = 32

@@ -10,7 +10,7 @@ import pytest
 
 from kilauea.api.ports import ApiError, Key
 from kilauea.client.transport import unreachable
-from kilauea.runtime.scheduler.watched import PODS, RESOURCES
+from kilauea.runtime.inputs.resources import PODS, RESOURCES
 from support.live_world import Live, live_world
 
 PREEMPTING = """

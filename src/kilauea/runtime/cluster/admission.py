@@ -16,7 +16,7 @@ from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.status import ApiFault
-from kilauea.runtime.store_view import StoreView
+from kilauea.runtime.cluster.store_view import StoreView
 
 SPARED = frozenset({"kube-system"})
 """Namespaces whose objects are not looked at: what keeps the cluster itself going must not wait for it."""

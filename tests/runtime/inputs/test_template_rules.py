@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.runtime.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_complaints
 
 GOOD = {"name": "c", "image": "busybox:1"}
 SPEC = "template.spec"

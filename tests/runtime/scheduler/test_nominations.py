@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kilauea.api.ports import ApiError
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.scheduler.watched import PODS, RESOURCES
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.inputs.resources import PODS, RESOURCES
 from support.live_world import NODES, Intercepted, Live, live_world
 
 CONF = """

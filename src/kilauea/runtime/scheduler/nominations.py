@@ -16,9 +16,9 @@ from random import Random
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.client.backoff import pause
 from kilauea.engine.plan import Plan
+from kilauea.runtime.inputs.resources import PODS
 from kilauea.runtime.scheduler.assumed import Placed
 from kilauea.runtime.scheduler.feed import Feed
-from kilauea.runtime.scheduler.watched import PODS
 
 CONCURRENCY = 16
 """Nominations that are written at a time."""

@@ -21,8 +21,8 @@ from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
-from kilauea.runtime.admission import VolcanoAdmission
-from kilauea.runtime.template_rules import template_complaints
+from kilauea.runtime.cluster.admission import VolcanoAdmission
+from kilauea.runtime.inputs.template_rules import template_complaints
 from support.api_core import ADMIN, Answer, Api
 from support.controlled import Cluster
 

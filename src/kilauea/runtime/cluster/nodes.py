@@ -22,7 +22,7 @@ from kilauea.nodes.pods import Pods
 from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.tasks import collect_seldom, until
 
 LOOK_SECONDS = 0.05

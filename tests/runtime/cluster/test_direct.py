@@ -10,7 +10,7 @@ import pytest
 from kilauea.api.ports import ApiError, Key, Resource, Seen
 from kilauea.apiserver.storage import Retention
 from kilauea.client.rest import Client
-from kilauea.runtime.direct import DirectClient, DirectTransport
+from kilauea.runtime.cluster.direct import DirectClient, DirectTransport
 from support.virtual_api import World, virtual_api
 
 THINGS = Resource("no.group", "v1", "things", "Thing")

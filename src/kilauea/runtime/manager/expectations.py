@@ -10,7 +10,7 @@ from functools import partial
 from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.client.shelf import Shelf
 from kilauea.client.view import Cache
-from kilauea.runtime.operations import Deleted, Trace, Written
+from kilauea.runtime.manager.operations import Deleted, Trace, Written
 
 _Then = Callable[[], None]
 

@@ -25,7 +25,7 @@ from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.leading import Leadership
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.tasks import settled, until
 from kilauea.telemetry.controller_metrics import ControllerMetrics
 from kilauea.telemetry.serving import serve_pages

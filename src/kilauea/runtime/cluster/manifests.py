@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kilauea.api.ports import Api, ApiError, Key, Resource
 from kilauea.api.yamltext import TextError, read_documents
-from kilauea.runtime.files import read_bytes
+from kilauea.runtime.inputs.files import read_bytes
 
 FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "Queue", "Node")
 """Kinds that others may need, in this order; the others come as they are written."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kilauea.runtime.timers import Timers
+from kilauea.runtime.manager.timers import Timers
 from support.virtual_time import LoopClock, virtual_loop
 
 

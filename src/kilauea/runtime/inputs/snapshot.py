@@ -18,8 +18,8 @@ from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
-from kilauea.runtime.scheduler.reading import Unusable, read
-from kilauea.runtime.scheduler.watched import RESOURCES, head_of
+from kilauea.runtime.inputs.reading import Unusable, read
+from kilauea.runtime.inputs.resources import RESOURCES, head_of
 
 MISSING = (403, 404)
 """Answers for kinds that a cluster does not have, or does not show to everybody."""

@@ -267,7 +267,7 @@ def test_nothing_is_decided_before_everything_has_been_read(live: Live) -> None:
     live.wire.before = no_queues
     live.start()
     live.wait(10)
-    assert live.scheduler.not_ready() == "not yet read: Queue"
+    assert live.scheduler.not_ready() == "not listed yet: Queue"
     assert live.node_of("web") == ""
     live.wire.before = None
     live.wait(30)

@@ -89,8 +89,8 @@ async def serve(
     async with AsyncExitStack() as ending:  # in reverse: components, upkeep, the store with its watches, connections
         store = await _open_store(options)
         ending.push_async_callback(store.close)
-        chance = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
-        api = ApiServer(Backend(store, Registry(builtin_types()), _now, chance, admission_steps()))
+        rng = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
+        api = ApiServer(Backend(store, Registry(builtin_types()), _now, rng, admission_steps()))
         try:
             await create_first_objects(api)
             await install_bundled(api)

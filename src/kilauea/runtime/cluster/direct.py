@@ -1,6 +1,6 @@
 """The way to an API server in the same process: a call, without HTTP and TLS.
 
-    client = DirectClient(server, "kube-controller-manager", chance)
+    client = DirectClient(server, "kube-controller-manager", rng)
 
 Everything above it is the same as for any other cluster. There is no limit to requests a second.
 """
@@ -86,12 +86,12 @@ class DirectClient(Client):
     Args:
         server: answers.
         component: its name.
-        chance: decides how long each watch lasts.
+        rng: decides how long each watch lasts.
     """
 
-    def __init__(self, server: ApiServer, component: str, chance: Random | None = None) -> None:
+    def __init__(self, server: ApiServer, component: str, rng: Random | None = None) -> None:
         self._direct = DirectTransport(server, component)
-        super().__init__(self._direct, component, chance, page=0)
+        super().__init__(self._direct, component, rng, page=0)
 
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""

@@ -68,13 +68,13 @@ async def run_nodes(options: Options, ready: Callable[[int], None], stop: asynci
     Raises:
         AccessError: it is not known how to come to the cluster.
     """
-    clock, chance, cache = SystemClock(), Random(options.seed), Cache()
+    clock, rng, cache = SystemClock(), Random(options.seed), Cache()
     async with HttpTransport(find_access(options.kubeconfig, options.environment)) as transport:
-        client = Client(transport, "kilauea-nodes", Random(chance.random()))
+        client = Client(transport, "kilauea-nodes", Random(rng.random()))
         recorder = Recorder(client, clock)
-        driver = Driver(client, cache, clock, chance, recorder.record, node_controllers(options))
+        driver = Driver(client, cache, clock, rng, recorder.record, node_controllers(options))
         announcing = _announce(cache, options.count, ready, clock)
-        await until(stop, [cache.run(client, clock, chance), driver.run(), recorder.run(), announcing])
+        await until(stop, [cache.run(client, clock, rng), driver.run(), recorder.run(), announcing])
 
 
 async def _announce(cache: Cache, count: int, ready: Callable[[int], None], clock: Clock) -> None:

@@ -103,21 +103,21 @@ async def _components(
     up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer, authority: str
 ) -> AsyncIterator[None]:
     """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
-    clock, chance, cache = SystemClock(), Random(up.server.seed), Cache()
+    clock, rng, cache = SystemClock(), Random(up.server.seed), Cache()
 
     def client(component: str) -> Client:
-        return DirectClient(api, component, Random(chance.random()))
+        return DirectClient(api, component, Random(rng.random()))
 
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority)
     everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_configuration(up)]
-    driver = Driver(controllers, cache, clock, chance, recorder.record, everybody)
+    driver = Driver(controllers, cache, clock, rng, recorder.record, everybody)
     api.backend.logs = PodLogs(cache, up.run_time)
     settings = Settings(SCHEDULERS, check_template=template_complaints)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
-    work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, chance), driver.run(), recorder.run()]
-    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, chance, recorder, cache) if up.scheduler else None
+    work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, rng), driver.run(), recorder.run()]
+    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache) if up.scheduler else None
     if scheduler is not None:
         work += [scheduler.watch(), scheduler.schedule()]
 
@@ -185,7 +185,7 @@ def _configuration(up: Up) -> list[Controller]:
 
 
 def _scheduler(
-    up: Up, client: Client, clock: SystemClock, chance: Random, recorder: Recorder, cache: Cache
+    up: Up, client: Client, clock: SystemClock, rng: Random, recorder: Recorder, cache: Cache
 ) -> LiveScheduler:
     """The scheduler, by the configuration in a file, or else in the cluster.
 
@@ -196,7 +196,7 @@ def _scheduler(
     if up.scheduler_conf and conf.fault:
         raise StartError(conf.fault)
     options = LiveOptions(names=ALL_SCHEDULERS, seed=None)
-    return LiveScheduler(client, options, conf, clock, chance, recorder.record, SchedulerMetrics())
+    return LiveScheduler(client, options, conf, clock, rng, recorder.record, SchedulerMetrics())
 
 
 def _resource_of(api: ApiServer, api_version: str, kind: str) -> Resource | None:

@@ -15,23 +15,23 @@ from kilauea.runtime.manager.operations import Deleted, Trace, Written
 _Then = Callable[[], None]
 
 
-class Echoes:
+class Expectations:
     """What is to be done once a cache shows certain traces."""
 
     def __init__(self, cache: Cache) -> None:
-        self._shelves = {shelf.resource: shelf for shelf in cache}
-        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {resource: [] for resource in self._shelves}
+        self._indexers = {indexer.resource: indexer for indexer in cache}
+        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {resource: [] for resource in self._indexers}
         self._deleted: dict[tuple[Resource, Key], list[_Then]] = {}
         self._numbers = itertools.count()
-        for shelf in self._shelves.values():
-            shelf.progress.append(self._heard)
-            shelf.listeners.append(partial(self._changed, shelf.resource))
+        for indexer in self._indexers.values():
+            indexer.progress.append(self._heard)
+            indexer.listeners.append(partial(self._changed, indexer.resource))
 
     def after(self, traces: Sequence[Trace], then: _Then) -> None:
         """Call once the cache shows all traces in kinds that it has; at once if it does."""
         for number, trace in enumerate(traces):
-            shelf = self._shelves.get(trace.resource)
-            if shelf is not None and not _shows(shelf, trace):
+            indexer = self._indexers.get(trace.resource)
+            if indexer is not None and not _shows(indexer, trace):
                 self._wait(trace, partial(self.after, traces[number:], then))
                 return
         then()
@@ -43,10 +43,10 @@ class Echoes:
         else:
             self._deleted.setdefault((trace.resource, trace.key), []).append(then)
 
-    def _heard(self, shelf: Shelf) -> None:
+    def _heard(self, indexer: Shelf) -> None:
         """A kind has come to a newer version."""
-        waiting = self._written[shelf.resource]
-        while waiting and waiting[0][0] <= shelf.version:
+        waiting = self._written[indexer.resource]
+        while waiting and waiting[0][0] <= indexer.version:
             heapq.heappop(waiting)[2]()
 
     def _changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
@@ -56,9 +56,9 @@ class Echoes:
                 then()
 
 
-def _shows(shelf: Shelf, trace: Trace) -> bool:
-    """Whether a shelf shows a trace."""
+def _shows(indexer: Shelf, trace: Trace) -> bool:
+    """Whether a indexer shows a trace."""
     if isinstance(trace, Deleted):
-        obj = shelf.get(trace.key)
+        obj = indexer.get(trace.key)
         return obj is None or obj["metadata"]["uid"] != trace.uid or "deletionTimestamp" in obj["metadata"]
-    return shelf.version >= trace.version
+    return indexer.version >= trace.version

@@ -97,27 +97,27 @@ async def run_controllers(options: Options, stop: asyncio.Event) -> None:
         AccessError: it is not known how to come to the cluster.
         LeaseLost: another process may work now.
     """
-    clock, chance, cache = SystemClock(), Random(), Cache()
+    clock, rng, cache = SystemClock(), Random(), Cache()
     access = find_access(options.kubeconfig, options.environment)
     if options.master:
         access = dataclasses.replace(access, server=options.master)
     async with AsyncExitStack() as stack:
-        leadership = Leadership(clock, chance, options.lease, options.terms)
+        leadership = Leadership(clock, rng, options.lease, options.terms)
         own = await stack.enter_async_context(HttpTransport(access))
         transport = await stack.enter_async_context(HttpTransport(access, leadership.check))
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
-        client = Client(limited, COMPONENT, chance)
+        client = Client(limited, COMPONENT, rng)
         recorder = Recorder(client, clock)
         controllers = wanted_controllers(options, clock.now())
-        driver = Driver(client, cache, clock, chance, recorder.record, controllers)
+        driver = Driver(client, cache, clock, rng, recorder.record, controllers)
         await _serve_pages(options, cache, stack)
-        leading = leadership.lead(Client(own, COMPONENT, chance), driver.run)
-        await until(stop, [cache.run(client, clock, chance), recorder.run(), leading, settled(cache.complete())])
+        leading = leadership.lead(Client(own, COMPONENT, rng), driver.run)
+        await until(stop, [cache.run(client, clock, rng), recorder.run(), leading, settled(cache.complete())])
 
 
 async def _serve_pages(options: Options, cache: Cache, stack: AsyncExitStack) -> None:
     """Serve health and metrics as long as the stack lasts."""
-    watched = {shelf.resource for shelf in cache}
+    watched = {indexer.resource for indexer in cache}
 
     def objects(resource: Resource) -> Sequence[Obj]:
         return cache.list(resource) if resource in watched else ()

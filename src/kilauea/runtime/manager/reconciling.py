@@ -1,9 +1,9 @@
 """Drives controllers: asks them about keys as watches tell of changes, and carries out what they want.
 
     cache = Cache()
-    driver = Driver(client, cache, clock, chance, recorder.record, controllers)  # declares what they want to see
+    driver = Driver(client, cache, clock, rng, recorder.record, controllers)  # declares what they want to see
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(cache.run(client, clock, chance))
+        tasks.create_task(cache.run(client, clock, rng))
         tasks.create_task(driver.run())
 
 Each controller has a queue of its own, in which a key stands once. A key whose operations fail is asked about again
@@ -36,7 +36,7 @@ from kilauea.api.ports import (
 )
 from kilauea.client.backoff import pause
 from kilauea.client.view import Cache
-from kilauea.runtime.manager.expectations import Echoes
+from kilauea.runtime.manager.expectations import Expectations
 from kilauea.runtime.manager.operations import Trace, carry_out, told, written
 from kilauea.runtime.manager.timers import Timers
 from kilauea.runtime.manager.work_queue import WorkQueue
@@ -53,7 +53,7 @@ CONCURRENCY = 32
 log = logging.getLogger(__name__)
 
 
-class Station:
+class ControllerWorker:
     """One controller at work: the keys that it is to be asked about, and how often each has failed in a row."""
 
     def __init__(self, controller: Controller) -> None:
@@ -76,7 +76,7 @@ class Station:
             return ()
 
 
-_Moment = tuple[Station, Key, bool]
+_Moment = tuple[ControllerWorker, Key, bool]
 """When to ask about a key: because it was put off (True), or because the controller or a failure wants it."""
 
 
@@ -87,7 +87,7 @@ class Driver:
         api: where operations are carried out.
         cache: what controllers see; their interests are declared in it. Somebody else runs it.
         clock: tells controllers the time, and when keys are due.
-        chance: for the length of pauses.
+        rng: for the length of pauses.
         record: takes records, with the name of the controller that makes them; does not wait.
         controllers: to be driven.
         concurrency: keys of one controller that are worked on at a time.
@@ -98,7 +98,7 @@ class Driver:
         api: Api,
         cache: Cache,
         clock: Clock,
-        chance: Random,
+        rng: Random,
         record: Callable[[str, Record], None],
         controllers: Sequence[Controller],
         concurrency: int = CONCURRENCY,
@@ -106,69 +106,69 @@ class Driver:
         self._api = api
         self._cache = cache
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._record = record
         self._concurrency = concurrency
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
-        self._stations = [Station(controller) for controller in controllers]
-        for station in self._stations:
-            for interest in station.controller.interests:
-                shelf = cache.declare(interest.resource, interest.labels, interest.indexes)
-                shelf.listeners.append(partial(self._changed, station, interest))
-        self._echoes = Echoes(cache)
+        self._workers = [ControllerWorker(controller) for controller in controllers]
+        for worker in self._workers:
+            for interest in worker.controller.interests:
+                indexer = cache.declare(interest.resource, interest.labels, interest.indexes)
+                indexer.listeners.append(partial(self._changed, worker, interest))
+        self._expectations = Expectations(cache)
 
     @property
     def busy(self) -> int:
         """Keys that wait or are worked on; those that wait for their time are not among them."""
-        return sum(len(station.queue) for station in self._stations)
+        return sum(len(worker.queue) for worker in self._workers)
 
     async def run(self) -> None:
         """Drive, from when the cache is complete until cancelled."""
         await self._cache.complete()
-        for station in self._stations:
-            for interest in station.controller.interests:
+        for worker in self._workers:
+            for interest in worker.controller.interests:
                 for key in interest.always:
-                    station.queue.add(key)
+                    worker.queue.add(key)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._timers.run(), name="timers")
-            for station in self._stations:
+            for worker in self._workers:
                 for number in range(self._concurrency):
-                    tasks.create_task(self._work(station), name=f"{station.controller.name} {number}")
+                    tasks.create_task(self._work(worker), name=f"{worker.controller.name} {number}")
 
-    def _changed(self, station: Station, interest: Interest, old: Obj | None, new: Obj | None) -> None:
+    def _changed(self, worker: ControllerWorker, interest: Interest, old: Obj | None, new: Obj | None) -> None:
         """An object has changed that a controller wants to see."""
-        for key in station.concerned(interest, old, new):
+        for key in worker.concerned(interest, old, new):
             if interest.delay:
-                self._timers.bring_forward((station, key, True), interest.delay)
+                self._timers.bring_forward((worker, key, True), interest.delay)
             else:
-                station.queue.add(key, written(interest.resource, new) if new is not None else None)
+                worker.queue.add(key, written(interest.resource, new) if new is not None else None)
 
-    async def _work(self, station: Station) -> None:
+    async def _work(self, worker: ControllerWorker) -> None:
         """Take one key after another."""
         while True:
-            key = await station.queue.take()
-            self._timers.cancel((station, key, True))
+            key = await worker.queue.take()
+            self._timers.cancel((worker, key, True))
             traces: list[Trace] = []
             own: Trace | None = None
             try:
-                if await self._reconcile(station, key, traces) and len(traces) == 1:
+                if await self._reconcile(worker, key, traces) and len(traces) == 1:
                     own = traces[0]
             except Exception as error:
-                self._failed(station, key, error)
-            self._echoes.after(traces, partial(station.queue.done, key, own))
+                self._failed(worker, key, error)
+            self._expectations.after(traces, partial(worker.queue.done, key, own))
             if not traces:  # one key after another could go on for long without others having their turn
                 await asyncio.sleep(0)
 
-    async def _reconcile(self, station: Station, key: Key, traces: list[Trace]) -> bool:
+    async def _reconcile(self, worker: ControllerWorker, key: Key, traces: list[Trace]) -> bool:
         """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it.
 
         Returns whether the controller has foreseen what comes of it.
         """
         asked = self._clock.monotonic()
-        outcome = station.controller.reconcile(key, self._cache, self._clock.now())
-        await self._chain(station.controller.name, outcome.operations, traces)
-        station.failures.pop(key, None)
-        moment = (station, key, False)
+        outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
+        await self._chain(worker.controller.name, outcome.operations, traces)
+        worker.failures.pop(key, None)
+        moment = (worker, key, False)
         if outcome.again is None:
             self._timers.cancel(moment)
         else:
@@ -206,12 +206,12 @@ class Driver:
             return await carry_out(self._api, operation, name)
         except ApiError as error:
             error.add_note(told(operation))
-            complaint = self._complaint(operation, error)
-            if complaint is not None:
-                self._record(name, complaint)
+            event = self._event_of(operation, error)
+            if event is not None:
+                self._record(name, event)
             raise
 
-    def _complaint(self, operation: Single, error: ApiError) -> Record | None:
+    def _event_of(self, operation: Single, error: ApiError) -> Record | None:
         """What is told of an object that may not be changed, or about which something may not be made."""
         if isinstance(operation, Create) and operation.about is not None and error.code:
             return Record(operation.about, "Warning", "FailedCreate", f"Error creating: {error.message}")
@@ -221,15 +221,15 @@ class Driver:
                 return Record(about, "Warning", "FailedUpdate", f"Error updating: {error.message}")
         return None
 
-    def _failed(self, station: Station, key: Key, error: Exception) -> None:
+    def _failed(self, worker: ControllerWorker, key: Key, error: Exception) -> None:
         """Ask about a key again later, the later the oftener it has failed."""
-        failures = station.failures[key] = station.failures.get(key, 0) + 1
-        seconds = pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE)
+        failures = worker.failures[key] = worker.failures.get(key, 0) + 1
+        seconds = pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE)
         if isinstance(error, ApiError):
             seconds = max(seconds, error.retry_after)
             level = logging.DEBUG if error.reason == "Conflict" else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))
-            log.log(level, "%s %s: %s: %s (again in %.1f s)", station.controller.name, key, what, error, seconds)
+            log.log(level, "%s %s: %s: %s (again in %.1f s)", worker.controller.name, key, what, error, seconds)
         else:
-            log.error("%s %s (again in %.1f s)", station.controller.name, key, seconds, exc_info=error)
-        self._timers.set((station, key, False), seconds)
+            log.error("%s %s (again in %.1f s)", worker.controller.name, key, seconds, exc_info=error)
+        self._timers.set((worker, key, False), seconds)

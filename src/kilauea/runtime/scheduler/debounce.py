@@ -1,4 +1,4 @@
-"""What is worth saying: what has been true for a while. A gang that is being made has another complaint each moment."""
+"""Holds back statuses that change with every cycle, as those of a gang whose pods are just being created do."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 LONGEST = 10
-"""Looks after which something is said although it changes all the time."""
+"""Rounds after which a value passes although it keeps changing."""
 
 T = TypeVar("T")
 
 
-class Settling(Generic[T]):
-    """Compares what is wanted to be said with what was wanted at the look before."""
+class Debounce(Generic[T]):
+    """Passes values that are the same as in the previous round."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, tuple[T, int]] = {}
+        self._seen: dict[str, tuple[T, int]] = {}
 
-    def settled(self, wanted: Mapping[str, T]) -> dict[str, T]:
-        """What of this, by object, was wanted the last time too, or has been changing for long."""
-        heard: dict[str, tuple[T, int]] = {}
+    def stable(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Return the values, by object, that equal those of the previous round, or keep changing for long."""
+        seen: dict[str, tuple[T, int]] = {}
         out: dict[str, T] = {}
-        for name, content in wanted.items():
-            before, looks = self._heard.get(name, (None, 0))
-            heard[name] = (content, looks + 1)
-            if content == before or looks >= LONGEST:
-                out[name] = content
-        self._heard = heard
+        for name, value in values.items():
+            before, rounds = self._seen.get(name, (None, 0))
+            seen[name] = (value, rounds + 1)
+            if value == before or rounds >= LONGEST:
+                out[name] = value
+        self._seen = seen
         return out

@@ -1,9 +1,9 @@
-"""Carries out what a plan wants of pods: binds and evictions, with bounded concurrency, undone where they fail.
+"""Carries out the binds and evictions of a plan, with bounded concurrency, and undoes those that fail.
 
-A deed is assumed from the moment it is decided. If it fails, nobody knows what became of it (the answer may have been
-lost), so the pod is read again. If nothing has happened and the server was at fault it is tried again, the room being
-kept. If it was refused, the assumption is taken back, and the pod is held back from placing (or evicting) for a while
-that grows with each failure; all others go on.
+An operation is assumed to succeed from the moment it is decided. When a request fails its outcome is unknown (the
+answer may have been lost), so the executor reads the pod again. If nothing happened and the server was at fault, it
+retries and keeps the node's room reserved. If the server refused, it reverts the assumption and excludes the pod from
+scheduling for a backoff that grows with each failure. Other pods are not affected.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from kilauea.engine.plan import Bind, Eviction
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
 from kilauea.runtime.scheduler.feed import Feed
-from kilauea.runtime.scheduler.workers import Crew
+from kilauea.runtime.scheduler.workers import WorkerPool
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 CONCURRENCY = 32
-"""Deeds under way at a time."""
+"""Requests in flight at a time."""
 TRIES = 6
-"""How often a deed is tried again at once, if the server or the way to it is at fault."""
+"""Failures of a pod that are retried while its room stays reserved, if the server or the network is at fault."""
 RETRY = (0.05, 10.0)
-"""Seconds before the second try, and at most."""
+"""Shortest and longest pause before a retry, in seconds."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds for which a pod is held back after the first failure, and at most."""
+"""Shortest and longest time for which a pod is excluded after a failure, in seconds."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """Something that is being done to a pod, by uid."""
+class PodOperation:
+    """A bind or an eviction of a pod, identified by its uid."""
 
-    what: Literal["bind", "eviction"]
+    kind: Literal["bind", "eviction"]
     pod: str
     uid: str
     node: str
     action: str = ""
     by: str = ""
     created: int = 0
-    """When the pod was made, in microseconds since 1970."""
+    """Creation time of the pod, in microseconds since 1970."""
 
     @property
     def key(self) -> Key:
@@ -59,22 +59,22 @@ class Deed:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The pod, for events."""
+        """Reference to the pod, for events."""
         return reference("Pod", self.pod, self.uid)
 
 
-class Deeds:
+class Executor:
     """Binds and evicts pods.
 
     Args:
-        api: where.
-        feed: knows the pods; its assumptions are set and taken back here.
-        record: takes events.
-        metrics: counts.
+        api: the cluster.
+        feed: the state; the executor sets and reverts its assumptions.
+        record: receives events.
+        metrics: receives counts and latencies.
         clock: for pauses and times.
-        chance: for the length of pauses.
-        name: of the scheduler, in conditions.
-        failed: is told of a bind that failed, and why.
+        rng: jitter of pauses.
+        name: name of the scheduler, in conditions.
+        failed: called with each bind that failed, and the reason.
     """
 
     def __init__(
@@ -84,99 +84,99 @@ class Deeds:
         record: Callable[[Record], None],
         metrics: SchedulerMetrics,
         clock: Clock,
-        chance: Random,
+        rng: Random,
         name: str,
-        failed: Callable[[Deed, str], None],
+        failed: Callable[[PodOperation, str], None],
     ) -> None:
         self._api = api
         self._feed = feed
         self._record = record
         self._metrics = metrics
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._name = name
-        self._told = failed
-        self._crew = Crew(CONCURRENCY)
-        self._mending: set[asyncio.Task[None]] = set()
+        self._on_failed_bind = failed
+        self._pool = WorkerPool(CONCURRENCY)
+        self._background: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """Deeds that wait or are under way."""
-        return len(self._crew)
+        """Operations that are queued or in flight."""
+        return len(self._pool)
 
     def bind(self, bind: Bind) -> None:
-        """Assume that a pod is on its node, and tell the API."""
+        """Assume that a pod is on its node, and queue the bind."""
         task = self._feed.state.tasks[bind.pod]
-        deed = Deed("bind", bind.pod, task.uid, bind.node, created=task.order[2])
+        operation = PodOperation("bind", bind.pod, task.uid, bind.node, created=task.order[2])
         self._feed.bind(bind.pod, Placed(task.uid, bind.node))
-        self._metrics.task_latency("Assumed", deed.created, self._clock.now())
-        self._crew.add(lambda: self._carry_out(deed))
+        self._metrics.task_latency("Assumed", operation.created, self._clock.now())
+        self._pool.add(lambda: self._carry_out(operation))
 
-    def evict(self, eviction: Eviction, promised: Callable[[], Awaitable[bool]] | None = None) -> None:
-        """Assume that a pod is on its way out, and tell the API.
+    def evict(self, eviction: Eviction, nominated: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Assume that a pod is terminating, and queue the eviction.
 
         Args:
-            eviction: who goes.
-            promised: returns once it is written for whom; False if it is for nobody any more.
+            eviction: the victim.
+            nominated: returns once the nominations of the claimer are written; False if the claimer no longer exists.
         """
         task = self._feed.state.tasks[eviction.pod]
-        deed = Deed("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
+        operation = PodOperation("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
         self._feed.assumed.evictions[eviction.pod] = task.uid
         self._feed.reconsider(eviction.pod)
         group = self._feed.groups.get(task.group)
         if group is not None:
             about = reference("PodGroup", task.group, group.metadata.uid or "")
             self._record(Record(about, "Normal", "Evict", eviction.action))
-        if promised is None:
-            self._crew.add(lambda: self._carry_out(deed))
+        if nominated is None:
+            self._pool.add(lambda: self._carry_out(operation))
         else:
-            self._later(self._evict_once(deed, promised))
+            self._later(self._evict_once(operation, nominated))
 
-    async def _evict_once(self, deed: Deed, promised: Callable[[], Awaitable[bool]]) -> None:
-        """Evict a pod once it is written for whom; let it be if that one is gone."""
-        if await promised():
-            self._crew.add(lambda: self._carry_out(deed))
-        elif self._stands(deed):
-            del self._feed.assumed.evictions[deed.pod]
-            self._feed.reconsider(deed.pod)
-            self._feed.stir()
+    async def _evict_once(self, operation: PodOperation, nominated: Callable[[], Awaitable[bool]]) -> None:
+        """Evict a pod once its claimer is nominated; keep the pod if the claimer is gone."""
+        if await nominated():
+            self._pool.add(lambda: self._carry_out(operation))
+        elif self._is_assumed(operation):
+            del self._feed.assumed.evictions[operation.pod]
+            self._feed.reconsider(operation.pod)
+            self._feed.wake()
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that waits beside the crew."""
+        """Run work that waits, without occupying a worker."""
         task = asyncio.get_running_loop().create_task(work)
-        self._mending.add(task)
-        task.add_done_callback(self._mending.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
-        """Drop what waits, and wait for what is under way."""
-        for task in self._mending:
+        """Drop queued operations and wait for those in flight."""
+        for task in self._background:
             task.cancel()
-        await self._crew.close()
+        await self._pool.close()
 
-    # --- one deed
+    # --- one operation
 
-    async def _carry_out(self, deed: Deed) -> None:
+    async def _carry_out(self, operation: PodOperation) -> None:
         try:
-            await (self._bind(deed) if deed.what == "bind" else self._evict(deed))
-            self._feed.assumed.failures.pop(deed.pod, None)
+            await (self._bind(operation) if operation.kind == "bind" else self._evict(operation))
+            self._feed.assumed.failures.pop(operation.pod, None)
         except ApiError as error:
-            self._failed(deed, error)
+            self._failed(operation, error)
 
-    async def _bind(self, deed: Deed) -> None:
+    async def _bind(self, operation: PodOperation) -> None:
         started = self._clock.monotonic()
-        self._metrics.task_latency("PreBound", deed.created, self._clock.now())
-        target = {"apiVersion": "v1", "kind": "Node", "name": deed.node}
-        metadata = {"name": deed.key.name, "namespace": deed.key.namespace, "uid": deed.uid}
+        self._metrics.task_latency("PreBound", operation.created, self._clock.now())
+        target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
+        metadata = {"name": operation.key.name, "namespace": operation.key.namespace, "uid": operation.uid}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        await self._api.create(PODS, deed.key.namespace, body, "binding", deed.key.name)
+        await self._api.create(PODS, operation.key.namespace, body, "binding", operation.key.name)
         took = self._clock.monotonic() - started
-        self._metrics.bound(deed.created, self._clock.now(), took)
-        message = f"Successfully assigned {deed.pod} to {deed.node}"
-        self._record(Record(deed.about, "Normal", "Scheduled", message))
+        self._metrics.bound(operation.created, self._clock.now(), took)
+        message = f"Successfully assigned {operation.pod} to {operation.node}"
+        self._record(Record(operation.about, "Normal", "Scheduled", message))
 
-    async def _evict(self, deed: Deed) -> None:
-        """Say on the pod why, then delete it: whoever reads the pod at its end knows."""
-        reason = f"Pod is evicted, because of {deed.action}"
-        self._record(Record(deed.about, "Warning", "Evict", reason))
+    async def _evict(self, operation: PodOperation) -> None:
+        """Write the reason to the pod's conditions, then delete it, so that its last version states the reason."""
+        reason = f"Pod is evicted, because of {operation.action}"
+        self._record(Record(operation.about, "Warning", "Evict", reason))
         now = format_time(self._clock.now() // SECOND * SECOND)
         why = f"{self._name}: preempting to accommodate a higher priority pod"
         conditions = [
@@ -189,71 +189,71 @@ class Deeds:
                 "lastTransitionTime": now,
             },
         ]
-        patch = {"metadata": {"uid": deed.uid}, "status": {"conditions": conditions}}
-        await self._api.patch(PODS, deed.key, patch, "strategic", "status")
-        await self._api.delete(PODS, deed.key, uid=deed.uid)
+        patch = {"metadata": {"uid": operation.uid}, "status": {"conditions": conditions}}
+        await self._api.patch(PODS, operation.key, patch, "strategic", "status")
+        await self._api.delete(PODS, operation.key, uid=operation.uid)
 
     # --- when it fails
 
-    def _failed(self, deed: Deed, error: ApiError) -> None:
-        known = self._feed.assumed.failures.get(deed.pod)
-        failures = known.times + 1 if known is not None and known.uid == deed.uid else 1
-        self._feed.assumed.failures[deed.pod] = Failures(deed.uid, failures)
-        if deed.what == "bind":
+    def _failed(self, operation: PodOperation, error: ApiError) -> None:
+        known = self._feed.assumed.failures.get(operation.pod)
+        failures = known.times + 1 if known is not None and known.uid == operation.uid else 1
+        self._feed.assumed.failures[operation.pod] = Failures(operation.uid, failures)
+        if operation.kind == "bind":
             self._metrics.failed()
-        log.warning("%s of pod %s (%s): %s", deed.what, deed.pod, deed.node, error)
+        log.warning("%s of pod %s (%s): %s", operation.kind, operation.pod, operation.node, error)
         again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
-        self._later(self._mend(deed, error, failures, again=again))
+        self._later(self._recover(operation, error, failures, again=again))
 
-    async def _mend(self, deed: Deed, error: ApiError, failures: int, *, again: bool) -> None:
-        """Find out what became of the pod; then try again, or take the assumption back and hold the pod back.
+    async def _recover(self, operation: PodOperation, error: ApiError, failures: int, *, again: bool) -> None:
+        """Read the pod again; then retry, or revert the assumption and exclude the pod for a while.
 
-        While it is tried again the room is kept: a gang whose other pods are placed would stay below its minimum if
-        somebody else took it.
+        The room stays reserved during retries: a gang whose other pods are placed would stay below its minimum if
+        another pod took it.
         """
         if again:
-            await self._clock.sleep(max(pause(failures, self._chance, *RETRY), error.retry_after))
+            await self._clock.sleep(max(pause(failures, self._rng, *RETRY), error.retry_after))
         attempts = 0
-        while not await self._look(deed):
+        while not await self._reread(operation):
             attempts += 1
-            await self._clock.sleep(pause(attempts, self._chance, *RETRY))
-        await self._feed.free()
-        if not self._stands(deed):
-            self._feed.assumed.failures.pop(deed.pod, None)
+            await self._clock.sleep(pause(attempts, self._rng, *RETRY))
+        await self._feed.thawed()
+        if not self._is_assumed(operation):
+            self._feed.assumed.failures.pop(operation.pod, None)
         elif again:
-            self._crew.add(lambda: self._carry_out(deed))
+            self._pool.add(lambda: self._carry_out(operation))
         else:
-            await self._hold_back(deed, error, pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE))
+            await self._hold_back(operation, error, pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE))
 
-    async def _hold_back(self, deed: Deed, error: ApiError, seconds: float) -> None:
-        """Take back what was assumed, and leave the pod alone for a while."""
+    async def _hold_back(self, operation: PodOperation, error: ApiError, seconds: float) -> None:
+        """Revert the assumption, and exclude the pod from scheduling for some seconds."""
         feed, assumed = self._feed, self._feed.assumed
-        del (assumed.binds if deed.what == "bind" else assumed.evictions)[deed.pod]
-        assumed.held[deed.pod] = deed.uid
-        feed.reconsider(deed.pod)
-        if deed.what == "bind":
-            self._told(deed, f"failed to bind to node {deed.node}: {error}")
+        del (assumed.binds if operation.kind == "bind" else assumed.evictions)[operation.pod]
+        assumed.held[operation.pod] = operation.uid
+        feed.reconsider(operation.pod)
+        if operation.kind == "bind":
+            self._on_failed_bind(operation, f"failed to bind to node {operation.node}: {error}")
         await self._clock.sleep(max(seconds, error.retry_after))
-        await feed.free()
-        if assumed.held.get(deed.pod) == deed.uid:
-            del assumed.held[deed.pod]
-            feed.reconsider(deed.pod)
-            feed.stir()
+        await feed.thawed()
+        if assumed.held.get(operation.pod) == operation.uid:
+            del assumed.held[operation.pod]
+            feed.reconsider(operation.pod)
+            feed.wake()
 
-    async def _look(self, deed: Deed) -> bool:
-        """Read the pod; whether there was an answer."""
+    async def _reread(self, operation: PodOperation) -> bool:
+        """Read the pod again; True if the server answered."""
         try:
-            pod = await self._api.get(PODS, deed.key)
+            pod = await self._api.get(PODS, operation.key)
         except ApiError as error:
             if error.code == 404:
-                self._feed.gone("Pod", deed.pod)
+                self._feed.gone("Pod", operation.pod)
             return error.code == 404
         await self._feed.answered("Pod", msgspec.json.encode(pod))
         return True
 
-    def _stands(self, deed: Deed) -> bool:
-        """Whether a deed is still assumed: it has not come true, and its pod is still there."""
+    def _is_assumed(self, operation: PodOperation) -> bool:
+        """True while an operation is still assumed: not confirmed yet, and its pod exists."""
         assumed = self._feed.assumed
-        if deed.what == "bind":
-            return assumed.binds.get(deed.pod) == Placed(deed.uid, deed.node)
-        return assumed.evictions.get(deed.pod) == deed.uid
+        if operation.kind == "bind":
+            return assumed.binds.get(operation.pod) == Placed(operation.uid, operation.node)
+        return assumed.evictions.get(operation.pod) == operation.uid

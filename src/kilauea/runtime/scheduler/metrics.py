@@ -15,7 +15,7 @@ from kilauea.runtime.scheduler.feed import Feed
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 
-class Figures:
+class CycleMetrics:
     """Takes the numbers of cycles."""
 
     def __init__(self, feed: Feed, metrics: SchedulerMetrics) -> None:

@@ -75,7 +75,7 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
         LeaseLost: another one may schedule now.
     """
     take_short_turns()
-    clock, chance = SystemClock(), Random(uuid.uuid4().int)
+    clock, rng = SystemClock(), Random(uuid.uuid4().int)
     conf = ConfReload(options.scheduler_conf, extensions, strict=options.strict)
     metrics = SchedulerMetrics()
     component = options.live.component
@@ -83,18 +83,18 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
         access = find_access(options.kubeconfig, options.environment)
         if options.master:
             access = dataclasses.replace(access, server=options.master)
-        leadership = Leadership(clock, chance, options.lease, options.terms)
+        leadership = Leadership(clock, rng, options.lease, options.terms)
         own = await stack.enter_async_context(HttpTransport(access))
         transport = await stack.enter_async_context(HttpTransport(access, leadership.check))
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
-        client = Client(limited, f"kilauea-scheduler/{component}", chance)
+        client = Client(limited, f"kilauea-scheduler/{component}", rng)
         recorder = Recorder(client, clock, RateLimit(50, 200, clock))
         live = LiveScheduler(
             client,
             options.live,
             conf,
             clock,
-            chance,
+            rng,
             recorder.record,
             metrics,
             extensions,
@@ -108,5 +108,5 @@ async def run_scheduler(options: Options, stop: asyncio.Event, extensions: Exten
             except OSError as error:
                 words = "choose another address with --listen-address"
                 raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error
-        leading = leadership.lead(Client(own, f"kilauea-scheduler/{component}", chance), live.schedule)
+        leading = leadership.lead(Client(own, f"kilauea-scheduler/{component}", rng), live.schedule)
         await until(stop, [live.watch(), recorder.run(), leading, settled(live.complete())])

@@ -42,7 +42,7 @@ def _with(sentence: str, reason: Pending, state: ClusterState) -> str:
     return f"{sentence.removesuffix('.')}. It waits because: {words}"
 
 
-def complaint(outcome: GroupOutcome) -> tuple[str, str] | None:
+def waiting_reason(outcome: GroupOutcome) -> tuple[str, str] | None:
     """Reason and message of the event about a group that waits."""
     condition, refusal = outcome.condition, outcome.refusal
     if condition is not None and condition.type != "Scheduled":

@@ -2,7 +2,7 @@
 
 Writes go out through `Writes`, beside the decisions and never before them. What somebody waits for (a group without
 pods that is admitted) is written after every cycle, everything else once a period: most of what is true in between is
-overtaken by then. Nominations are written by `Promises`.
+overtaken by then. Nominations are written by `Nominations`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.runtime.inputs.resources import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
 from kilauea.runtime.scheduler import group_status, pod_status
 from kilauea.runtime.scheduler.assumed import Phased
-from kilauea.runtime.scheduler.debounce import Settling
-from kilauea.runtime.scheduler.executor import Deed
+from kilauea.runtime.scheduler.debounce import Debounce
+from kilauea.runtime.scheduler.executor import PodOperation
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.pod_status import Room
 from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues, rooms
-from kilauea.runtime.scheduler.reasons import complaint, outcomes
+from kilauea.runtime.scheduler.reasons import outcomes, waiting_reason
 from kilauea.runtime.scheduler.workers import Writes
 
 OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
@@ -63,8 +63,8 @@ class Statuses:
         """Of pods that wait: what their status says, or is about to."""
         self._told: dict[str, tuple[str, str]] = {}
         """Of groups that wait for a reason that lasts: reason and message."""
-        self._waiting_groups: Settling[tuple[str, str]] = Settling()
-        self._waiting_pods: Settling[pod_status.Content] = Settling()
+        self._waiting_groups: Debounce[tuple[str, str]] = Debounce()
+        self._waiting_pods: Debounce[pod_status.Content] = Debounce()
         self._sizes: dict[str, int] = {}
         """Pods of the groups that had too few at the last look."""
         self._cycle = 0
@@ -82,7 +82,7 @@ class Statuses:
             self._assume(key, outcome)
         if not all_:
             return
-        self._complain(groups)
+        self._report_waiting(groups)
         for key in sorted(self._outcomes.keys() | self._feed.touched):
             self._put_group(key)
         self._feed.touched.clear()
@@ -124,7 +124,7 @@ class Statuses:
             return
         uid = group.metadata.uid or ""
         outcome = latest = self._outcome(key, uid)
-        if outcome is not None and complaint(outcome) and key not in self._told:
+        if outcome is not None and waiting_reason(outcome) and key not in self._told:
             outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
         content = group_status.wanted(group, job.counts, job.phase, outcome)
         if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
@@ -143,7 +143,7 @@ class Statuses:
         was = group_status.content_of(group.status)
         patch = group_status.patch_of(group, content, str(self._cycle), self._now())
         written = await self._api.patch(GROUPS_OF_PODS, Key(*key.split("/", 1)), patch)
-        await self._feed.free()
+        await self._feed.thawed()
         if outcome is not None and self._outcome(key, uid) is outcome:
             del self._outcomes[key]
         if self._feed.assumed.phases.get(key) == Phased(uid, content.phase):
@@ -152,11 +152,11 @@ class Statuses:
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
-    def _complain(self, groups: Mapping[str, GroupOutcome]) -> None:
+    def _report_waiting(self, groups: Mapping[str, GroupOutcome]) -> None:
         """Find out which groups wait for a reason that lasts, and tell of it when it is a new one."""
-        complaints = {key: said for key, outcome in groups.items() if (said := complaint(outcome))}
+        complaints = {key: said for key, outcome in groups.items() if (said := waiting_reason(outcome))}
         told = self._told
-        self._told = self._waiting_groups.settled(complaints)
+        self._told = self._waiting_groups.stable(complaints)
         for key, said in self._told.items():
             group = self._feed.groups.get(key)
             if group is not None and told.get(key) != said:
@@ -181,7 +181,7 @@ class Statuses:
             if content is not None:
                 wanted[pending.pod] = content
         said = {pod: content for pod, content in self._said.items() if pod in wanted}
-        for pod, content in self._waiting_pods.settled(wanted).items():
+        for pod, content in self._waiting_pods.stable(wanted).items():
             if said.get(pod) != content:
                 said[pod] = content
                 self._put_pod(pod, content)
@@ -194,9 +194,9 @@ class Statuses:
         before, self._sizes = self._sizes, {group: len(jobs[group].tasks) for group in short if group in jobs}
         return {group for group, size in self._sizes.items() if size > before.get(group, 0)}
 
-    def bind_failed(self, deed: Deed, message: str) -> None:
+    def bind_failed(self, operation: PodOperation, message: str) -> None:
         """A pod could not be bound, which is nothing that nodes mend."""
-        self._put_pod(deed.pod, pod_status.Content(deed.uid, "SchedulerError", message))
+        self._put_pod(operation.pod, pod_status.Content(operation.uid, "SchedulerError", message))
 
     def _put_pod(self, key: str, content: pod_status.Content) -> None:
         self._writes.put(("Pod", key), content, lambda: self._write_pod(key, content))

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Work = Callable[[], Awaitable[None]]
 
 
-class Crew:
+class WorkerPool:
     """Does pieces of work in the order in which they come, at most `size` at a time."""
 
     def __init__(self, size: int) -> None:
@@ -66,10 +66,10 @@ class Writes:
     What is written is told apart by its content, so that asking again for what is under way asks for nothing.
     """
 
-    def __init__(self, clock: Clock, chance: Random, size: int) -> None:
+    def __init__(self, clock: Clock, rng: Random, size: int) -> None:
         self._clock = clock
-        self._chance = chance
-        self._crew = Crew(size)
+        self._rng = rng
+        self._pool = WorkerPool(size)
         self._wanted: dict[Hashable, Write] = {}
         self._busy: dict[Hashable, Write] = {}
         self._failures: dict[Hashable, int] = {}
@@ -88,7 +88,7 @@ class Writes:
         known = name in self._wanted
         self._wanted[name] = write
         if not (known or name in self._busy or name in self._pausing):
-            self._crew.add(lambda: self._write(name))
+            self._pool.add(lambda: self._write(name))
 
     def busy(self, name: Hashable) -> bool:
         """Whether an object is still to be written, or just being written."""
@@ -107,7 +107,7 @@ class Writes:
         finally:
             del self._busy[name]
             if name in self._wanted and name not in self._pausing:
-                self._crew.add(lambda: self._write(name))
+                self._pool.add(lambda: self._write(name))
 
     def _failed(self, name: Hashable, write: Write, error: ApiError) -> None:
         """Try again later, unless the object is gone or something newer is wanted by then."""
@@ -115,7 +115,7 @@ class Writes:
             self._failures.pop(name, None)
             return
         failures = self._failures[name] = self._failures.get(name, 0) + 1
-        seconds = max(pause(failures, self._chance), error.retry_after)
+        seconds = max(pause(failures, self._rng), error.retry_after)
         log.warning("status of %s: %s (again in %.1f s)", name, error, seconds)
         self._wanted.setdefault(name, write)
         self._pausing[name] = asyncio.get_running_loop().create_task(self._again(name, seconds))
@@ -123,11 +123,11 @@ class Writes:
     async def _again(self, name: Hashable, seconds: float) -> None:
         await self._clock.sleep(seconds)
         del self._pausing[name]
-        self._crew.add(lambda: self._write(name))
+        self._pool.add(lambda: self._write(name))
 
     async def close(self) -> None:
         """Drop what waits, and wait for what is under way."""
         for task in self._pausing.values():
             task.cancel()
         self._wanted.clear()
-        await self._crew.close()
+        await self._pool.close()

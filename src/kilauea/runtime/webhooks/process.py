@@ -103,11 +103,11 @@ async def run_webhooks(options: Options, stop: asyncio.Event, ready: Callable[[s
     access = find_access(options.kubeconfig, options.environment)
     if options.master:
         access = dataclasses.replace(access, server=options.master)
-    clock, chance = SystemClock(), Random()
+    clock, rng = SystemClock(), Random()
     async with HttpTransport(access) as transport:
         limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
-        webhooks = Webhooks(options, Client(limited, COMPONENT, chance), clock)
-        await until(stop, [webhooks.watch(chance), webhooks.serve(ready)])
+        webhooks = Webhooks(options, Client(limited, COMPONENT, rng), clock)
+        await until(stop, [webhooks.watch(rng), webhooks.serve(ready)])
 
 
 class Webhooks:
@@ -147,9 +147,9 @@ class Webhooks:
         namespace = where.namespace or NAMESPACE
         return SecretSource(self._api, namespace, names_of(where), self._clock)
 
-    async def watch(self, chance: Random) -> None:
+    async def watch(self, rng: Random) -> None:
         """Keep the copies of queues, pod groups, jobs and namespaces fresh."""
-        await self._cache.run(self._api, self._clock, chance)
+        await self._cache.run(self._api, self._clock, rng)
 
     async def serve(self, ready: Callable[[str], None]) -> None:
         """Serve from when everything has been read until cancelled."""

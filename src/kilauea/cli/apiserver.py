@@ -76,12 +76,13 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     """
     import asyncio
 
-    from kilauea.runtime.cluster.apiserver import Options, StartError, serve
+    from kilauea.runtime.cluster.apiserver import ServerOptions, serve
+    from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
 
     host, port = parse_listen(listen)
     folder = data_dir or default_data_dir()
-    options = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
+    options = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
 
     def ready(address: str) -> None:
         click.echo(f"listening on {address}\nexport KUBECONFIG={options.kubeconfig}")

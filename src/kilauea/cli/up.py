@@ -91,12 +91,12 @@ def up(
     again on it, the cluster goes on where it was. Ctrl-C or SIGTERM ends it.
     """
     from kilauea.nodes.machine import Machine
-    from kilauea.runtime.cluster.apiserver import Options
+    from kilauea.runtime.cluster.apiserver import ServerOptions
     from kilauea.runtime.cluster.up import Up
 
     host, port = parse_listen(listen)
     folder = data_dir or default_folder()
-    server = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
+    server = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
     machine = Machine(node_cpu, node_memory, node_gpu)
     run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time))
 
@@ -105,8 +105,8 @@ def run(options: Up) -> None:
     """Run until told to stop."""
     import asyncio
 
-    from kilauea.runtime.cluster.apiserver import StartError
     from kilauea.runtime.cluster.up import run_up
+    from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
 
     def ready(address: str) -> None:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.daemon import (
-    address_of,
+    daemon_options,
     health,
     master,
     original_flags,
     pace,
+    run_daemon,
     scheduler_names,
     start_log,
     verbosity,
 )
 from kilauea.cli.durations import Duration
-from kilauea.cli.inputs import Failure, Usage
+from kilauea.cli.inputs import Usage
 from kilauea.cli.options import access, switch
 
 if TYPE_CHECKING:
     from kilauea.admission.review import Settings
     from kilauea.runtime.webhooks.certificates import Files
     from kilauea.runtime.webhooks.configurations import Where
-    from kilauea.runtime.webhooks.process import Options
+    from kilauea.runtime.webhooks.process import WebhookOptions
 
 EXAMPLES = """\b
 Examples:
@@ -77,59 +78,42 @@ def webhooks(verbosity: int, **given: Any) -> None:
 
     Serves until SIGTERM or Ctrl-C, and writes the objects that tell the API server to ask here.
     """
-    import asyncio
-
-    from kilauea.client.access import AccessError
-    from kilauea.runtime.webhooks.process import StartError
-
-    start_log(verbosity)
-    try:
-        asyncio.run(_run(_options(**given)))
-    except AccessError as error:
-        raise Usage(f"kilauea webhooks: {error}") from error
-    except StartError as error:
-        raise Failure(f"kilauea webhooks: {error}") from error
-
-
-async def _run(options: Options) -> None:
-
-    from kilauea.runtime.tasks import stopped_by_signals
     from kilauea.runtime.webhooks.process import run_webhooks
 
-    await run_webhooks(options, stopped_by_signals(), lambda address: click.echo(f"webhooks are ready at {address}"))
+    start_log(verbosity)
+    options = _options(given)
+
+    def ready(address: str) -> None:
+        click.echo(f"webhooks are ready at {address}")
+
+    run_daemon("kilauea webhooks", lambda stop: run_webhooks(options, stop, ready))
 
 
-def _options(**given: Any) -> Options:
-    """The options of the process.
+def _options(given: Mapping[str, Any]) -> WebhookOptions:
+    """Return the options of the process.
 
     Raises:
-        Usage: some of them cannot be used.
+        Usage: an option is invalid.
     """
     from kilauea.api.times import SECOND
-    from kilauea.runtime.webhooks.process import Options
+    from kilauea.runtime.webhooks.process import WebhookOptions
 
     if not 1 <= given["port"] <= 65535:
         raise Usage("Configured port is invalid: the port should be in the range of 1 and 65535")
-    pages = [address_of(given["healthz_address"], "--healthz-address")] if given["enable_healthz"] else []
-    return Options(
-        kubeconfig=given["kubeconfig"],
-        environment=dict(os.environ),
+    return WebhookOptions(
+        daemon=daemon_options(given),
         where=_where(given["namespace"], given["service"], given["url"]),
-        master=given["master"],
         host=given["host"],
         port=given["port"],
         paths=_paths(given["enabled"]),
-        settings=_settings(**given),
+        settings=_settings(given),
         admission_conf=given["conf"],
         files=_files(given["certificate"], given["key"], given["authority"]),
-        pages=pages,
         grace=given["grace"] / SECOND,
-        qps=given["qps"],
-        burst=given["burst"],
     )
 
 
-def _settings(**given: Any) -> Settings:
+def _settings(given: Mapping[str, Any]) -> Settings:
     from kilauea.admission.review import Settings
     from kilauea.runtime.inputs.template_rules import template_complaints
 

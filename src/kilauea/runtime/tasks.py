@@ -31,7 +31,7 @@ def collect_seldom() -> None:
     gc.set_threshold(YOUNG_OBJECTS, 50, 100)
 
 
-async def settled(complete: Awaitable[Any]) -> None:
+async def collect_seldom_after(complete: Awaitable[Any]) -> None:
     """Collect seldom once everything has been read."""
     await complete
     collect_seldom()

@@ -33,6 +33,7 @@ from kilauea.apiserver.upkeep.events import expire_events
 from kilauea.apiserver.upkeep.garbage import collect_garbage
 from kilauea.apiserver.upkeep.namespaces import empty_namespaces
 from kilauea.apiserver.upkeep.volumes import release_volumes
+from kilauea.runtime.daemon import StartError, cannot_listen
 from kilauea.runtime.tasks import collect_seldom
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
@@ -42,13 +43,9 @@ UPKEEP = (empty_namespaces, collect_garbage, release_volumes, expire_events)
 log = logging.getLogger(__name__)
 
 
-class StartError(Exception):
-    """A server that cannot start; the message says why and what to do."""
-
-
 @dataclass(frozen=True)
-class Options:
-    """How to run the server; port 0 is any that is free, and without a seed uids and names differ each time."""
+class ServerOptions:
+    """How to run the server. Port 0 selects a free port; without a seed, uids and generated names are random."""
 
     host: str
     port: int
@@ -70,7 +67,7 @@ They are given the server, and the certificate of its authority as PEM.
 
 
 async def serve(
-    options: Options,
+    options: ServerOptions,
     ready: Callable[[str], None],
     stop: asyncio.Event,
     beside: Beside = lambda api, authority: nullcontext(),
@@ -113,7 +110,7 @@ async def serve(
             await stop.wait()
 
 
-def _credentials(options: Options, api: ApiServer) -> Credentials:
+def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
     """Who may come in: certificates, the administrator's token, and the key of service accounts."""
     folder = options.data_dir / "credentials"
     try:
@@ -131,15 +128,13 @@ def _credentials(options: Options, api: ApiServer) -> Credentials:
     return credentials
 
 
-async def _listen(options: Options, api: ApiServer, transport: Transport, credentials: Credentials) -> str:
+async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, credentials: Credentials) -> str:
     """Begin to answer requests over HTTPS; returns the address, which the kubeconfig names."""
     try:
         port = await transport.listen(options.host, options.port)
     except OSError as error:
-        words = "choose another port with --listen, or 0 for any that is free"
-        raise StartError(
-            f"{options.host}:{options.port}: cannot listen ({error.strerror or error}): {words}"
-        ) from error
+        advice = "choose another port with --listen, or 0 for any that is free"
+        raise cannot_listen(options.host, options.port, error, advice) from error
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"https://{host}:{port}"
     try:
@@ -179,7 +174,7 @@ async def kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) 
             await asyncio.sleep(1.0)
 
 
-async def _open_store(options: Options) -> Store:
+async def _open_store(options: ServerOptions) -> Store:
     """The objects of earlier runs."""
     try:
         return await Store.open(options.data_dir / "store", options.durability)

@@ -35,9 +35,10 @@ from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.admission import VolcanoAdmission
-from kilauea.runtime.cluster.apiserver import Options, StartError, serve
+from kilauea.runtime.cluster.apiserver import ServerOptions, serve
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
+from kilauea.runtime.daemon import StartError
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.template_rules import template_complaints
 from kilauea.runtime.manager.reconciling import Driver
@@ -70,7 +71,7 @@ class Up:
         run_time: microseconds that commands of unknown run time take; 0 for ever.
     """
 
-    server: Options
+    server: ServerOptions
     nodes: int
     machine: Machine
     manifests: tuple[Path, ...] = ()

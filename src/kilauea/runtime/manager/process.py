@@ -1,136 +1,90 @@
-"""Controllers as a process of their own, beside any Kubernetes."""
+"""The controller manager as a process: its options, and its controllers joined with a connection, pages and a lease."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import logging
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from random import Random
 
 from kilauea.api.kinds import JOB_FLOWS, PODS, QUEUES, VC_JOBS
 from kilauea.api.ports import Controller, Key, Obj, Resource
-from kilauea.client.finding import find_access
-from kilauea.client.http import HttpTransport
-from kilauea.client.lease import Terms
-from kilauea.client.limits import Limited, RateLimit
-from kilauea.client.recording import Recorder
-from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
-from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.leading import Leadership
+from kilauea.runtime.daemon import Daemon, DaemonOptions
 from kilauea.runtime.manager.reconciling import Driver
-from kilauea.runtime.tasks import settled, until
+from kilauea.runtime.tasks import collect_seldom_after
 from kilauea.telemetry.controller_metrics import ControllerMetrics
-from kilauea.telemetry.serving import serve_pages
 
 COMPONENT = "vc-controller-manager"
-"""As events name it."""
-
-log = logging.getLogger(__name__)
-
-
-class StartError(Exception):
-    """Controllers that cannot start; the message says why and what to do."""
+"""Name of the component in events."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """Which controllers to run, and where.
+class ManagerOptions:
+    """Which controllers to run.
 
     Attributes:
-        kubeconfig: which cluster; None for the usual places.
-        environment: variables of the process.
-        volcano: which of Volcano's controllers, as `chosen` reads it.
-        kubernetes: which of Kubernetes' own.
-        schedulers: names of the schedulers whose plain pods are given pod groups.
-        inherit: whether pod groups take over annotations of the pods' owners.
-        qps: requests a second.
-        burst: requests at once.
-        lease: the lease to hold while working; None to work without.
-        terms: times of the lease.
-        master: address of the server, if another than the kubeconfig says.
-        pages: addresses at which the pages are served.
-        discovery: the ConfigMap that says how HyperNodes are discovered.
+        daemon: how to reach the cluster.
+        volcano: patterns that select Volcano's controllers, as `chosen` reads them.
+        kubernetes: patterns that select Kubernetes' own controllers.
+        schedulers: names of the schedulers whose plain pods get pod groups.
+        inherit: pod groups inherit annotations of the pods' owners.
+        discovery: the ConfigMap that configures the discovery of HyperNodes.
     """
 
-    kubeconfig: Path | None
-    environment: Mapping[str, str]
+    daemon: DaemonOptions
     volcano: Sequence[str] = ("*",)
     kubernetes: Sequence[str] = ()
     schedulers: Sequence[str] = ("volcano",)
     inherit: bool = True
-    qps: float = 2000
-    burst: int = 2000
-    lease: Key | None = None
-    terms: Terms = field(default_factory=Terms)
-    master: str = ""
-    pages: Sequence[tuple[str, int]] = ()
     discovery: Key = CONFIGURATION
 
 
-def wanted_controllers(options: Options, since: int) -> list[Controller]:
-    """The controllers that are asked for.
+def selected_controllers(options: ManagerOptions, since: int) -> list[Controller]:
+    """Return the selected controllers.
 
     Args:
-        options: what is asked for.
-        since: when they begin, in microseconds since 1970.
+        options: which ones.
+        since: time at which they start, in microseconds since 1970.
 
     Raises:
-        ValueError: one is asked for that there is not.
+        ValueError: a name is unknown.
     """
     volcano = volcano_controllers(options.schedulers, inherit=options.inherit, discovery=options.discovery)
     return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(since), options.kubernetes)]
 
 
-async def run_controllers(options: Options, stop: asyncio.Event) -> None:
+async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
     """Run controllers until told to stop.
 
     Raises:
         StartError: they cannot start.
-        AccessError: it is not known how to come to the cluster.
+        AccessError: no usable description of the cluster.
         LeaseLost: another process may work now.
     """
-    clock, rng, cache = SystemClock(), Random(), Cache()
-    access = find_access(options.kubeconfig, options.environment)
-    if options.master:
-        access = dataclasses.replace(access, server=options.master)
-    async with AsyncExitStack() as stack:
-        leadership = Leadership(clock, rng, options.lease, options.terms)
-        own = await stack.enter_async_context(HttpTransport(access))
-        transport = await stack.enter_async_context(HttpTransport(access, leadership.check))
-        limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
-        client = Client(limited, COMPONENT, rng)
-        recorder = Recorder(client, clock)
-        controllers = wanted_controllers(options, clock.now())
-        driver = Driver(client, cache, clock, rng, recorder.record, controllers)
-        await _serve_pages(options, cache, stack)
-        leading = leadership.lead(Client(own, COMPONENT, rng), driver.run)
-        await until(stop, [cache.run(client, clock, rng), recorder.run(), leading, settled(cache.complete())])
+    cache = Cache()
+    async with Daemon(COMPONENT, options.daemon) as daemon:
+        controllers = selected_controllers(options, daemon.clock.now())
+        driver = Driver(daemon.client, cache, daemon.clock, daemon.rng, daemon.recorder.record, controllers)
+        metrics = _metrics(cache)
+        await daemon.serve_pages(partial(_not_ready, cache), metrics.registry, "--listen-address or --healthz-address")
+        watching = cache.run(daemon.client, daemon.clock, daemon.rng)
+        await daemon.run(stop, [watching, collect_seldom_after(cache.complete())], lead=driver.run)
 
 
-async def _serve_pages(options: Options, cache: Cache, stack: AsyncExitStack) -> None:
-    """Serve health and metrics as long as the stack lasts."""
+def _not_ready(cache: Cache) -> str:
+    """Return which kinds are not listed yet; empty if all are."""
+    missing = ", ".join(resource.plural for resource in cache.missing())
+    return f"not listed yet: {missing}" if missing else ""
+
+
+def _metrics(cache: Cache) -> ControllerMetrics:
+    """Return metrics that read the cache; a kind that no controller watches counts as empty."""
     watched = {indexer.resource for indexer in cache}
 
     def objects(resource: Resource) -> Sequence[Obj]:
         return cache.list(resource) if resource in watched else ()
 
-    def not_ready() -> str:
-        missing = ", ".join(each.plural for each in cache.missing())
-        return f"not listed yet: {missing}" if missing else ""
-
-    metrics = ControllerMetrics(*(partial(objects, each) for each in (QUEUES, VC_JOBS, JOB_FLOWS, PODS)))
-    for host, port in options.pages:
-        try:
-            bound = await stack.enter_async_context(serve_pages(host, port, not_ready, metrics.registry))
-            log.info("pages at http://%s:%d: /healthz /readyz /metrics", host or "0.0.0.0", bound)
-        except OSError as error:
-            words = "choose another one with --listen-address or --healthz-address"
-            raise StartError(f"{host}:{port}: cannot listen ({error.strerror or error}): {words}") from error
+    return ControllerMetrics(*(partial(objects, resource) for resource in (QUEUES, VC_JOBS, JOB_FLOWS, PODS)))

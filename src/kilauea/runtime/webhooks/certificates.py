@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kilauea.api.kinds import NAMESPACES, SECRETS
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
-from kilauea.runtime.webhooks.authority import Credentials, renewed
+from kilauea.runtime.webhooks.credentials import Credentials, renewed
 
 SECRET = "volcano-admission-secret"
 LOOK_SECONDS = 60

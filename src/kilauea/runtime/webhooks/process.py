@@ -23,9 +23,9 @@ from kilauea.api.ports import Api, ApiError, Clock
 from kilauea.api.times import SECOND
 from kilauea.client.view import Cache
 from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_listen
-from kilauea.runtime.webhooks.authority import Credentials
 from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource, Source
 from kilauea.runtime.webhooks.configurations import Where, register
+from kilauea.runtime.webhooks.credentials import Credentials
 from kilauea.runtime.webhooks.reviews import answer
 from kilauea.runtime.webhooks.serving import Tls, application, check
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kilauea.runtime.webhooks.authority import Credentials
+from kilauea.runtime.webhooks.credentials import Credentials
 
 MAX_BODY = 3 * 1024 * 1024
 READ_SECONDS = 30.0

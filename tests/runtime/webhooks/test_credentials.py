@@ -10,7 +10,7 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.runtime.webhooks.authority import Credentials, renewed
+from kilauea.runtime.webhooks.credentials import Credentials, renewed
 
 START = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
 NAMES = ["webhooks.volcano-system.svc", "webhooks", "127.0.0.1"]
@@ -57,9 +57,10 @@ def test_a_certificate_for_other_names_is_made_anew_by_the_same_authority() -> N
     assert then.certificate != first.certificate
 
 
-def test_a_secret_of_others_is_used_while_it_is_good_and_its_authority_is_trusted_on() -> None:
-    theirs = trustme.CA()
-    issued = theirs.issue_cert(*NAMES)
+@pytest.mark.parametrize("key_type", trustme.KeyType)
+def test_a_secret_of_others_is_used_while_it_is_good_and_its_authority_is_trusted_on(key_type: trustme.KeyType) -> None:
+    theirs = trustme.CA(key_type=key_type)
+    issued = theirs.issue_cert(*NAMES, key_type=key_type)
     given = Credentials(theirs.cert_pem.bytes(), issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes())
     now = datetime.datetime.now(datetime.UTC)
     assert renewed(given, NAMES, now) is given

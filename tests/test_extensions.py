@@ -23,8 +23,9 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
-from kilauea.runtime.inputs.extensions import ExtensionError, Extensions, load_extensions
+from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
 from kilauea.runtime.watchdog import watchdog
+from kilauea.simulator.extensions import Extensions
 from support.builders import Objects, binds, conf, gang, node, parsed, queue, state_of
 from support.probes import action_called, fingerprint, plugin_called
 

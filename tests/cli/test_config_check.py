@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from kilauea.cli.main import main
 from kilauea.engine import conf as conf_module
 from kilauea.engine.explain.conf_check import WHY, check_conf
-from kilauea.runtime.inputs.extensions import BUILT_IN, load_extensions
+from kilauea.runtime.inputs.extensions import load_extensions
+from kilauea.simulator.extensions import BUILT_IN
 
 CONFIGURATIONS = Path(__file__).resolve().parent / "configurations"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

@@ -29,8 +29,8 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
+from kilauea.runtime.inputs.objects import read_cluster
 from kilauea.runtime.inputs.snapshot import Snapshot, snapshot
-from kilauea.runtime.planning import read_cluster
 from kilauea.runtime.scheduler import process
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from support.replans import Given, Replans, differences

@@ -14,7 +14,7 @@ from kilauea.cli.table import printable, table
 if TYPE_CHECKING:
     from kilauea.engine.explain.conf_check import Issue
     from kilauea.runtime.inputs.conf_file import ConfFile
-    from kilauea.runtime.inputs.extensions import Extensions
+    from kilauea.simulator.extensions import Extensions
 
 EXAMPLES = """\b
 Examples:

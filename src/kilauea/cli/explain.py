@@ -61,12 +61,11 @@ def explain(
     from kilauea.cli.places import render_place
     from kilauea.cli.subjects import Answered, groups_of, subject
     from kilauea.cli.table import printable
-    from kilauea.runtime.planning import explain_group, plan_cycles
 
     what = subject(words)
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
-    result = plan_cycles(inputs.cluster, inputs.conf, inputs.now, None, 1, inputs.extensions)
+    result = inputs.plan()
     load = time.perf_counter() - started - result.cycle_seconds
     warn(inputs, result.plan, folders)
     if what.kind in ("queue", "node"):
@@ -78,5 +77,7 @@ def explain(
         click.echo(printable(f"{answer}."))
         return
     for group in groups:
-        explanation, seconds = explain_group(result, inputs.conf, inputs.now, None, group, inputs.extensions)
+        started = time.perf_counter()
+        explanation = result.explain(group)
+        seconds = time.perf_counter() - started
         sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kilauea.api.wellknown import ALL_SCHEDULERS
 from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf
     from kilauea.engine.plan import Plan
-    from kilauea.runtime.inputs.extensions import Extensions
+    from kilauea.runtime.inputs.objects import Cluster
     from kilauea.runtime.inputs.snapshot import Snapshot
-    from kilauea.runtime.planning import Cluster
+    from kilauea.simulator.extensions import Extensions
+    from kilauea.simulator.scenario import Result
 
 OUTPUTS = ("table", "wide", "json", "yaml")
 
@@ -72,6 +74,13 @@ class Inputs(NamedTuple):
     built_in: bool
     """The configuration is the built-in one."""
 
+    def plan(self, seed: int | None = None, cycles: int = 1, schedulers: Sequence[str] = ALL_SCHEDULERS) -> Result:
+        """Return the plan of the last of some cycles; objects that the state rejects join the warnings."""
+        scenario = self.cluster.scenario(self.conf, self.now, seed, self.extensions, schedulers)
+        result = scenario.plan(cycles, time.perf_counter)
+        self.cluster.warnings.extend(result.problems)
+        return result
+
 
 def read_inputs(
     paths: Sequence[str],
@@ -89,10 +98,10 @@ def read_inputs(
     from kilauea.api.times import parse_time
     from kilauea.controllers.configuration import NAME
     from kilauea.engine.conf import ConfError
-    from kilauea.runtime.inputs.conf_file import conf_file
+    from kilauea.runtime.inputs.conf_file import conf_file, conf_in, read_conf
     from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
     from kilauea.runtime.inputs.files import SourceError
-    from kilauea.runtime.planning import conf_in, read_cluster, read_conf
+    from kilauea.runtime.inputs.objects import read_cluster
 
     try:
         now = parse_time(at) if at else None

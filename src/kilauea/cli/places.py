@@ -18,7 +18,7 @@ from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import binding_reasons, with_hint
 from kilauea.engine.model.resources import PODS, order_of
-from kilauea.runtime.planning import Result
+from kilauea.simulator.scenario import Result
 
 GROUPS_SHOWN = 20
 """Rows of groups that wait in a queue."""

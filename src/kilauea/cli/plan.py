@@ -79,19 +79,19 @@ def plan(
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.plan_output import render
     from kilauea.engine.conf import nearest
-    from kilauea.runtime.planning import explain_group, plan_cycles
 
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
-    cluster, conf, extensions, now, _ = inputs
     read = time.perf_counter()
-    result = plan_cycles(cluster, conf, now, seed, cycles, extensions, schedulers or ALL_SCHEDULERS)
+    result = inputs.plan(seed, cycles, schedulers or ALL_SCHEDULERS)
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
     warn(inputs, result.plan, folders)
     if group is None:
         sys.stdout.write(render(result, output, load))
         return
-    explanation, seconds = explain_group(result, conf, result.now, seed, group, extensions)
+    begun = time.perf_counter()
+    explanation = result.explain(group)
+    seconds = time.perf_counter() - begun
     if explanation.verdict == "unknown":
         raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
     sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))

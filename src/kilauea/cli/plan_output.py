@@ -18,7 +18,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import Result
+from kilauea.simulator.scenario import Result
 
 REASONS_SHOWN = 20
 """Rows of reasons in the table."""

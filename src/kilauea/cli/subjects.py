@@ -10,7 +10,7 @@ from kilauea.cli.inputs import Failure, Usage
 if TYPE_CHECKING:
     from kilauea.api.meta import Object
     from kilauea.engine.state import ClusterState
-    from kilauea.runtime.planning import Cluster
+    from kilauea.runtime.inputs.objects import Cluster
 
 KINDS = {
     "job": ("job", "jobs", "vcjob", "vcjobs", "vj"),
@@ -102,7 +102,7 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
 
 def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
     from kilauea.api.core import Pod
-    from kilauea.runtime.planning import left_to
+    from kilauea.api.unserved import left_to
 
     task = state.tasks.get(key)
     if task is None:

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from kilauea.engine.cycle import default_conf
-from kilauea.runtime.planning import Cluster, Result, plan_cycles, read_cluster
+from kilauea.runtime.inputs.objects import Cluster, read_cluster
+from kilauea.simulator.scenario import Result
 
 NODE = {
     "apiVersion": "v1",
@@ -43,7 +44,7 @@ def read(folder: Path, *objects: dict[str, Any]) -> Cluster:
 
 
 def planned(cluster: Cluster) -> Result:
-    return plan_cycles(cluster, default_conf(), NOW, None, 1)
+    return cluster.scenario(default_conf(), NOW).plan()
 
 
 def test_a_job_in_a_file_starts_with_all_its_pods_as_one_gang(tmp_path: Path) -> None:

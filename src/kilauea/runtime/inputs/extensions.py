@@ -16,7 +16,6 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +27,8 @@ from kilauea.engine.conf import ALIASES
 from kilauea.engine.extension.guard import describe
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
+from kilauea.runtime.watchdog import watchdog
+from kilauea.simulator.extensions import Extensions
 
 ENTRY_POINTS = "kilauea.plugins"
 """The entry point group of installed packages."""
@@ -41,23 +42,6 @@ class ExtensionError(Exception):
         several = "\n  ".join(["plugins and actions of your own that cannot be used:", *problems])
         super().__init__(problems[0] if len(problems) == 1 else several)
         self.problems = tuple(problems)
-
-
-@dataclass(frozen=True)
-class Extensions:
-    """All plugins and actions by name, those of this package and those of the user."""
-
-    plugins: Mapping[str, type[Plugin]] = field(default_factory=lambda: PLUGINS)
-    actions: Mapping[str, type[Action]] = field(default_factory=lambda: ACTIONS)
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def bring_any(self) -> bool:
-        """Whether there are any of the user."""
-        return len(self.plugins) > len(PLUGINS) or len(self.actions) > len(ACTIONS)
-
-
-BUILT_IN = Extensions()
 
 
 def load_extensions(folders: Iterable[str], *, installed: bool = True) -> Extensions:
@@ -79,7 +63,7 @@ def load_extensions(folders: Iterable[str], *, installed: bool = True) -> Extens
         found = entry_points(group=ENTRY_POINTS)
         for entry in sorted(found, key=lambda e: (e.name, e.value)):
             warnings.extend(f"{problem}; it is left out" for problem in collector.take_entry_point(entry))
-    return Extensions(collector.plugins, collector.actions, tuple(warnings))
+    return Extensions(collector.plugins, collector.actions, tuple(warnings), watchdog)
 
 
 def _files(folder: Path, problems: list[str]) -> Iterator[Path]:

@@ -10,10 +10,9 @@ from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.client.view import Cache
 from kilauea.controllers.configuration import FILE, NAME, PLACE
 from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf
-from kilauea.runtime.inputs.conf_file import conf_file
-from kilauea.runtime.inputs.extensions import Extensions
-from kilauea.runtime.planning import conf_in
+from kilauea.runtime.inputs.conf_file import conf_file, conf_in
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Stamp
+from kilauea.simulator.extensions import Extensions
 
 
 def default_text() -> str:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from kilauea.engine.conf import ConfError, SchedulerConf
 from kilauea.engine.cycle import default_conf
-from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.conf_file import read_conf
 from kilauea.runtime.inputs.files import SourceError
-from kilauea.runtime.planning import read_conf
+from kilauea.simulator.extensions import BUILT_IN, Extensions
 
 Stamp = tuple[int, int, int] | None
 

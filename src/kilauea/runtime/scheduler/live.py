@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 
@@ -24,13 +23,11 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
-from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
+from kilauea.runtime.inputs.objects import built_in_queue
 from kilauea.runtime.inputs.resources import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
-from kilauea.runtime.planning import built_in_queue
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.executor import Executor
@@ -41,7 +38,7 @@ from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
 from kilauea.runtime.scheduler.workers import Writes
-from kilauea.runtime.watchdog import watchdog
+from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 STATUS_WRITES = 8
@@ -99,7 +96,7 @@ def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: Sc
     observer = Stopwatch(clock.monotonic, metrics)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool) -> Plan:
-        with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
+        with extensions.watched() as dog:
             return cycle(
                 state,
                 conf,

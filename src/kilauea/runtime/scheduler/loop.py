@@ -25,7 +25,6 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.inputs.extensions import Extensions
 from kilauea.runtime.inputs.resources import reference
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
 from kilauea.runtime.scheduler.executor import Executor
@@ -33,6 +32,7 @@ from kilauea.runtime.scheduler.feed import Fault, Feed
 from kilauea.runtime.scheduler.metrics import CycleMetrics
 from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.statuses import Statuses
+from kilauea.simulator.extensions import Extensions
 
 GATHER = SECOND // 200
 """Microseconds to wait after an event for others to share its cycle."""

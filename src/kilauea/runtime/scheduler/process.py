@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from kilauea.runtime.daemon import Daemon, DaemonOptions
-from kilauea.runtime.inputs.extensions import BUILT_IN, Extensions
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once, in_thread
 from kilauea.runtime.tasks import collect_seldom_after, take_short_turns
+from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 EVENTS = (50, 200)

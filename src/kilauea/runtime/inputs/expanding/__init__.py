@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from kilauea.api.kinds import VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Obj
-from kilauea.runtime.inputs.expanding.creation import Creation, NotCreated
+from kilauea.runtime.inputs.expanding.creation import Creation
 from kilauea.runtime.inputs.expanding.jobs import MAKES_NO_PODS, expand_job, phase_of
 from kilauea.runtime.inputs.expanding.objects import Known, stored
 from kilauea.runtime.inputs.expanding.refusing import Refused
 from kilauea.runtime.inputs.expanding.workloads import expand_workload
+from kilauea.simulator.scenario import NotCreated
 
 
 @dataclass

@@ -6,7 +6,7 @@ A plan that took such pods for granted would let a job start that never has its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -17,25 +17,12 @@ from kilauea.api.scheduling import PriorityClass
 from kilauea.api.wellknown import SYSTEM_CLASSES
 from kilauea.controllers.pod_usage import Amounts, pod_usage
 from kilauea.engine.explain.group import Change
+from kilauea.simulator.scenario import NotCreated
 
 PODS_NOT_CREATED = "PodsNotCreated"
 """Code of what a job waits for whose pods cannot be created."""
 
 ENDED = ("Succeeded", "Failed")
-
-
-class NotCreated(NamedTuple):
-    """Pods of a group that are not created.
-
-    Attributes:
-        pods: how many.
-        message: why, as the server or the controller says it, and what to change.
-        change: the smallest change by which they are created; None if the message says it.
-    """
-
-    pods: int
-    message: str
-    change: Change | None = None
 
 
 class _Quota:

@@ -22,10 +22,11 @@ from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.pods import new_pod
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import Work
-from kilauea.runtime.inputs.expanding.creation import Creation, NotCreated
+from kilauea.runtime.inputs.expanding.creation import Creation
 from kilauea.runtime.inputs.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
 from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.simulator.scenario import NotCreated
 
 MAKES_NO_PODS = frozenset({"Aborting", "Aborted", "Completing", "Completed", "Failed", "Terminating", "Terminated"})
 """Phases of jobs that have ended, or are about to."""

@@ -15,9 +15,10 @@ from kilauea.apiserver.schema.reading import DecodeError, read_builtin
 from kilauea.controllers.objects import spec_of
 from kilauea.controllers.podgroups import PodGroupController
 from kilauea.controllers.pods import from_template
-from kilauea.runtime.inputs.expanding.creation import Creation, NotCreated
+from kilauea.runtime.inputs.expanding.creation import Creation
 from kilauea.runtime.inputs.expanding.objects import made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
+from kilauea.simulator.scenario import NotCreated
 
 OWNERS = {"Deployment": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Job": JOBS}
 """Who owns the pods that are made of a kind."""

@@ -33,7 +33,9 @@ def parse_listen(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f'"{text}" is no address: use HOST:PORT such as 127.0.0.1:6443', param_hint="--listen")
+        raise click.BadParameter(
+            f'"{text}" is not an address: use HOST:PORT, for example 127.0.0.1:6443', param_hint="--listen"
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 

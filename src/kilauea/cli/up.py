@@ -65,10 +65,10 @@ def default_folder() -> Path:
     "--scheduler-conf",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Scheduler configuration, as Volcano's; read again when it changes. [default: that of Volcano's config map]",
+    help="Scheduler configuration, as Volcano's; reloaded when it changes. [default: that of Volcano's config map]",
 )
 @run_time_option
-@click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
+@click.option("--no-scheduler", is_flag=True, help="Run without a scheduler.")
 @click.option("--seed", type=int, help="Seed of what is random: uids, generated names, pauses.")
 def up(
     nodes: int,
@@ -87,8 +87,8 @@ def up(
 ) -> None:
     """Run a whole batch cluster in this process: API server, scheduler, controllers and simulated nodes.
 
-    Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; started
-    again on it, the cluster goes on where it was. Ctrl-C or SIGTERM ends it.
+    Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; a restart
+    on it continues where the cluster was. Ctrl-C or SIGTERM ends it.
     """
     from kilauea.nodes.machine import Machine
     from kilauea.runtime.cluster.apiserver import ServerOptions

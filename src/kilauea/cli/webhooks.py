@@ -1,4 +1,4 @@
-"""`kilauea webhooks`: Volcano's admission for any Kubernetes; the flags are spelled as Volcano spells them."""
+"""`kilauea webhooks`: Volcano's admission for any Kubernetes; the its flags are Volcano's."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ GATE = "SchedulingGatesQueueAdmission"
     "authority",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Who signed it. [default: without the three, a certificate of our own, kept in a Secret]",
+    help="Its authority. [default: without the three, an own certificate, kept in a Secret]",
 )
 @click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service before the webhooks.")
 @click.option("--webhook-service-name", "service", default="", help="Its name.")
-@click.option("--webhook-url", "url", default="", metavar="URL", help="Their address, where there is no service.")
-@click.option("--enabled-admission", "enabled", metavar="PATHS", help="With commas. [default: all there are]")
+@click.option("--webhook-url", "url", default="", metavar="URL", help="URL of the webhooks, without a service.")
+@click.option("--enabled-admission", "enabled", metavar="PATHS", help="Paths, separated by commas. [default: all]")
 @scheduler_names("Look at pods with this schedulerName; the first is that of jobs without one.")
 @click.option(
     "--admission-conf",
     "conf",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Resource groups; read again when it changes.",
+    help="Resource groups; reloaded when it changes.",
 )
 @health
 @click.option("--graceful-shutdown-time", "grace", type=Duration(), default="30s", show_default=True)
 @switch("--enable-queue-allocated-pods-check", False, "Refuse to delete queues with allocated pods.")
 @click.option("--max-queue-depth", type=click.IntRange(min=1), default=5, show_default=True, help="Levels of queues.")
-@switch("--enable-root-queue-protection", True, "Nobody changes the resources of root.")
+@switch("--enable-root-queue-protection", True, "Refuse changes of root's resources.")
 @click.option("--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"{GATE} is the one there is.")
 @verbosity
 @original_flags(NO_EFFECT)
@@ -136,7 +136,7 @@ def _where(namespace: str, service: str, url: str) -> Where:
             "give --webhook-namespace and --webhook-service-name, or --webhook-url"
         )
     if url and not url.startswith("https://"):
-        raise Usage(f'--webhook-url: "{url}" is no address of webhooks: it begins with https://')
+        raise Usage(f'--webhook-url: "{url}" is not a URL of webhooks: it must begin with https://')
     return Where(namespace, service, url)
 
 
@@ -165,7 +165,7 @@ def _files(certificate: Path | None, key: Path | None, authority: Path | None) -
 
 
 def _gate(text: str) -> bool:
-    """Whether the gate is on."""
+    """Return True if the gate is on."""
     from kilauea.api.wellknown import parse_bool
 
     on = False
@@ -173,7 +173,7 @@ def _gate(text: str) -> bool:
         name, _, word = entry.partition("=")
         value = parse_bool(word)
         if value is None:
-            raise Usage(f'--feature-gates: "{entry}" is no gate: use {GATE}=true')
+            raise Usage(f'--feature-gates: "{entry}" is not a feature gate: use {GATE}=true')
         if name == GATE:
             on = value
         else:

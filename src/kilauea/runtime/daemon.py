@@ -43,7 +43,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True)
 class DaemonOptions:
-    """How a process reaches its cluster, and how it is watched.
+    """Connection, limits, lease and pages of a process.
 
     Attributes:
         kubeconfig: file that describes the cluster; None searches the usual places.

@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """Whether this process may work, and write.
+    """Decides whether this process may work, and write.
 
     Args:
         clock: by its monotonic reading the lease runs out.
-        rng: so that processes do not ask all at once.
+        rng: jitter, so that processes do not compete at the same moment.
         lease: to hold while working; None to work without.
         terms: how long things take.
     """

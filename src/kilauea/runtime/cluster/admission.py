@@ -18,8 +18,8 @@ from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.apiserver.status import ApiFault
 from kilauea.runtime.cluster.store_view import StoreView
 
-SPARED = frozenset({"kube-system"})
-"""Namespaces whose objects are not looked at: what keeps the cluster itself going must not wait for it."""
+EXEMPT = frozenset({"kube-system"})
+"""Namespaces whose objects are not checked: the cluster's own components must not depend on it."""
 
 _Place = tuple[str, str, str]
 """Group, plural and operation."""
@@ -88,7 +88,7 @@ def _asked(hooks: Mapping[_Place, Sequence[Hook]], attributes: Attributes) -> Se
     """The hooks that want to see a write."""
     resource = attributes.resource
     found = hooks.get((resource.group, resource.plural, attributes.operation), ())
-    return () if attributes.subresource or attributes.namespace in SPARED else found
+    return () if attributes.subresource or attributes.namespace in EXEMPT else found
 
 
 def _review(hook: Hook, attributes: Attributes) -> Review:

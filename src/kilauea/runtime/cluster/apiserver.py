@@ -38,14 +38,14 @@ from kilauea.runtime.tasks import collect_seldom
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
 UPKEEP = (empty_namespaces, collect_garbage, release_volumes, expire_events)
-"""What runs beside the server for as long as it serves."""
+"""Loops that run beside the server."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """How to run the server. Port 0 selects a free port; without a seed, uids and generated names are random."""
+    """Options of the server. Port 0 selects a free port; without a seed, uids and generated names are random."""
 
     host: str
     port: int
@@ -111,7 +111,7 @@ async def serve(
 
 
 def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
-    """Who may come in: certificates, the administrator's token, and the key of service accounts."""
+    """Load the certificates, the administrator's token, and the key of service accounts."""
     folder = options.data_dir / "credentials"
     try:
         credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
@@ -151,7 +151,7 @@ async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, 
 
 @asynccontextmanager
 async def _controllers(api: ApiServer) -> AsyncIterator[None]:
-    """What runs beside the server as long as it serves."""
+    """Run the loops beside the server while it serves."""
     definitions = DefinitionController(api)
     await definitions.start()
     upkeep = [asyncio.create_task(kept_up(work, api)) for work in UPKEEP]

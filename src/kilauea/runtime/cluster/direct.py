@@ -96,7 +96,7 @@ class DirectClient(Client):
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
+        """Yield events after a version, in batches, with bookmarks, until the server ends the watch."""
         seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         query |= {"resourceVersion": version, "labelSelector": labels, "fieldSelector": fields}

@@ -28,7 +28,7 @@ class Manifest(NamedTuple):
 
     @property
     def label(self) -> str:
-        """How messages call it."""
+        """Name of the object in messages."""
         metadata = self.body.get("metadata") or {}
         return f"{self.source}: {self.body.get('kind')} {metadata.get('name', 'without a name')}"
 
@@ -73,10 +73,10 @@ def _objects(source: str, value: Any) -> list[Manifest]:
 
 
 def _check(source: str, body: Mapping[str, Any]) -> None:
-    """What must be right before anybody can be asked about an object.
+    """Check the fields by which an object is addressed.
 
     Raises:
-        ManifestError: it is not.
+        ManifestError: a field is invalid.
     """
     kind, version, metadata = body["kind"], body.get("apiVersion"), body.get("metadata") or {}
     if not isinstance(version, str):

@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class NodesOptions:
-    """What to simulate.
+    """Number, size and behaviour of simulated nodes.
 
     Attributes:
         daemon: how to reach the cluster.

@@ -1,7 +1,7 @@
 """The objects of the embedded API server as its admission sees them: the store, and queues on their way to it.
 
 Two queues that are created at the same time must not both take the last of what their parent has. Between the check of
-a write and its end nobody else reads it from the store, so queues whose writes are under way are shown as they will be.
+a write and its end the store does not show it, so queues whose writes are in flight are shown as they will be.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True)
 class Up:
-    """What to run.
+    """Parts of the cluster to run, and their options.
 
     Attributes:
         server: where the API is served and kept.
@@ -112,8 +112,8 @@ async def _components(
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority)
-    everybody = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_configuration(up)]
-    driver = Driver(controllers, cache, clock, rng, recorder.record, everybody)
+    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_configuration(up)]
+    driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     api.backend.logs = PodLogs(cache, up.run_time)
     settings = Settings(SCHEDULERS, check_template=template_complaints)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
@@ -176,7 +176,7 @@ def _nodes(up: Up) -> list[Controller]:
 
 
 def _configuration(up: Up) -> list[Controller]:
-    """Who keeps the config map with the scheduler's configuration, if there is a scheduler."""
+    """Return the controller of the ConfigMap with the scheduler's configuration, if there is a scheduler."""
     if not up.scheduler:
         return []
     path = up.scheduler_conf

@@ -1,1 +1,1 @@
-"""What commands read: files, configurations, extensions, a live cluster, and the pods that workloads become."""
+"""Inputs of commands: files, configurations, extensions, a live cluster, and the pods that workloads become."""

@@ -2,7 +2,7 @@
 
 Every `*.py` of a folder is loaded, but for files whose name begins with `_`: those are for what several share, and are
 imported as `from ._name import ...`. Of a file count the classes that it defines itself. An installed package names
-classes or modules under the entry point group `kilauea.plugins`. What is wrong in a folder is an error, since somebody
+classes or modules under the entry point group `kilauea.plugins`. What is wrong in a folder is an error, since the user
 asked for it; what is wrong in an installed package is a warning.
 """
 
@@ -112,26 +112,28 @@ class _Collector:
             return [f"{source} cannot be loaded: {describe(error)}"]
         classes = _classes_of(found) if isinstance(found, ModuleType) else [found]
         if not classes or not all(inspect.isclass(c) and issubclass(c, (Plugin, Action)) for c in classes):
-            return [f"{source} is no plugin and no action: name a class derived from Plugin or Action, or its module"]
+            return [
+                f"{source} is neither a plugin nor an action: name a class derived from Plugin or Action, or its module"
+            ]
         return [problem for c in classes for problem in self._take(c, source)]
 
     def _take(self, found: type[Any], source: str) -> list[str]:
         base, article = (Plugin, "a plugin") if issubclass(found, Plugin) else (Action, "an action")
-        who = f"{source}: class {found.__name__}"
+        label = f"{source}: class {found.__name__}"
         name = found.name
         if not isinstance(name, str) or not name:
-            return [f'{who} has no name: write name = "..." in it, or let its name begin with _ if it is only a base']
+            return [f'{label} has no name: write name = "..." in it, or let its name begin with _ if it is only a base']
         if not _NAME.fullmatch(name):
-            return [f"{who} has the name {name!r}: use letters, digits, dots and dashes"]
+            return [f"{label} has the name {name!r}: use letters, digits, dots and dashes"]
         if name in ALIASES:
-            return [f"{who}: {name} is another name of plugin {ALIASES[name]}: choose a different name"]
+            return [f"{label}: {name} is another name of plugin {ALIASES[name]}: choose a different name"]
         taken: Mapping[str, type[Any]] = self.plugins if base is Plugin else self.actions
         if name in taken:
             by = self._sources.get((base, name), "kilauea itself")
-            return [f"{who}: there is already {article} {name}, of {by}: choose a different name"]
+            return [f"{label}: there is already {article} {name}, of {by}: choose a different name"]
         problem = _arguments_problem(found.Arguments)
         if problem:
-            return [f"{who}: {problem}"]
+            return [f"{label}: {problem}"]
         if base is Plugin:
             self.plugins[name] = found
         else:
@@ -153,7 +155,7 @@ def _classes_of(module: ModuleType) -> list[type[Any]]:
 
 def _arguments_problem(arguments: object) -> str:
     if not inspect.isclass(arguments) or not dataclasses.is_dataclass(arguments):
-        return "Arguments is no dataclass: write @dataclass(frozen=True) over it"
+        return "Arguments is not a dataclass: write @dataclass(frozen=True) over it"
     loose = [f.name for f in dataclasses.fields(arguments) if "key" not in f.metadata]
     how = 'write it as argument("key", default, "what it is for"), from kilauea.engine.conf'
     return f"field {loose[0]} of Arguments has no key: {how}" if loose else ""

@@ -56,7 +56,7 @@ def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: Non
 
 
 def describe_nodes(paths: Sequence[str]) -> bool:
-    """Whether files describe a cluster of their own; standard input, which can be read only once, is taken to do so.
+    """True if files describe a cluster of their own; standard input, which can be read only once, is taken to do so.
 
     Raises:
         SourceError: a path cannot be read.
@@ -80,7 +80,7 @@ def _is_manifest(path: Path) -> bool:
 
 
 def unpack(data: bytes, most: int) -> bytes:
-    """What gzipped data holds.
+    """Unpack gzipped data.
 
     Raises:
         OSError: it holds more than `most` bytes, or is broken; EOFError and zlib.error also say the latter.

@@ -156,7 +156,7 @@ def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: S
 
 
 def _creation(workload: Obj) -> int:
-    """When a workload was made, in microseconds since 1970; 0 if it does not say, or nothing that can be read."""
+    """Return the creation time of a workload, in microseconds since 1970; 0 if it is missing or invalid."""
     try:
         return parse_time(workload["metadata"].get("creationTimestamp") or "")
     except (TypeError, ValueError, AttributeError):
@@ -168,7 +168,7 @@ def _label(obj: Object) -> tuple[str, str]:
 
 
 def built_in_queue(name: str) -> Queue:
-    """A queue as the scheduler makes it at its first start."""
+    """Return a queue as the scheduler creates it at its first start."""
     spec = QueueSpec(weight=1, reclaimable=name != wellknown.ROOT_QUEUE)
     return Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
 

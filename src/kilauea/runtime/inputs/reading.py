@@ -53,7 +53,7 @@ def check_usable(obj: Object) -> None:
 
 
 def has_only_advanced(before: Pod, now: Pod) -> bool:
-    """Whether nothing of a pod is new but its version, its node and its status: as usable as it was, it still is."""
+    """True if only version, node and status of a pod changed, so that it need not be checked again."""
     metadata = replace(before.metadata, resource_version=now.metadata.resource_version)
     return metadata == now.metadata and replace(before.spec, node_name=now.spec.node_name) == now.spec
 
@@ -64,4 +64,4 @@ def _read_slowly(kind: str, data: bytes) -> Object:
     if decoded.objects and decoded.objects[0].kind == kind:
         return decoded.objects[0]
     errors = "; ".join(f"{error.field}: {error.message}" for error in decoded.errors)
-    raise Unusable(errors or f"it is no {kind} of {GROUPS[kind] or 'the core group'}")
+    raise Unusable(errors or f"it is not a {kind} of {GROUPS[kind] or 'the core group'}")

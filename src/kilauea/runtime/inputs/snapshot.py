@@ -22,12 +22,12 @@ from kilauea.runtime.inputs.reading import Unusable, read
 from kilauea.runtime.inputs.resources import RESOURCES, head_of
 
 MISSING = (403, 404)
-"""Answers for kinds that a cluster does not have, or does not show to everybody."""
+"""Answers for kinds that a cluster does not have, or does not show to this user."""
 
 
 @dataclass
 class Snapshot:
-    """What a cluster holds.
+    """The objects of a cluster.
 
     Attributes:
         server: its address.

@@ -1,4 +1,4 @@
-"""What is wrong with a pod template, by the API server's own rules for pods; no server needs to run."""
+"""Checks of pod templates, by the API server's own rules for pods; no server needs to run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 
 
 def template_complaints(template: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a pod template once defaults are filled in, each as `template.spec.<field>: <why>`."""
+    """Return the errors of a pod template with defaults filled in, each as `template.spec.<field>: <why>`."""
     schema = definition(_TEMPLATE)
     complete = copy.deepcopy(dict(template))
     try:

@@ -1,4 +1,4 @@
-"""Waits until a cache shows what was written, so that nobody decides by a picture older than their own doing."""
+"""Waits until a cache shows the writes of a controller, which never decides on a state older than them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Then = Callable[[], None]
 
 
 class Expectations:
-    """What is to be done once a cache shows certain traces."""
+    """Calls functions once a cache shows the expected changes."""
 
     def __init__(self, cache: Cache) -> None:
         self._indexers = {indexer.resource: indexer for indexer in cache}
@@ -57,7 +57,7 @@ class Expectations:
 
 
 def _shows(indexer: Shelf, trace: Trace) -> bool:
-    """Whether a indexer shows a trace."""
+    """True if an indexer shows a change."""
     if isinstance(trace, Deleted):
         obj = indexer.get(trace.key)
         return obj is None or obj["metadata"]["uid"] != trace.uid or "deletionTimestamp" in obj["metadata"]

@@ -24,7 +24,7 @@ class Deleted(NamedTuple):
 
 
 Trace = Written | Deleted
-"""What an operation leaves to be seen."""
+"""The change that an operation leaves in a watch."""
 
 
 async def carry_out(api: Api, operation: Create | Patch | Delete, manager: str) -> Trace | None:
@@ -32,7 +32,7 @@ async def carry_out(api: Api, operation: Create | Patch | Delete, manager: str) 
 
     Args:
         api: where.
-        operation: that an object is there already, or gone already, is no error.
+        operation: an object that exists already, or is gone already, is not an error.
         manager: of the fields that a patch of the type `apply` sets.
 
     Raises:
@@ -102,7 +102,7 @@ async def _delete(api: Api, operation: Delete) -> None:
 
 
 def written(resource: Resource, obj: Obj) -> Written | None:
-    """What is left to be seen by the write that made an object as it is; None if it has no version."""
+    """Return the trace of the write that produced an object; None if it has no version."""
     version = obj["metadata"].get("resourceVersion")
     return Written(resource, int(version)) if version else None
 

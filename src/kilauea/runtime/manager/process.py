@@ -23,7 +23,7 @@ COMPONENT = "vc-controller-manager"
 
 @dataclass(frozen=True)
 class ManagerOptions:
-    """Which controllers to run.
+    """Selection and options of controllers.
 
     Attributes:
         daemon: how to reach the cluster.

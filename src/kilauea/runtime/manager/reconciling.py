@@ -7,7 +7,7 @@
         tasks.create_task(driver.run())
 
 Each controller has a queue of its own, in which a key stands once. A key whose operations fail is asked about again
-after a pause that grows; meanwhile it stands in nobody's way. A key about which something was written is asked about
+after a pause that grows; meanwhile it blocks no other key. A key about which something was written is asked about
 again only once the cache shows it, so that a controller never acts twice on the same old picture.
 """
 
@@ -77,7 +77,7 @@ class ControllerWorker:
 
 
 _Moment = tuple[ControllerWorker, Key, bool]
-"""When to ask about a key: because it was put off (True), or because the controller or a failure wants it."""
+"""A scheduled look at a key: delayed by its interest (True), or requested by the controller or a failure."""
 
 
 class Driver:
@@ -85,7 +85,7 @@ class Driver:
 
     Args:
         api: where operations are carried out.
-        cache: what controllers see; their interests are declared in it. Somebody else runs it.
+        cache: what controllers see; their interests are declared in it. The caller runs it.
         clock: tells controllers the time, and when keys are due.
         rng: for the length of pauses.
         record: takes records, with the name of the controller that makes them; does not wait.
@@ -186,7 +186,7 @@ class Driver:
                 traces.append(trace)
 
     async def _together(self, name: str, together: Together, traces: list[Trace]) -> None:
-        """Carry out chains, some at a time; whoever meets a failure takes no further one."""
+        """Carry out chains, some at a time; a worker that meets a failure stops."""
         waiting = iter(together.chains)
 
         async def work() -> None:
@@ -212,7 +212,7 @@ class Driver:
             raise
 
     def _event_of(self, operation: Single, error: ApiError) -> Record | None:
-        """What is told of an object that may not be changed, or about which something may not be made."""
+        """Return the event about an object that may not be changed or created; None if it is none of these."""
         if isinstance(operation, Create) and operation.about is not None and error.code:
             return Record(operation.about, "Warning", "FailedCreate", f"Error creating: {error.message}")
         if isinstance(operation, Patch) and error.code in REFUSALS:

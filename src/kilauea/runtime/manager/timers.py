@@ -1,4 +1,4 @@
-"""What is to be done later, in order of time: one task that sleeps until the next is due."""
+"""Timers in order of time: one task that sleeps until the next is due."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Timers(Generic[Name]):
     """One moment for each name; a later call for the same name replaces the earlier one.
 
     Moments go by the monotonic clock, so no wait grows when the time of day is set back. But a name may wait for a time
-    of day (a cron job does): when that is set, each is called at once, and who is called too early waits again.
+    of day (a cron job does): when that is set, each is called at once, and waits again if that was too early.
 
     Args:
         clock: says when it is.
@@ -110,5 +110,5 @@ class Timers(Generic[Name]):
 
 
 def _micros(seconds: float) -> int:
-    """Rounded up: who is asked too early by less than a microsecond puts it off again and again."""
+    """Rounded up: a controller that is asked a fraction of a microsecond too early would wait again and again."""
     return math.ceil(seconds * SECOND)

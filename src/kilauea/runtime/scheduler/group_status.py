@@ -13,11 +13,11 @@ from kilauea.engine.queues.faults.fault import IGNORED
 
 NOT_ENOUGH = "NotEnoughResources"
 OPPOSITES = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
-"""Conditions of which one at most is true, so that nobody has to guess which of two is the newer."""
+"""Conditions of which at most one is true, so that readers need not guess which is newer."""
 
 
 class Content(NamedTuple):
-    """What of a status matters: two with the same content need no write."""
+    """The content of a status: two with the same content need no write."""
 
     phase: str
     running: int

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """How to schedule.
+    """Options of scheduling.
 
     Attributes:
         names: `schedulerName` of the pods to place; pods of `default-scheduler` need no pod group.

@@ -1,4 +1,4 @@
-"""From cycles to metrics: what a plan says, and what the state says after it."""
+"""Metrics of cycles, taken from the plan and from the state after it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kilauea.telemetry.metrics import SchedulerMetrics
 
 
 class CycleMetrics:
-    """Takes the numbers of cycles."""
+    """Updates the metrics after each cycle."""
 
     def __init__(self, feed: Feed, metrics: SchedulerMetrics) -> None:
         self._feed = feed
         self._metrics = metrics
 
     def configured(self, *, good: bool) -> None:
-        """The configuration file was read."""
+        """Count a reading of the configuration."""
         self._metrics.configured(good=good)
 
     def after(self, plan: Plan, conf: SchedulerConf, now: int, took: int, *, all_: bool) -> None:
-        """A cycle was done at a time of day, and took so long; with `all_` the figures of queues and jobs too."""
+        """Update the metrics of a cycle; with `all_` those of queues and jobs too."""
         self._metrics.cycle(took / SECOND)
         jobs, tasks = self._feed.state.jobs, self._feed.state.tasks
         for group in {task.group for bind in plan.binds if (task := tasks.get(bind.pod))}:
@@ -47,7 +47,7 @@ class CycleMetrics:
             queue = self._feed.state.queues.get(name)
             if queue is None:
                 continue
-            figures = {
+            amounts = {
                 "allocated": outcome.allocated,
                 "request": outcome.request,
                 "deserved": outcome.deserved,
@@ -55,7 +55,7 @@ class CycleMetrics:
                 "real_capacity": outcome.real_capability,
                 "inqueue": outcome.inqueue,
             }
-            self._metrics.queue(name, figures, queue.weight)
+            self._metrics.queue(name, amounts, queue.weight)
             self._metrics.queue_share(name, outcome.share, overused=_overused(outcome))
         self._metrics.forget_queues(plan.queues)
 
@@ -83,6 +83,6 @@ def shares(state: ClusterState) -> Iterator[tuple[str, float]]:
 
 
 def _overused(outcome: QueueOutcome) -> bool:
-    """Whether a queue holds more of something than it deserves."""
+    """True if a queue holds more of a resource than it deserves."""
     deserved = outcome.deserved
     return deserved is not None and any(held > deserved.get(name, held) for name, held in outcome.allocated.items())

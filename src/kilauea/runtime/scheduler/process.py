@@ -18,7 +18,7 @@ EVENTS = (50, 200)
 
 @dataclass(frozen=True)
 class SchedulerOptions:
-    """How to run the scheduler.
+    """Options of the scheduler as a process.
 
     Attributes:
         daemon: how to reach the cluster.

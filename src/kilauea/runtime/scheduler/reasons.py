@@ -1,4 +1,4 @@
-"""Why pod groups wait, for their conditions and events: the original's sentence with what `--explain` says in it.
+"""Reasons why pod groups wait, for their conditions and events.
 
 The engine's condition counts the tasks of the gang, as the original words it, and ends with one reason. Here the reason
 is the most binding one of all pods of the group, with its numbers.
@@ -18,7 +18,7 @@ UNSCHEDULABLE = "Unschedulable"
 
 
 def outcomes(plan: Plan, state: ClusterState) -> dict[str, GroupOutcome]:
-    """What became of the pod groups, with conditions that say what binds those that wait."""
+    """Return the outcomes of pod groups; conditions of those that wait state the most binding reason."""
     reasons = binding_reasons(plan)
     return {key: _told(key, outcome, reasons, state) for key, outcome in plan.groups.items()}
 
@@ -26,7 +26,7 @@ def outcomes(plan: Plan, state: ClusterState) -> dict[str, GroupOutcome]:
 def _told(key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state: ClusterState) -> GroupOutcome:
     condition, refusal, reason = outcome.condition, outcome.refusal, reasons.get(key)
     if condition is None and refusal is not None and reason is None:
-        # Its pods are made once it is admitted, so nobody else says what it waits for.
+        # Its pods are made once it is admitted, so no pod shows the reason.
         condition = Condition(UNSCHEDULABLE, refusal.code, in_words(refusal))
     elif condition is not None and condition.type == UNSCHEDULABLE and reason is not None:
         message = _with(condition.message, reason, state)
@@ -43,7 +43,7 @@ def _with(sentence: str, reason: Pending, state: ClusterState) -> str:
 
 
 def waiting_reason(outcome: GroupOutcome) -> tuple[str, str] | None:
-    """Reason and message of the event about a group that waits."""
+    """Return reason and message of the event about a group that waits; None if it does not wait."""
     condition, refusal = outcome.condition, outcome.refusal
     if condition is not None and condition.type != "Scheduled":
         at_the_door = refusal is not None and condition.reason == refusal.code

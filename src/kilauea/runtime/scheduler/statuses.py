@@ -34,19 +34,19 @@ OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
 
 
 class Said(NamedTuple):
-    """What a cycle has decided about a group; one that comes to its name after it is another."""
+    """The decision about a group, identified by its uid: a later group of the same name is another one."""
 
     uid: str
     outcome: GroupOutcome
 
 
 class Statuses:
-    """Says what cycles decided.
+    """Writes the decisions of cycles to statuses and events.
 
     Args:
-        api: where.
+        api: the cluster.
         feed: knows the objects; phases of groups are assumed in it until they are written.
-        record: takes events.
+        record: receives events.
         writes: carries out writes.
         clock: for the times of conditions.
     """
@@ -71,7 +71,7 @@ class Statuses:
 
     @property
     def busy(self) -> bool:
-        """Whether something is still to be said."""
+        """True if a status is still to be written."""
         return bool(self._outcomes or self._feed.touched)
 
     def after(self, plan: Plan, *, all_: bool) -> None:
@@ -93,7 +93,7 @@ class Statuses:
     # --- pod groups
 
     def _assume(self, key: str, outcome: GroupOutcome) -> None:
-        """A group is in the phase of the plan from now on."""
+        """Assume that a group is in the phase of the plan."""
         group = self._feed.groups.get(key)
         if group is None:
             return
@@ -113,7 +113,7 @@ class Statuses:
             self._put_group(key)  # its pods are made once it is admitted
 
     def _outcome(self, key: str, uid: str) -> GroupOutcome | None:
-        """What was decided about a group and is not written yet."""
+        """Return the decision about a group that is not written yet."""
         said = self._outcomes.get(key)
         return said.outcome if said is not None and said.uid == uid else None
 
@@ -153,10 +153,10 @@ class Statuses:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
     def _report_waiting(self, groups: Mapping[str, GroupOutcome]) -> None:
-        """Find out which groups wait for a reason that lasts, and tell of it when it is a new one."""
-        complaints = {key: said for key, outcome in groups.items() if (said := waiting_reason(outcome))}
+        """Record an event for each group whose reason for waiting is stable and new."""
+        reasons = {key: said for key, outcome in groups.items() if (said := waiting_reason(outcome))}
         told = self._told
-        self._told = self._waiting_groups.stable(complaints)
+        self._told = self._waiting_groups.stable(reasons)
         for key, said in self._told.items():
             group = self._feed.groups.get(key)
             if group is not None and told.get(key) != said:
@@ -169,7 +169,7 @@ class Statuses:
     # --- pods
 
     def _say_pods(self, plan: Plan, rooms: Mapping[str, list[Room]]) -> None:
-        """Everything about all pods that wait."""
+        """Write the conditions of all pending pods."""
         wanted: dict[str, pod_status.Content] = {}
         tasks, hinted = self._feed.state.tasks, with_hints(self._feed.state)
         growing = self._growing(plan)
@@ -188,14 +188,14 @@ class Statuses:
         self._said = said
 
     def _growing(self, plan: Plan) -> set[str]:
-        """The groups that have too few pods, and more than at the look before."""
+        """Return groups that lack pods, but have more than in the previous cycle."""
         jobs = self._feed.state.jobs
         short = {pending.group for pending in plan.pending if pending.code in OF_TOO_FEW}
         before, self._sizes = self._sizes, {group: len(jobs[group].tasks) for group in short if group in jobs}
         return {group for group, size in self._sizes.items() if size > before.get(group, 0)}
 
     def bind_failed(self, operation: PodOperation, message: str) -> None:
-        """A pod could not be bound, which is nothing that nodes mend."""
+        """Write the condition of a pod that could not be bound; more nodes would not help it."""
         self._put_pod(operation.pod, pod_status.Content(operation.uid, "SchedulerError", message))
 
     def _put_pod(self, key: str, content: pod_status.Content) -> None:

@@ -1,4 +1,4 @@
-"""Work on the API with bounded concurrency: so many pieces at a time, and what fails waits outside of the crew."""
+"""Pools of workers that send requests with bounded concurrency; failed writes wait without occupying a worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Work = Callable[[], Awaitable[None]]
 
 
 class WorkerPool:
-    """Does pieces of work in the order in which they come, at most `size` at a time."""
+    """Runs tasks in order of arrival, at most `size` at a time."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -27,11 +27,11 @@ class WorkerPool:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        """Pieces that wait or are under way."""
+        """Tasks that are queued or running."""
         return len(self._waiting) + len(self._tasks)
 
     def add(self, work: Work) -> None:
-        """Have something done."""
+        """Queue a task."""
         self._waiting.append(work)
         if len(self._tasks) < self._size:
             task = asyncio.get_running_loop().create_task(self._work())
@@ -44,17 +44,17 @@ class WorkerPool:
             try:
                 await work()
             except Exception:
-                log.exception("a piece of work failed")
+                log.exception("a task failed")
 
     async def close(self) -> None:
-        """Drop what waits, and wait for what is under way."""
+        """Drop queued tasks and wait for running ones."""
         self._waiting.clear()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The content that an object is to have, and how to write it."""
+    """The wanted content of an object, and the task that writes it."""
 
     content: Any
     work: Work
@@ -76,11 +76,11 @@ class Writes:
         self._pausing: dict[Hashable, asyncio.Task[None]] = {}
 
     def __len__(self) -> int:
-        """Objects that are not as they should be."""
+        """Number of objects that are not written yet."""
         return len(self._wanted.keys() | self._busy.keys() | self._pausing.keys())
 
     def put(self, name: Hashable, content: Any, work: Work) -> None:
-        """Have an object written; `work` raises `ApiError` if that fails."""
+        """Queue the write of an object; `work` raises `ApiError` if it fails."""
         write = Write(content, work)
         newest = self._wanted.get(name) or self._busy.get(name)
         if newest is not None and newest.content == content:
@@ -91,7 +91,7 @@ class Writes:
             self._pool.add(lambda: self._write(name))
 
     def busy(self, name: Hashable) -> bool:
-        """Whether an object is still to be written, or just being written."""
+        """True if an object is queued or being written."""
         return name in self._wanted or name in self._busy
 
     async def _write(self, name: Hashable) -> None:
@@ -110,7 +110,7 @@ class Writes:
                 self._pool.add(lambda: self._write(name))
 
     def _failed(self, name: Hashable, write: Write, error: ApiError) -> None:
-        """Try again later, unless the object is gone or something newer is wanted by then."""
+        """Retry later, unless the object is gone or newer content is wanted by then."""
         if error.code == 404:
             self._failures.pop(name, None)
             return
@@ -126,7 +126,7 @@ class Writes:
         self._pool.add(lambda: self._write(name))
 
     async def close(self) -> None:
-        """Drop what waits, and wait for what is under way."""
+        """Drop queued tasks and wait for running ones."""
         for task in self._pausing.values():
             task.cancel()
         self._wanted.clear()

@@ -30,13 +30,13 @@ from kilauea.runtime.webhooks.reviews import answer
 from kilauea.runtime.webhooks.serving import Tls, application, check
 
 COMPONENT = "vc-webhook-manager"
-"""As records of the cluster name it."""
+"""Name of the component in requests."""
 NAMESPACE = "volcano-system"
-"""Of the Secret, if nobody says where the webhooks live."""
+"""Namespace of the Secret, if none is configured."""
 LOOK_SECONDS = 2.0
-"""Between two looks at the files."""
+"""Seconds between checks of the files."""
 REGISTER_SECONDS = 60
-"""After which the registration is looked at, though nothing has changed here."""
+"""Seconds after which the registration is written again, although nothing has changed here."""
 COMPLAIN_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WebhookOptions:
-    """Which hooks to serve, and where.
+    """Selection and address of the hooks.
 
     Attributes:
         daemon: how to reach the cluster; its pages serve health only.

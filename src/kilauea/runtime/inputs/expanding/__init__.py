@@ -1,4 +1,4 @@
-"""What becomes of workloads that are planned for: the groups and pods that a cluster would make of them.
+"""Expands workloads into the groups and pods that a cluster would create for them.
 
 All of it by the functions that do so in a cluster, so that a plan is about the same pods. `jobs.py` is for Volcano's
 jobs, `workloads.py` for those of Kubernetes; `objects.py` shows both what else is there.
@@ -22,7 +22,7 @@ from kilauea.simulator.scenario import NotCreated
 
 @dataclass
 class Expansion:
-    """What was made of workloads.
+    """The groups and pods of workloads.
 
     Attributes:
         objects: pod groups and pods that were not there.

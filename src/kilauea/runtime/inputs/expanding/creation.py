@@ -52,7 +52,7 @@ class _Quota:
 
 
 class Creation:
-    """What the server of a cluster with these objects would say to new pods; it keeps count of those that it takes.
+    """Decides as the server of a cluster whether new pods are admitted, and counts those that are.
 
     Args:
         objects: what is there. Quotas with scopes are not looked at.

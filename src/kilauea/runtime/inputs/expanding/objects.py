@@ -1,4 +1,4 @@
-"""What is there beside the workloads that are planned for, as admission and controllers look at it."""
+"""The objects beside the planned workloads, as a view for admission and controllers."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ class Known:
         self._queues: Mapping[str, Obj] = {queue["metadata"]["name"]: queue for queue in plain}
 
     def has(self, obj: Object) -> bool:
-        """Whether such a pod or group is there."""
+        """True if such a pod or group exists."""
         return (obj.kind, obj.key) in self._have
 
     def has_pod(self, body: Mapping[str, Any]) -> bool:
-        """Whether a pod of this name is there."""
+        """True if a pod of this name exists."""
         metadata = body["metadata"]
         return (PODS.kind, f"{metadata['namespace']}/{metadata['name']}") in self._have
 
     def has_group(self, key: str) -> bool:
-        """Whether a pod group (`namespace/name`) is there."""
+        """True if a pod group (`namespace/name`) exists."""
         return (POD_GROUPS.kind, key) in self._have
 
     def priority(self, name: str) -> int:
@@ -95,7 +95,7 @@ class Known:
         return []
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
-        """None: nobody looks for queues by labels."""
+        """None: queues are not looked up by labels."""
         return []
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:

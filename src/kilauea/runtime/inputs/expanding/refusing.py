@@ -1,4 +1,4 @@
-"""Why a workload is left out of a plan."""
+"""The reason why a workload is left out of a plan."""
 
 from __future__ import annotations
 

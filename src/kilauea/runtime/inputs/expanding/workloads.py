@@ -21,13 +21,13 @@ from kilauea.runtime.inputs.expanding.refusing import Refused
 from kilauea.simulator.scenario import NotCreated
 
 OWNERS = {"Deployment": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Job": JOBS}
-"""Who owns the pods that are made of a kind."""
+"""Owners of the pods of a kind."""
 SCHEMAS = {
     "Deployment": "io.k8s.api.apps.v1.Deployment",
     "StatefulSet": "io.k8s.api.apps.v1.StatefulSet",
     "Job": "io.k8s.api.batch.v1.Job",
 }
-"""What the fields of a kind are."""
+"""Fields of a kind."""
 GANGS = ("volcano", "kilauea")
 """Schedulers whose pods are given groups."""
 
@@ -63,7 +63,7 @@ def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object
 
 
 def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:
-    """One of the pods; those of Deployments and Jobs would have other names, which nobody knows yet."""
+    """One of the pods; those of Deployments and Jobs would have other names, which are not known yet."""
     template = spec_of(owner).get("template") or {}
     name = f"{owner['metadata']['name']}-{number}"
     pod = from_template(template, resource, owner, name)

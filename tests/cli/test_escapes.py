@@ -70,9 +70,9 @@ def test_columns_are_as_wide_as_what_is_shown() -> None:
 @pytest.mark.parametrize(("text", "shown"), SHOWN.items())
 def test_an_object_with_such_a_name_is_left_out_and_named(text: str, shown: str, tmp_path: Path) -> None:
     result = run("plan", "-f", written(tmp_path, {"kind": "Queue", "metadata": {"name": text}}))
-    assert result.exit_code == 0
+    assert result.exit_code == 2
     assert f'"{shown}" is not a name' in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert len(result.stderr.splitlines()) == 2  # the warning, and that the plan is not complete
 
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN.items())

@@ -17,7 +17,19 @@ from click.testing import CliRunner
 from kilauea.cli.main import main
 from support.kinds_of_waiting import CASES, Case
 from support.waiting_fixes import fix
-from support.waiting_objects import Doc, job, node, nodes, queue, running, suspended, web
+from support.waiting_objects import (
+    Doc,
+    batch_job,
+    cron_job,
+    elsewhere,
+    job,
+    node,
+    nodes,
+    queue,
+    running,
+    suspended,
+    web,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -37,10 +49,12 @@ def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Ca
 
 @pytest.mark.parametrize("words", ["job j", "job/j", "vj/j", "podgroup j-default-j", "pg/j-default-j", "po/j-w-0"])
 def test_a_job_is_found_by_each_of_its_names(words: str, tmp_path: Path) -> None:
-    assert "Pod group default/j-default-j waits" in run(f"explain {words}", [*nodes(), job(1, 1, cpu=9)], "", tmp_path)
+    assert "Job default/j (pod group j-default-j) waits" in run(
+        f"explain {words}", [*nodes(), job(1, 1, cpu=9)], "", tmp_path
+    )
 
 
-@pytest.mark.parametrize("words", ["deployment web", "deploy/web", "deployments.apps/web"])
+@pytest.mark.parametrize("words", ["deployment web", "deploy/web", "deployments.apps/web", "rs/web"])
 def test_a_deployment_is_explained_by_its_pods(words: str, tmp_path: Path) -> None:
     text = run(f"explain {words}", [*nodes(), web("Deployment")], "", tmp_path)
     assert "the largest node has 8 cpu" in text
@@ -63,10 +77,28 @@ def test_a_node_is_explained_by_what_keeps_pods_away(tmp_path: Path) -> None:
     assert ["cpu", "8", "3", "5"] in [line.split() for line in text.splitlines()]
 
 
+COMPLETE = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+
+
+def phase(of: str) -> Doc:
+    return {**job(), "status": {"state": {"phase": of}}}
+
+
 @pytest.mark.parametrize(
     ("words", "docs", "code", "said"),
     [
         ("job j", [suspended()], 0, "job default/j is suspended, so it has no pods: `vcctl job resume` starts it"),
+        ("job j", [phase("Completed")], 0, "job default/j has completed: nothing of it waits"),
+        (
+            "job web",
+            [batch_job(suspend=True)],
+            0,
+            "job default/web is suspended (spec.suspend is true), so",
+        ),
+        ("job web", [{**batch_job(), **COMPLETE}], 0, "job default/web has completed: nothing of it waits"),
+        ("cj/web", [cron_job()], 0, 'cronjob default/web has no job that waits; its schedule is "0 3 * * *"'),
+        ("cj/web", [cron_job(suspend=True)], 0, "cronjob default/web is suspended"),
+        ("deploy/web", [elsewhere(web("Deployment"))], 0, 'waits for another scheduler: schedulerName is "bogus"'),
         ("job j", [job(queue="nope")], 1, 'queue.scheduling.volcano.sh "nope" not found'),
         ("job k", [job()], 1, "job default/k does not exist; did you mean 'default/j'?"),
         ("pod j-w-0", [job(schedulerName="bogus")], 0, 'schedulerName is "bogus", and this scheduler serves'),
@@ -99,3 +131,66 @@ def started(docs: list[Doc], conf: str, folder: Path) -> int:
     """How many pods of the job the next cycle starts."""
     plan = json.loads(run("plan -o json", docs, conf, folder))
     return sum(1 for pod in plan["binds"] if pod.startswith("default/j-"))
+
+
+BROKEN = "kind: [Job\n"
+FOREIGN = "apiVersion: foo.io/v1\nkind: Foo\nmetadata: {name: x}\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (BROKEN, "not valid YAML"),
+        (FOREIGN, "kind foo.io/Foo is unknown: correct kind and apiVersion"),
+        (yaml.safe_dump(job(queue="nope")), 'queue.scheduling.volcano.sh "nope" not found'),
+        (yaml.safe_dump(job(cpu="many")), 'quantities must match the regular expression'),
+    ],
+    ids=["text that is not YAML", "an unknown kind", "a refused job", "an invalid job"],
+)
+def test_a_plan_of_files_that_cannot_be_used_as_a_whole_is_printed_and_fails(
+    written: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(nodes()))
+    (tmp_path / "more.yaml").write_text(written)
+    result = CliRunner().invoke(main, ["plan", "-f", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "4 nodes, 0 pods" in result.stdout
+    assert said in result.stderr
+    assert "Error: 1 part of the files cannot be used" in result.stderr
+
+
+def test_kinds_that_scheduling_does_not_read_are_no_fault(tmp_path: Path) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {}}
+    assert "1 pod starts" in run("plan", [*nodes(), service, job(1, 1)], "", tmp_path)
+
+
+def test_files_without_nodes_say_how_to_name_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job()))
+    result = CliRunner().invoke(main, ["plan", "-f", str(tmp_path / "job.yaml")])
+    assert "the files contain no nodes: add them with -f, or name a cluster with --kubeconfig" in result.stderr
+
+
+def test_an_explanation_warns_of_what_concerns_the_job_alone(tmp_path: Path) -> None:
+    other = {**job(queue="nope"), "metadata": {"name": "other", "namespace": "default"}}
+    docs = [*nodes(), queue("stray", parent="nowhere"), queue("q", parent="gone"), other, job(1, 1, cpu=9, queue="q")]
+    (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(docs))
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text("actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n    enableHierarchy: true\n")
+    files = ["-f", str(tmp_path / "objects.yaml"), "--scheduler-conf", str(conf)]
+    everything = CliRunner().invoke(main, ["plan", *files]).stderr
+    own = CliRunner().invoke(main, ["explain", "job", "j", *files]).stderr
+    assert "stray" in everything
+    assert "default/other" in everything
+    assert "stray" not in own
+    assert "default/other" not in own
+
+
+def test_a_group_goes_by_the_name_of_its_job(tmp_path: Path) -> None:
+    docs = [*nodes(1), job(9, 9), {**job(8, 8), "metadata": {"name": "big", "namespace": "default"}}]
+    plan = run("plan", docs, "", tmp_path)
+    assert "default/big" in plan
+    assert "big-default-big" not in plan
+    explained = run("explain job j", docs, "", tmp_path)
+    assert "Job default/j (pod group j-default-j) waits." in explained
+    assert "big-default-big" not in explained

@@ -98,7 +98,9 @@ def run(
         explanation, seconds = explain_group(result, conf, cluster.newest, seed, out.explained)
         assert explanation.verdict != "unknown"
         for output in OUTPUTS:
-            check_form(render_explanation(explanation, output, (0.5, 0.5, seconds)), output, {"verdict", "blockers"})
+            check_form(
+                render_explanation(explanation, output, (0.5, 0.5, seconds), {}), output, {"verdict", "blockers"}
+            )
     return out
 
 

@@ -99,7 +99,7 @@ CASES = [
         "free room is in pieces that are too small",
         [*nodes(2), *running("u0", 5, "n0"), *running("u1", 5, "n1"), job(1, 1, cpu=5)],
         "Unschedulable",
-        ("2 Insufficient cpu", "requested 5 cpu, available 3 cpu", "take away the job default/u0"),
+        ("2 Insufficient cpu", "requested 5 cpu, available 3 cpu", "delete pod group default/u0 and its pods"),
         "job",
     ),
     Case(
@@ -180,7 +180,7 @@ CASES = [
         "Unschedulable",
         (
             "no HyperNode of tier 1 or below has room for its 3 pods of 7 cpu together: s0 has the most, for 2",
-            "set highestTierAllowed of default/j-default-j to 2",
+            "set highestTierAllowed of job default/j to 2",
         ),
         "tier",
         starts=3,
@@ -197,7 +197,7 @@ CASES = [
         "hard topology: no tier has the name",
         [*nodes(), *SWITCHES, job(2, 2, networkTopology={"mode": "hard", "highestTierName": "rack"})],
         "NoSuchTier",
-        ("names tier 'rack'", "set highestTierAllowed of default/j-default-j to 1"),
+        ("names tier 'rack'", "set highestTierAllowed of job default/j to 1"),
         "tier",
         starts=2,
     ),

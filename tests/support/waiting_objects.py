@@ -153,3 +153,23 @@ def web(kind: str, **spec: Any) -> Doc:
     body = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template, **spec}
     meta = {"name": "web", "namespace": "default"}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": body}
+
+
+def batch_job(**spec: Any) -> Doc:
+    """A Job `web` of Kubernetes with a pod that no node can take."""
+    template = web("Job")["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
+    meta = {"name": "web", "namespace": "default"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": template, **spec}}
+
+
+def cron_job(**spec: Any) -> Doc:
+    """A CronJob `web` of Kubernetes that made no job yet."""
+    body = {"schedule": "0 3 * * *", "jobTemplate": {"spec": batch_job()["spec"]}, **spec}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "web"}, "spec": body}
+
+
+def elsewhere(of: Doc) -> Doc:
+    """The workload, with pods for a scheduler that is not served."""
+    of["spec"]["template"]["spec"]["schedulerName"] = "bogus"
+    return of

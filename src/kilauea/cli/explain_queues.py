@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.quantity import format_amount
+from kilauea.cli.group_names import Owners, short
 from kilauea.cli.plan_output import plural
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human
@@ -110,11 +111,11 @@ def holder_data(holder: Holder) -> dict[str, Any]:
 # --- for people
 
 
-def queue_lines(explanation: Explanation) -> list[str]:
+def queue_lines(explanation: Explanation, owners: Owners) -> list[str]:
     """The tables, each with a line that says what it is, and an empty line before it."""
     admission = any(b.code == "QueueQuotaInsufficient" for b in explanation.blockers)
     parts = [_levels(explanation.levels, admission=admission), _borrowers(explanation)]
-    parts += [_ahead(explanation.ahead), _holders(explanation.holders)]
+    parts += [_ahead(explanation.ahead, owners), _holders(explanation.holders, owners)]
     parts += [_attempt(attempt) for attempt in explanation.attempts]
     return [line for part in parts if part for line in ("", *part)]
 
@@ -162,31 +163,31 @@ def _borrowers(explanation: Explanation) -> list[str]:
     return [title, *shown, *([f"... and {more} more; -o json has them all"] if more > 0 else [])]
 
 
-def _ahead(ahead: tuple[Ahead, ...]) -> list[str]:
+def _ahead(ahead: tuple[Ahead, ...], owners: Owners) -> list[str]:
     """Who is asked first."""
     if not ahead:
         return []
-    rows = [[a.group, a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
+    rows = [[short(a.group, owners), a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
     more = len(ahead) - AHEAD_SHOWN
     return [
         "Groups ahead of it:",
-        *table(["POD GROUP", "QUEUE", "PODS STARTING", "NOMINATED", "WAITING", "FIRST BECAUSE"], rows),
+        *table(["GROUP", "QUEUE", "PODS STARTING", "NOMINATED", "WAITING", "FIRST BECAUSE"], rows),
         *([f"... and {more} more; -o json has them all"] if more > 0 else []),
     ]
 
 
-def _holders(holders: tuple[Holder, ...]) -> list[str]:
+def _holders(holders: tuple[Holder, ...], owners: Owners) -> list[str]:
     """Who holds what is lacking: the largest of each resource."""
     rows, left = [], 0
     for resource in dict.fromkeys(each.resource for each in holders):
         of_it = [each for each in holders if each.resource == resource]
         left += max(len(of_it) - HOLDERS_SHOWN, 0)
-        rows += [[resource, h.group, h.queue, _cell(resource, h.amount)] for h in of_it[:HOLDERS_SHOWN]]
+        rows += [[resource, short(h.group, owners), h.queue, _cell(resource, h.amount)] for h in of_it[:HOLDERS_SHOWN]]
     if not rows:
         return []
     return [
         "Largest holders of the missing resource:",
-        *table(["RESOURCE", "POD GROUP", "QUEUE", "HOLDS"], rows),
+        *table(["RESOURCE", "GROUP", "QUEUE", "HOLDS"], rows),
         *([f"... and {left} more; -o json has them all"] if left else []),
     ]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -171,14 +172,27 @@ def _live(kubeconfig: Path | None) -> Snapshot:
         raise Failure(f"the cluster does not answer{f' ({asked})' if asked else ''}: {error}") from error
 
 
-def warn(inputs: Inputs, plan: Plan, folders: Sequence[str]) -> None:
-    """Write to standard error what was found wrong with what was read."""
-    found = [*map(str, inputs.conf.findings), *map(str, plan.findings)]
+def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[str] | None = None) -> None:
+    """Write to standard error what was found wrong with what was read.
+
+    Args:
+        inputs: what was read.
+        plan: what was decided.
+        folders: those of the user's plugins.
+        about: names of objects; warnings about others are left out. None for all.
+    """
+    found = [*map(str, inputs.conf.findings), *inputs.extensions.warnings]
     if folders and inputs.built_in:
         found.insert(
             0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
         )
-    for warning in (*inputs.extensions.warnings, *inputs.cluster.warnings, *found):
+    if not any(obj.kind == "Node" for obj in inputs.cluster.objects):
+        found.append("the files contain no nodes: add them with -f, or name a cluster with --kubeconfig or KUBECONFIG")
+    of_objects = [*inputs.cluster.warnings, *map(str, plan.findings)]
+    if about is not None:
+        named = re.compile("|".join(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])" for name in sorted(about)))
+        of_objects = [warning for warning in of_objects if named.search(warning)]
+    for warning in (*found, *of_objects):
         click.echo(f"warning: {printable(warning)}", err=True)
 
 

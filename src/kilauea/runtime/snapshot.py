@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.kinds import CONFIG_MAPS, VC_JOBS
+from kilauea.api.kinds import CONFIG_MAPS, CRON_JOBS, JOBS, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Api, ApiError, Listed, Resource
 from kilauea.client.finding import find_access
@@ -20,6 +20,11 @@ from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
 from kilauea.runtime.scheduler.reading import Unusable, read
 from kilauea.runtime.scheduler.watched import RESOURCES, head_of
+
+WORKLOADS = (VC_JOBS, VC_CRON_JOBS, JOBS, CRON_JOBS)
+"""Kinds of workloads that are read as they are stored."""
+STATES_ALONE = (VC_CRON_JOBS, JOBS, CRON_JOBS)
+"""Those of which only explanations read the state: a plan lacks nothing without them."""
 
 MISSING = (403, 404)
 """Answers for kinds that a cluster does not have, or does not show to everybody."""
@@ -32,7 +37,7 @@ class Snapshot:
     Attributes:
         server: its address.
         objects: what scheduling reads.
-        workloads: Volcano's jobs, as they are stored.
+        workloads: jobs and cron jobs of Volcano and of Kubernetes, as they are stored.
         configuration: the text of the scheduler's configuration in the cluster; empty if there is none.
         warnings: what could not be read.
     """
@@ -63,13 +68,15 @@ async def _snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> 
     async with HttpTransport(access) as transport:
         client = Client(transport, "kilauea-plan", Random(0))
         found = Snapshot(access.server)
-        kinds: list[tuple[str, Resource]] = [*RESOURCES.items(), ("", VC_JOBS)]
+        kinds: list[tuple[str, Resource]] = [*RESOURCES.items(), *(("", resource) for resource in WORKLOADS)]
         lists = await asyncio.gather(*(_listed(client, resource, found) for _, resource in kinds))
-        for (kind, _), listed in zip(kinds, lists, strict=True):
+        for (kind, resource), listed in zip(kinds, lists, strict=True):
             if kind:
                 _take(found, kind, listed)
             else:
-                found.workloads = [msgspec.json.decode(data) for data in listed]
+                # Items of a list of Kubernetes' own kinds do not repeat the kind.
+                head = {"apiVersion": resource.api_version, "kind": resource.kind}
+                found.workloads += [head | msgspec.json.decode(data) for data in listed]
         found.configuration = await _configuration(client)
         return found
 
@@ -83,7 +90,7 @@ async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[
         if error.code not in MISSING or needed:
             error.add_note(f"list of {resource.plural}")
             raise
-        if error.code == 403:
+        if error.code == 403 and resource not in STATES_ALONE:
             found.warnings.append(f"{resource.plural} are left out: {error.message}")
         return ()
     return listed.items

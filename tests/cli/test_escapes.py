@@ -82,7 +82,10 @@ def test_what_objects_refer_to_is_shown_harmlessly(text: str, shown: str, output
     result = run("plan", "-f", file, "-o", output)
     assert f"queue {shown} of pod group default/g does not exist" in result.stdout
     assert f"warning: queue {shown}: it does not exist" in result.stderr
-    assert f"make queue {shown}, or open it" in run("plan", "-f", file, "--explain", "default/g").stdout
+    assert (
+        f"create queue {shown}, or correct the queue of its job"
+        in run("plan", "-f", file, "--explain", "default/g").stdout
+    )
 
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN.items())

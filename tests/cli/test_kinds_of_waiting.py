@@ -32,6 +32,10 @@ from support.waiting_objects import (
 )
 
 
+def test_there_are_forty_kinds_and_no_two_of_one_name() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 40
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Case, tmp_path: Path) -> None:
     docs = copy.deepcopy(case.docs)
@@ -40,6 +44,7 @@ def test_the_cause_is_named_with_its_numbers_and_its_fix_starts_the_job(case: Ca
     assert told["blockers"][0]["code"] == case.code
     for part in case.said:
         assert part in text
+    assert told["blockers"][0]["message"].removesuffix(".") in run("plan", docs, case.conf, tmp_path)
     change = told["change"]
     assert (change or {}).get("what", "") == case.what
     assert started(docs, case.conf, tmp_path) < case.starts
@@ -143,7 +148,7 @@ FOREIGN = "apiVersion: foo.io/v1\nkind: Foo\nmetadata: {name: x}\n"
         (BROKEN, "not valid YAML"),
         (FOREIGN, "kind foo.io/Foo is unknown: correct kind and apiVersion"),
         (yaml.safe_dump(job(queue="nope")), 'queue.scheduling.volcano.sh "nope" not found'),
-        (yaml.safe_dump(job(cpu="many")), 'quantities must match the regular expression'),
+        (yaml.safe_dump(job(cpu="many")), "quantities must match the regular expression"),
     ],
     ids=["text that is not YAML", "an unknown kind", "a refused job", "an invalid job"],
 )

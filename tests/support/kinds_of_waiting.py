@@ -8,20 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from support.waiting_fixes import shrink, the
+from support.waiting_fixes import shrink, templates, the
 from support.waiting_objects import (
     CLAIMING,
     QUOTA,
     SWITCHES,
     Doc,
+    asking,
+    beside,
     claim,
     in_a_row,
     in_zone,
     job,
+    named,
     node,
     nodes,
+    not_ready,
+    of_size,
     queue,
+    quota,
     running,
+    spread_by_host,
     storage_class,
     volume,
     waiting,
@@ -54,9 +61,11 @@ PLACE = "enqueue, allocate, backfill"
 PLAIN = tiers("allocate", "priority", "gang", "predicates", "nodeorder")
 PROPORTION = tiers("allocate", "priority", "gang", "predicates", "proportion", "nodeorder")
 CAPACITY = tiers("allocate", "priority", "gang", "predicates", "capacity", "nodeorder")
+TREE = tiers("allocate", "priority", "gang", "predicates", "capacity\n    enableHierarchy: true", "nodeorder")
 RECLAIM = tiers("enqueue, allocate, reclaim", "priority", "gang", "conformance", "predicates", "proportion")
 RESOURCEQUOTA = tiers(PLACE, "priority", "gang", "predicates", "resourcequota", "proportion")
 AB = [queue("a"), queue("b")]
+ZONE_A = {"nodeSelector": {"zone": "a"}}
 TIER_1 = {"mode": "hard", "highestTierAllowed": 1}
 IN_USE = [*running("u0", 8, "n0"), *running("u1", 4, "n1")]
 CASES = [
@@ -136,7 +145,7 @@ CASES = [
         "no node has the label",
         [*nodes(disk="hdd"), job(1, 1, pod={"nodeSelector": {"disk": "ssd"}})],
         "Unschedulable",
-        ("no node has disk=ssd", "remove disk=ssd from the nodeSelector of its pods, or give nodes that label"),
+        ("no node has disk=ssd", "remove disk=ssd from the nodeSelector of its pods, or label nodes with it"),
         "selector",
     ),
     Case(
@@ -277,5 +286,177 @@ CASES = [
         conf=RESOURCEQUOTA,
         starts=3,
         subject="podgroup j",
+    ),
+    Case(
+        "the queue is closed",
+        [*nodes(), queue("q", state="Closed"), *waiting(2, queue="q")],
+        "QueueClosed",
+        ("queue q is Closed", "open queue q (`vcctl queue operate -n q -a open`)"),
+        "open",
+        subject="podgroup j",
+        starts=2,
+    ),
+    Case(
+        "the queue does not exist",
+        [*nodes(), *waiting(2, queue="nope")],
+        "QueueNotFound",
+        ("queue nope of pod group default/j does not exist", "create queue nope, or correct the queue of its job"),
+        "queue",
+        subject="podgroup j",
+        starts=2,
+    ),
+    Case(
+        "the queue has children",
+        [*nodes(), queue("p"), queue("c", parent="p"), *waiting(2, queue="p")],
+        "QueueNotLeaf",
+        ("queue p has children", "submit it to queue c"),
+        "leaf",
+        conf=TREE,
+        subject="podgroup j",
+        starts=2,
+    ),
+    Case(
+        "a capability of the parent queue",
+        [*nodes(), queue("p", capability={"cpu": "3"}), queue("c", parent="p"), job(2, 2, cpu=2, queue="c")],
+        "QueueQuotaExceeded",
+        ("requested 4 cpu, available 3 cpu", "raise the capability of queue p by 1 cpu"),
+        "quota",
+        conf=TREE,
+        starts=2,
+    ),
+    Case(
+        "a capability of memory",
+        [
+            *nodes(),
+            queue("q", capability={"memory": "1Gi"}),
+            job(1, 1, queue="q", pod=asking({"memory": "2Gi"})),
+        ],
+        "QueueQuotaInsufficient",
+        ("insufficient memory", "requested 2Gi memory, available 1Gi memory", "capability of queue q by 1Gi memory"),
+        "quota",
+    ),
+    Case(
+        "what other queues are guaranteed",
+        [*nodes(1), queue("g", guarantee={"resource": {"cpu": "6"}}), queue("q"), job(3, 3, queue="q")],
+        "QueueQuotaExceeded",
+        ("requested 3 cpu, available 2 cpu", "lower minAvailable of job default/j by 1, to 2"),
+        "minAvailable",
+        conf=CAPACITY,
+        starts=2,
+    ),
+    Case(
+        "a gang that is larger than the cluster, in a queue without limits",
+        [*nodes(1), job(9, 9)],
+        "QueueQuotaInsufficient",
+        ("no capability limits queue default; all nodes together have 8 cpu", "requested 9 cpu, available 8 cpu"),
+        "minAvailable",
+        starts=8,
+    ),
+    Case(
+        "older jobs take the room",
+        [*nodes(1), *running("u0", 4, "n0"), named(job(1, 1, cpu=3), "first", 1), named(job(1, 1, cpu=3), "j", 2)],
+        "ClusterOvercommitted",
+        ("requested 3 cpu, available 2.6 cpu", "default/first", "it is older", "suspend job default/first"),
+        "job",
+    ),
+    Case(
+        "memory that no node has",
+        [*nodes(1), job(1, 1, pod=asking({"memory": "65Gi"}))],
+        "Unschedulable",
+        ("the largest node has 64Gi memory", "requested 65Gi memory", "add a node like n0, with 65Gi memory"),
+        "node",
+    ),
+    Case(
+        "a node takes no more pods",
+        [*of_size(nodes(1), pods="1"), *running("u0", 1, "n0"), job(1, 1)],
+        "Unschedulable",
+        ("1 Insufficient pods", "requested 1 pods, available 0 pods", "delete pod group default/u0 and its pods"),
+        "job",
+    ),
+    Case(
+        "pods that must not share a node",
+        [*nodes(2), job(3, 3, pod=beside("podAntiAffinity", **{"volcano.sh/job-name": "j"}))],
+        "Unschedulable",
+        ("2 node(s) didn't match pod anti-affinity rules", "remove the required pod anti-affinity"),
+        "podAntiAffinity",
+        starts=3,
+    ),
+    Case(
+        "pods that need another pod beside them",
+        [*nodes(2), job(1, 1, pod=beside("podAffinity", app="db"))],
+        "Unschedulable",
+        ("2 node(s) didn't match pod affinity rules", "remove the required pod affinity of the pods of job default/j"),
+        "podAffinity",
+    ),
+    Case(
+        "pods that have to be spread over a node without room",
+        [*nodes(2), *running("u0", 8, "n0"), job(3, 3, cpu=2, pod=spread_by_host())],
+        "Unschedulable",
+        ("1 node(s) didn't match pod topology spread constraints", "remove the topology spread constraints"),
+        "spread",
+        conf=PLAIN,
+        starts=3,
+    ),
+    Case(
+        "pods that want the same port of a node",
+        [*nodes(1), job(2, 2, pod=asking({"cpu": "1"}, ports=[{"containerPort": 80, "hostPort": 80}]))],
+        "Unschedulable",
+        ("1 node(s) didn't have free ports", "lower minAvailable of job default/j by 1, to 1"),
+        "minAvailable",
+    ),
+    Case(
+        "nodes are not ready",
+        [*map(not_ready, nodes(2)), job()],
+        "Unschedulable",
+        ("node.kubernetes.io/not-ready:NoSchedule (2 nodes)", "make node n0 ready"),
+        "ready",
+        starts=2,
+    ),
+    Case(
+        "two labels that no node has",
+        [*nodes(disk="hdd"), job(1, 1, pod={"nodeSelector": {"disk": "ssd", "arch": "arm"}})],
+        "Unschedulable",
+        ("4 node(s) didn't match Pod's node affinity/selector", "remove arch=arm, disk=ssd from the nodeSelector"),
+        "selector",
+    ),
+    Case(
+        "the nodes with the label are full",
+        [node("n0", zone="a"), node("n1", zone="b"), *running("u0", 8, "n0"), job(1, 1, pod=ZONE_A)],
+        "Unschedulable",
+        ("1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector", "requested 1 cpu, available 0 cpu"),
+        "selector",
+    ),
+    Case(
+        "a volume that nodes of another zone have",
+        [*nodes(zone="a"), claim(volumeName="disk"), volume("disk", zone="b"), job(1, 1, pod=CLAIMING)],
+        "Unschedulable",
+        (
+            "4 node(s) didn't match PersistentVolume's node affinity",
+            "claim data has volume disk, which needs a node with zone In b",
+        ),
+        mend=lambda docs: docs.append(node("n9", zone="b")),
+    ),
+    Case(
+        "a pod group with fewer pods than its minimum",
+        [*nodes(), *waiting(2)[:2]],
+        "NotEnoughTasks",
+        ("valid: 1, min: 2", "lower minMember of pod group default/j by 1, to 1"),
+        "minimum",
+        subject="podgroup j",
+    ),
+    Case(
+        "a quota of the number of pods",
+        [*nodes(), quota({"pods": "1"}), job(3, 3)],
+        "PodsNotCreated",
+        ("requested: pods=1, used: pods=1, limited: pods=1", "raise ResourceQuota default/rq by 2 pods"),
+        "namespaceQuota",
+        starts=3,
+    ),
+    Case(
+        "a quota of what the pods do not state",
+        [*nodes(), quota({"memory": "1Gi"}), job(1, 1)],
+        "PodsNotCreated",
+        ('pods "j-w-0" is forbidden: failed quota: rq: must specify memory',),
+        mend=lambda docs: templates(docs)[0]["containers"][0]["resources"]["requests"].update(memory="1Gi"),
     ),
 ]

@@ -23,8 +23,13 @@ def more(limits: Doc, resource: str, by: str) -> None:
 def fix(docs: list[Doc], change: Doc) -> None:
     """Do what the change says."""
     what, name, by = change["what"], change["object"], change["by"]
-    if what == "queue":
+    if what in ("queue", "open"):
         docs[:] = [d for d in docs if (d["kind"], d["metadata"]["name"]) != ("Queue", name)] + [queue(name)]
+    elif what == "leaf":
+        the(docs, "PodGroup", "j")["spec"]["queue"] = name
+    elif what == "ready":
+        for each in name.split(", "):
+            the(docs, "Node", each)["spec"] = {}
     elif what == "quota":
         more(the(docs, "Queue", name)["spec"]["capability"], change["resource"], by)
     elif what == "weight":
@@ -52,16 +57,24 @@ def fix(docs: list[Doc], change: Doc) -> None:
             template["tolerations"] = [{"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}]
     elif what == "selector":
         for template in templates(docs):
-            del template["nodeSelector"][name.partition("=")[0]]
-    elif what == "affinity":
+            for pair in name.split(", "):
+                del template["nodeSelector"][pair.partition("=")[0]]
+    elif what == "spread":
+        for template in templates(docs):
+            del template["topologySpreadConstraints"]
+    elif what in ("affinity", "podAffinity", "podAntiAffinity"):
         for template in templates(docs):
             del template["affinity"]
     elif what == "tier":
         the(docs, "Job", "j")["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": change["to"]}
+    elif what == "minimum":
+        the(docs, "PodGroup", name)["spec"]["minMember"] = change["to"]
     elif what == "minAvailable":
         the(docs, "Job", name)["spec"]["minAvailable"] = change["to"]
     elif what == "job":
-        docs[:] = [d for d in docs if d["metadata"]["name"] != name.rpartition("/")[2]]
+        # A group that a job owns goes with its job.
+        group = name.rpartition("/")[2]
+        docs[:] = [d for d in docs if d["metadata"]["name"] not in (group, group.partition("-default-")[0])]
     elif what == "nodes":
         docs += [twin(the(docs, "Node", name), f"new-{i}") for i in range(int(by))]
     elif what == "node":

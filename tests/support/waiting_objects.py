@@ -24,6 +24,13 @@ def nodes(count: int = 4, **each: Any) -> list[Doc]:
     return [node(f"n{i}", **each) for i in range(count)]
 
 
+def of_size(made: list[Doc], **offer: str) -> list[Doc]:
+    """The nodes with other amounts of some resources."""
+    for each in made:
+        each["status"]["allocatable"].update(offer)
+    return made
+
+
 def job(replicas: int = 2, minimum: int = 2, cpu: int = 1, gpu: int = 0, pod: Doc | None = None, **spec: Any) -> Doc:
     requests = {"cpu": str(cpu)} | ({GPU: str(gpu)} if gpu else {})
     container = {"name": "c", "image": "busybox", "resources": {"requests": requests}}
@@ -123,9 +130,12 @@ def claim(**spec: Any) -> Doc:
     return {**kind, "metadata": meta, "spec": body, "status": {"phase": phase}}
 
 
-def volume(name: str) -> Doc:
+def volume(name: str, zone: str = "") -> Doc:
     ref = {"namespace": "default", "name": "data", "uid": "data"}
-    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": ref}
+    spec: Doc = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": ref}
+    if zone:
+        terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     kind = {"apiVersion": "v1", "kind": "PersistentVolume"}
     return {**kind, "metadata": {"name": name}, "spec": spec, "status": {"phase": "Bound"}}
 
@@ -153,6 +163,41 @@ def web(kind: str, **spec: Any) -> Doc:
     body = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template, **spec}
     meta = {"name": "web", "namespace": "default"}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": body}
+
+
+def beside(key: str, **terms: Any) -> Doc:
+    """Affinity of a kind (`podAffinity`, `podAntiAffinity`) that is required, host by host."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": terms}}
+    return {"affinity": {key: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def spread_by_host() -> Doc:
+    term = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [{**term, "labelSelector": {"matchLabels": {"volcano.sh/job-name": "j"}}}]}
+
+
+def not_ready(of: Doc) -> Doc:
+    """The node after its kubelet fell silent."""
+    key = "node.kubernetes.io/not-ready"
+    of["spec"]["taints"] = [{"key": key, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+    of["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    return of
+
+
+def asking(requests: Doc, **more: Any) -> Doc:
+    """A pod with one container that asks for this."""
+    return {"containers": [{"name": "c", "image": "busybox", "resources": {"requests": requests}, **more}]}
+
+
+def named(of: Doc, name: str, day: int = 1) -> Doc:
+    """The object under another name, made on a day of January."""
+    made = f"2026-01-{day:02}T00:00:00Z"
+    return {**of, "metadata": {**of["metadata"], "name": name, "creationTimestamp": made}}
+
+
+def quota(hard: Doc) -> Doc:
+    """A ResourceQuota of the namespace."""
+    return {**QUOTA, "spec": {"hard": hard}, "status": None}
 
 
 def batch_job(**spec: Any) -> Doc:

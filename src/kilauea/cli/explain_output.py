@@ -115,7 +115,9 @@ def sentence(c: Change, owners: Owners) -> str:
     """A change in words."""
     amount, many = human(c.resource, c.by) if c.resource else "", int(c.by) > 1
     return {
-        "queue": f"make queue {c.object}, or open it",
+        "queue": f"create queue {c.object}, or correct the queue of its job",
+        "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
+        "leaf": f"submit it to queue {c.object}",
         "quota": f"raise the capability of queue {c.object} by {amount}",
         "cards": f"raise the card quota of queue {c.object} by {amount}",
         "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
@@ -124,9 +126,13 @@ def sentence(c: Change, owners: Owners) -> str:
         "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
         "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
         "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
+        "ready": f"make {'nodes' if many else 'node'} {c.object} ready (`kubectl describe node` shows what is wrong)",
         "taint": f"tolerate the taint {c.object} in its pods, or remove it from nodes ({int(c.by)} have it)",
-        "selector": f"remove {c.object} from the nodeSelector of its pods, or give nodes that label",
+        "selector": f"remove {c.object} from the nodeSelector of its pods, or label nodes with it",
         "affinity": f"remove the required node affinity of the pods of {long(c.object, owners)}",
+        "podAffinity": f"remove the required pod affinity of the pods of {long(c.object, owners)}",
+        "podAntiAffinity": f"remove the required pod anti-affinity of the pods of {long(c.object, owners)}",
+        "spread": f"remove the topology spread constraints of the pods of {long(c.object, owners)}",
         "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
         "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",

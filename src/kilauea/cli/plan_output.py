@@ -19,7 +19,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import Result
+from kilauea.runtime.planning import Result, left_to
 
 REASONS_SHOWN = 20
 """Rows of reasons in the table."""
@@ -157,8 +157,11 @@ def _tables(result: Result, wide: bool) -> list[str]:
             [[str(missing.pods), short(key, owners), missing.message] for key, missing in result.not_created.items()],
         ),
         table(
-            ["PODS LEFT TO OTHERS", "OF GROUP", "SCHEDULER NAME"],
-            [[str(of.pods), short(key, owners), of.scheduler] for key, of in result.elsewhere.items()],
+            ["PODS OF OTHER SCHEDULERS", "OF GROUP", "REASON"],
+            [
+                [str(of.pods), short(key, owners), left_to(of.scheduler, state.scheduler_names)]
+                for key, of in result.elsewhere.items()
+            ],
         ),
         _starting(plan, state, owners, wide),
         table(

@@ -56,6 +56,13 @@ MOST_NODES = 64
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 """Why nodes are ruled out by their labels."""
 
+NEIGHBOURS: tuple[tuple[str, str, Callable[[Pod], Pod]], ...] = (
+    ("podAffinity", "node(s) didn't match pod affinity rules", remedies.without_pod_affinity),
+    ("podAntiAffinity", "node(s) didn't match pod anti-affinity rules", remedies.without_anti_affinity),
+    ("spread", "node(s) didn't match pod topology spread constraints", remedies.without_spread),
+)
+"""What pods ask of the pods on a node: the kind of the change, how its reason begins, and the pod without it."""
+
 MOST_WEIGHT = 64
 """How much the weight of a queue is raised at most."""
 
@@ -99,10 +106,10 @@ class WhatIf:
         """The smallest change that admits the group; None if it is admitted already or no single change does."""
         if explanation.verdict != "waits" or not self._job.group:
             return None
-        kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._taint]
-        kinds += [self._selector, self._tier, self._minimum, self._fewer, self._nodes, self._node]
+        kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._ready, self._taint]
+        kinds += [self._selector, self._neighbours, self._tier, self._minimum, self._fewer, self._nodes, self._node]
         if self._has_room():
-            kinds[:0] = [self._queue, self._quota, self._cards, self._weight, self._namespace_quota]
+            kinds[:0] = [self._queue, self._leaf, self._quota, self._cards, self._weight, self._namespace_quota]
         for kind in kinds:
             change = kind(explanation)
             if change is not None:
@@ -185,7 +192,18 @@ class WhatIf:
         if isinstance(made, Queue) and made.spec is not None:
             spec = made.spec
         queue = Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
-        return Change("queue", name, "", 1) if self._admitted([queue]) else None
+        return Change("queue" if known is None else "open", name, "", 1) if self._admitted([queue]) else None
+
+    def _leaf(self, explanation: Explanation) -> Change | None:
+        """Move the group from a queue with children to one below it."""
+        made = self._objects.get(("PodGroup", self._key))
+        if not isinstance(made, PodGroup) or not any(b.code == "QueueNotLeaf" for b in explanation.blockers):
+            return None
+        for name in sorted(self._state.queues):
+            above = self._state.queues[name].parent
+            if above == self._job.queue and self._admitted([remedies.in_queue(made, name)]):
+                return Change("leaf", name, "", 1)
+        return None
 
     def _quota(self, explanation: Explanation) -> Change | None:
         """Raise the capability of a queue in the resource that is short: of the group's own, or of one that blocks."""
@@ -296,6 +314,16 @@ class WhatIf:
         found = self._least(admits, (1, 2, 4), most=len(cordoned)) if cordoned else None
         return None if found is None else Change("uncordon", ", ".join(n.name for n in cordoned[:found]), "", found)
 
+    def _ready(self, _: Explanation) -> Change | None:
+        """Get as few nodes ready as it takes, those that the pods can use best first."""
+        down = sorted((node for node in self._of(Node) if not remedies.is_ready(node)), key=self._fitness)
+
+        def admits(count: int) -> bool:
+            return self._admitted([remedies.ready(node) for node in down[:count]])
+
+        found = self._least(admits, (1, 2, 4), most=len(down)) if down else None
+        return None if found is None else Change("ready", ", ".join(node.name for node in down[:found]), "", found)
+
     def _taint(self, _: Explanation) -> Change | None:
         """Tolerate a taint: first the one that most nodes have."""
         pods = self._pods()
@@ -315,13 +343,23 @@ class WhatIf:
         if not any(reason.reason == NOT_SELECTED for reason in explanation.nodes):
             return None
         pods = self._pods()
-        pairs = dict.fromkeys(pair for pod in pods for pair in sorted((pod.spec.node_selector or {}).items()))
-        for key, value in pairs:
-            if self._admitted([remedies.without_selector(pod, key) for pod in pods]):
-                return Change("selector", f"{key}={value}", "", 1)
+        pairs = sorted({pair for pod in pods for pair in (pod.spec.node_selector or {}).items()})
+        tried = [{key: value} for key, value in pairs] + ([dict(pairs)] if len(pairs) > 1 else [])
+        for wanted in tried:
+            if self._admitted([remedies.without_selector(pod, wanted) for pod in pods]):
+                return Change("selector", ", ".join(f"{key}={value}" for key, value in wanted.items()), "", len(wanted))
         wishes = any(pod.spec.affinity and pod.spec.affinity.node_affinity for pod in pods)
         if wishes and self._admitted([remedies.without_node_affinity(pod) for pod in pods]):
             return Change("affinity", self._key, "", 1)
+        return None
+
+    def _neighbours(self, explanation: Explanation) -> Change | None:
+        """Ask less of the pods beside the group's own."""
+        given, pods = {reason.reason for reason in explanation.nodes}, self._pods()
+        for what, begin, without in NEIGHBOURS:
+            named = any(reason.startswith(begin) for reason in given)
+            if named and pods and self._admitted([without(pod) for pod in pods]):
+                return Change(what, self._key, "", 1)
         return None
 
     def _tier(self, _: Explanation) -> Change | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import human
-from kilauea.engine.explain.hints import node_hints, volume_hint
+from kilauea.engine.explain.hints import NOT_REACHED, bound_elsewhere, node_hints, terms_text, volume_hint
 from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
@@ -82,12 +82,17 @@ class Change:
     """The smallest single change that admits the group.
 
     Attributes:
-        what: `queue` (make or open it), `quota` (raise a queue's capability), `cards` (raise its card quota), `weight`
-            (raise a queue's weight), `namespaceQuota` (raise a ResourceQuota), `gates` (remove scheduling gates),
-            `uncordon` (uncordon nodes), `taint` (tolerate or remove a taint), `selector` (remove an entry of the
-            nodeSelector), `affinity` (remove required node affinity), `tier` (raise highestTierAllowed), `minimum`
-            (lower minMember), `minAvailable` (lower that of a Volcano job), `job` (one job fewer), `nodes` (more nodes
-            of a kind), `node` (one more node, of another size).
+        what: one of these.
+            Of queues: `queue` (create it), `open` (open it), `leaf` (use a queue below it), `quota` (raise its
+            capability), `cards` (raise its card quota), `weight` (raise its weight).
+            Of a namespace: `namespaceQuota` (raise a ResourceQuota), `priorityClass` (create it).
+            Of pods: `gates` (remove scheduling gates), `taint` (tolerate a taint), `selector` (remove entries of the
+            nodeSelector), `affinity`, `podAffinity`, `podAntiAffinity` (remove what is required), `spread` (remove
+            topology spread constraints), `scheduler` (correct schedulerName).
+            Of the group: `tier` (raise highestTierAllowed), `minimum` (lower minMember), `minAvailable` (lower that of
+            a Volcano job).
+            Of others: `job` (one job fewer), `uncordon` (uncordon nodes), `ready` (get nodes ready), `nodes` (more
+            nodes of a kind), `node` (one more node, of another size).
         object: the queue; the quota; the gates; the nodes; the taint; the entry; the pod group; the job; the node to
             copy.
         resource: what is changed, for a quota and a node; the card.
@@ -171,6 +176,8 @@ def with_hint(p: Pending, state: ClusterState) -> Pending:
         return p
     if p.code == "Unschedulable":
         return _with_sizes(p, state, task)
+    if p.code == "QueueQuotaInsufficient":
+        return _with_limit(p, state)
     hint = volume_hint(state.storage, task) if p.code == "VolumesNotReady" else ""
     return dataclasses.replace(p, message=f"{p.message}: {hint}") if hint else p
 
@@ -203,7 +210,22 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
             hint = f"no node has {lacking}{nearest(value, values)}"
             return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
     hints = node_hints(p.nodes, state.nodes, task.spec)
+    if any(n.reason == NOT_REACHED for n in p.nodes):
+        hints += bound_elsewhere(state.storage, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
+
+
+def _with_limit(p: Pending, state: ClusterState) -> Pending:
+    """What waits for a quota that no queue has: the cluster itself is the limit."""
+    queue, seen = state.queues.get(p.queue), set[str]()
+    while queue is not None and queue.name not in seen:
+        if queue.capability and p.resource in queue.capability:
+            return p
+        seen.add(queue.name)
+        queue = state.queues.get(queue.parent)
+    total = state.nodes.total().get(p.resource, 0)
+    hint = f"no capability limits queue {p.queue}; all nodes together have {human(p.resource, total)}"
+    return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}") if p.resource else p
 
 
 def rank(code: str) -> int:
@@ -252,9 +274,7 @@ def _without_pods(job: Job, plan: Plan) -> Blocker:
 def node_class(spec: TaskSpec) -> str:
     """The nodes that a pod asks for, in words."""
     parts = [f"{key}={value}" for key, value in spec.node_selector]
-    for term in spec.node_terms or ():
-        words = [f"{r.key} {r.operator} {','.join(r.values)}".strip() for r in (*term.expressions, *term.fields)]
-        parts.append(" and ".join(words))
+    parts += [terms_text(spec.node_terms)] if spec.node_terms else []
     if not parts:
         return "all nodes"
     return "nodes with " + " or ".join(parts)

@@ -88,13 +88,23 @@ def _check(source: str, body: Mapping[str, Any]) -> None:
             raise ManifestError(f"{source}: {kind}: metadata.{field} is {metadata[field]!r}: text is needed; quote it")
 
 
+FIRST = ("Namespace", "PriorityClass", "Queue", "Node", "HyperNode")
+"""Kinds that others name: they are applied before these, in this order."""
+NOT_FOUND = 404
+
+
+def _place(manifest: Manifest) -> int:
+    kind = manifest.body["kind"]
+    return FIRST.index(kind) if kind in FIRST else len(FIRST)
+
+
 async def apply_manifests(api: Api, manifests: Sequence[Manifest], resource_of: ResourceOf, manager: str) -> None:
-    """Apply objects, one after another; a status that they have is set as well.
+    """Apply objects, one after another, those that others name first; a status that they have is set as well.
 
     Raises:
         ManifestError: an object is refused; those before it are applied.
     """
-    for manifest in manifests:
+    for manifest in sorted(manifests, key=_place):
         body = manifest.body
         resource = resource_of(body["apiVersion"], body["kind"])
         if resource is None:
@@ -119,4 +129,10 @@ async def _apply(api: Api, resource: Resource, key: Key, body: dict[str, Any], m
     if body.get("status"):
         status = {"apiVersion": body["apiVersion"], "kind": body["kind"], "status": body["status"]}
         status["metadata"] = {k: v for k, v in body["metadata"].items() if k in ("name", "namespace")}
-        await api.patch(resource, key, status, "apply", "status", manager, force=True)
+        try:
+            await api.patch(resource, key, status, "apply", "status", manager, force=True)
+        except ApiError as error:
+            if error.code != NOT_FOUND:
+                raise
+            # The object is there, so its kind has no subresource of this name: the status is a field like others.
+            await api.patch(resource, key, {**wanted, "status": body["status"]}, "apply", manager=manager, force=True)

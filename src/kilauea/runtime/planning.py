@@ -207,6 +207,7 @@ def read_cluster(
     for (kind, name), count in times.items():
         if count > 1:
             cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
+    skipped.pop("Namespace", None)  # objects name theirs, whether it is there or not
     strange = unknown(+skipped)
     cluster.warnings.extend(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange)
     cluster.unusable += len(strange)

@@ -160,6 +160,7 @@ def _live(kubeconfig: Path | None) -> Snapshot:
         Failure: it cannot be asked.
     """
     from kilauea.api.ports import ApiError
+    from kilauea.cli.api_errors import unread_cluster
     from kilauea.client.access import AccessError
     from kilauea.runtime.snapshot import snapshot
 
@@ -168,8 +169,7 @@ def _live(kubeconfig: Path | None) -> Snapshot:
     except AccessError as error:
         raise Usage(f"{error}; or give files with -f") from error
     except ApiError as error:
-        asked = "; ".join(getattr(error, "__notes__", ()))
-        raise Failure(f"the cluster does not answer{f' ({asked})' if asked else ''}: {error}") from error
+        raise Failure(unread_cluster(error)) from error
 
 
 def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[str] | None = None) -> None:

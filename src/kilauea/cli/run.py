@@ -66,6 +66,7 @@ def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, *
     import asyncio
 
     from kilauea.api.ports import ApiError
+    from kilauea.cli.api_errors import refusal_text
     from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.command import CommandError
     from kilauea.client.access import AccessError
@@ -76,9 +77,9 @@ def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, *
         job = job_for(command, namespace, **given)
         code = asyncio.run(_submit(cluster, job, wait))
     except (CommandError, AccessError) as error:
-        raise Usage(f"kilauea run: {error}") from error
+        raise Usage(str(error)) from error
     except ApiError as error:
-        raise Failure(f"kilauea run: {error}") from error
+        raise Failure(refusal_text(error)) from error
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)

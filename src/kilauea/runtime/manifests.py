@@ -12,6 +12,8 @@ from kilauea.runtime.files import read_bytes
 FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "Queue", "Node")
 """Kinds that others may need, in this order; the others come as they are written."""
 
+NOT_FOUND = 404
+
 ResourceOf = Callable[[str, str], Resource | None]
 """The resource of an `apiVersion` and a `kind`; None if the cluster has none."""
 
@@ -88,23 +90,13 @@ def _check(source: str, body: Mapping[str, Any]) -> None:
             raise ManifestError(f"{source}: {kind}: metadata.{field} is {metadata[field]!r}: text is needed; quote it")
 
 
-FIRST = ("Namespace", "PriorityClass", "Queue", "Node", "HyperNode")
-"""Kinds that others name: they are applied before these, in this order."""
-NOT_FOUND = 404
-
-
-def _place(manifest: Manifest) -> int:
-    kind = manifest.body["kind"]
-    return FIRST.index(kind) if kind in FIRST else len(FIRST)
-
-
 async def apply_manifests(api: Api, manifests: Sequence[Manifest], resource_of: ResourceOf, manager: str) -> None:
-    """Apply objects, one after another, those that others name first; a status that they have is set as well.
+    """Apply objects, one after another; a status that they have is set as well.
 
     Raises:
         ManifestError: an object is refused; those before it are applied.
     """
-    for manifest in sorted(manifests, key=_place):
+    for manifest in manifests:
         body = manifest.body
         resource = resource_of(body["apiVersion"], body["kind"])
         if resource is None:

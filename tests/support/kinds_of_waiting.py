@@ -99,7 +99,7 @@ CASES = [
         "Unschedulable",
         (
             "not tolerated: dedicated=ml:NoSchedule (4 nodes)",
-            "tolerate the taint dedicated=ml:NoSchedule in its pods, or remove it from nodes (4 have it)",
+            "tolerate the taint dedicated=ml:NoSchedule in its pods, or remove it from its 4 nodes",
         ),
         "taint",
         starts=2,

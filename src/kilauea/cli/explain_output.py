@@ -24,8 +24,8 @@ from kilauea.engine.explain.group import Blocker, Change, Explanation
 
 VERDICTS = {
     "starts": "starts in this cycle.",
-    "starts in part": "has its minimum, and pods beyond it that wait.",
-    "runs": "runs; nothing of it waits.",
+    "starts in part": "has its minimum; pods beyond it wait.",
+    "runs": "is running; no pod of it waits.",
     "waits": "waits.",
 }
 
@@ -104,8 +104,8 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
     lines += queue_lines(explanation, owners)
     if explanation.change is not None:
         lines += ["", f"Smallest change that admits it: {sentence(explanation.change, owners)}."]
-    elif explanation.promised:
-        lines += ["", "Nothing has to change: it starts when that room is free."]
+    elif explanation.nominated:
+        lines += ["", "Nothing has to change: it starts when those resources are free."]
     elif explanation.verdict == "waits" and not explanation.stated:
         lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
@@ -127,7 +127,7 @@ def sentence(c: Change, owners: Owners) -> str:
         "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
         "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
         "ready": f"make {'nodes' if many else 'node'} {c.object} ready (`kubectl describe node` shows what is wrong)",
-        "taint": f"tolerate the taint {c.object} in its pods, or remove it from nodes ({int(c.by)} have it)",
+        "taint": f"tolerate the taint {c.object} in its pods, or remove it from its {plural(int(c.by), 'node')}",
         "selector": f"remove {c.object} from the nodeSelector of its pods, or label nodes with it",
         "affinity": f"remove the required node affinity of the pods of {long(c.object, owners)}",
         "podAffinity": f"remove the required pod affinity of the pods of {long(c.object, owners)}",

@@ -26,7 +26,7 @@ from kilauea.engine.events import Changed
 from kilauea.engine.explain.group import RULES, Blocker, Change, Explanation, explain
 from kilauea.engine.explain.queue_position import ahead
 from kilauea.engine.explain.queues import with_queues
-from kilauea.engine.explain.replay import aftermath
+from kilauea.engine.explain.replay import replay
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
@@ -369,7 +369,7 @@ def explain_group(
     missing = result.not_created.get(key)
     if missing is not None:
         return without_pods(explanation, missing), time.perf_counter() - started
-    if explanation.verdict == "waits" and not explanation.promised and not result.state.jobs[key].service:
+    if explanation.verdict == "waits" and not explanation.nominated and not result.state.jobs[key].service:
         trial = functools.partial(decide, conf=conf, now=now, seed=seed, extensions=extensions, brief=True)
         evicting = not PLACING.issuperset(conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
@@ -423,7 +423,7 @@ def _with_turn(
     try:
         with (
             watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog,
-            aftermath(result.state, conf, now, seed, Plan(), plugins=extensions.plugins, watchdog=dog) as session,
+            replay(result.state, conf, now, seed, Plan(), plugins=extensions.plugins, watchdog=dog) as session,
         ):
             return dataclasses.replace(explanation, ahead=ahead(session, result.plan, job))
     except PluginFault:
@@ -437,7 +437,7 @@ def _with_queues(
     try:
         with (
             watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog,
-            aftermath(result.state, conf, now, seed, result.plan, plugins=extensions.plugins, watchdog=dog) as session,
+            replay(result.state, conf, now, seed, result.plan, plugins=extensions.plugins, watchdog=dog) as session,
         ):
             return with_queues(explanation, result.plan, session)
     except PluginFault:

@@ -1,4 +1,4 @@
-"""Why a pod group waits, from its plan: the blockers in order of importance, the nodes, and in which rule each stands.
+"""Why a pod group waits, from its plan: the blockers in order of importance, each with its rule, and the nodes.
 
 The smallest change that would admit it is found by trying (`kilauea.simulator.what_if`).
 """
@@ -25,37 +25,37 @@ from kilauea.engine.state import ClusterState
 RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
     "PodsNotCreated": "the API server creates the pods of a job before any of them is scheduled",
-    "NoScheduler": "a pod names a scheduler that runs",
-    "NoPodGroup": "a pod of this scheduler names a pod group",
+    "NoScheduler": "a running scheduler serves the pod's schedulerName",
+    "NoPodGroup": "a pod of this scheduler belongs to a pod group",
     "QueueNotFound": "a pod group names a queue that exists",
-    "SchedulingGated": "a pod with a scheduling gate waits for the gate to be removed",
+    "SchedulingGated": "a pod with a scheduling gate waits until the gate is removed",
     "NotEnoughTasks": "a gang has at least minMember pods before any of them starts",
-    "NotEnoughPodsOfTask": "a gang has the minimum of pods of every role before any of them starts",
-    "NotAdmitted": "a pod group is admitted before its pods get room",
-    "QueueFault": "a queue hangs on the root by parents that exist",
-    "QueueNotLeaf": "jobs go to queues without children",
-    "QueueClosed": "a queue takes work while it is Open",
+    "NotEnoughPodsOfTask": "a gang has the minimum of pods of every task before any of them starts",
+    "NotAdmitted": "a pod group is admitted before its pods are placed",
+    "QueueFault": "the parents of a queue exist and lead to the root queue",
+    "QueueNotLeaf": "jobs run in queues without children",
+    "QueueClosed": "a queue takes jobs only while it is Open",
     "QueueQuotaInsufficient": "minResources + allocated + inqueue - elastic of a queue stay within what it may use",
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
-    "QueueQuotaExceeded": "what a queue holds stays within what it may use; with proportion, within what it deserves",
-    "GetTaskRequestResourceFailed": "a pod's card is one that nodes have, and the pod asks for the resource that it is",
-    "InsufficientCPUQuota": "what a queue holds stays within the cpu of its capability",
-    "InsufficientMemoryQuota": "what a queue holds stays within the memory of its capability",
-    "InsufficientScalarQuota": "what a queue holds of a card stays within its card quota",
-    "QueueMayNotReclaim": "a queue takes back as long as it has less than it deserves",
-    "QueueOverused": "a queue that has all it deserves waits for the others",
-    "VolumesNotReady": "the volume claims of a pod exist and are bound, or may be bound where the pod goes",
-    "Unschedulable": "a pod needs one node that has room for it and that nothing rules out",
-    "RoomKept": "room that a pod would lose again at once goes to the group that would take it back",
-    "GangWaiting": "a gang starts whole or not at all",
-    "Nominated": "a pod starts when the room that is being freed for it is free",
-    "NotReached": "an action has to deal with the pod",
+    "QueueQuotaExceeded": "a queue holds at most what it may use; with proportion, at most what it deserves",
+    "GetTaskRequestResourceFailed": "the card of a pod exists on some node, and the pod requests its resource",
+    "InsufficientCPUQuota": "the allocated cpu of a queue stays within its capability",
+    "InsufficientMemoryQuota": "the allocated memory of a queue stays within its capability",
+    "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
+    "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
+    "QueueOverused": "a queue that has all it deserves lets the others go first",
+    "VolumesNotReady": "the volume claims of a pod exist and are bound, or can be bound on its node",
+    "Unschedulable": "a pod needs one node that has room for it and that no rule excludes",
+    "RoomKept": "resources that a pod would lose again at once go to the group that would reclaim them",
+    "GangWaiting": "a gang starts as a whole or not at all",
+    "Nominated": "a pod starts when the resources that are being freed for it are free",
+    "NotReached": "an action has to process the pod",
     "ResourceClaimsUnsupported": "pods with resource claims wait until this version supports them",
 }
-"""What each code stands for, as a rule."""
+"""The rule behind each code."""
 
 STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsUnsupported"})
-"""Codes of reasons that name the object to create or correct: no change of the cluster is looked for beyond them."""
+"""Codes of reasons that name the object to create or correct: no other change is searched for."""
 
 ORDER = tuple(RULES)
 """Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
@@ -124,17 +124,17 @@ class Explanation:
     borrowers: tuple[Borrower, ...] = ()
     """Queues that hold more than they deserve, the nearest first: of the queue that blocks, else of all."""
     ahead: tuple[Ahead, ...] = ()
-    """Groups that waited too and are asked first: of its own queue, then of queues that come first."""
+    """Groups ahead of it: of its own queue, then of queues that come first."""
     holders: tuple[Holder, ...] = ()
     """Groups that hold what it lacks, by resource, those with most first."""
     attempts: tuple[Attempt, ...] = ()
-    """Whom the actions that evict thought of, and why each was spared."""
+    """The pods that evicting actions considered, and why each was not evicted."""
     stated: bool = False
     """The first blocker says itself what to change."""
 
     @property
-    def promised(self) -> bool:
-        """The group waits for nothing but room that is being freed for it."""
+    def nominated(self) -> bool:
+        """The group waits only for resources that are being freed for it."""
         return bool(self.blockers) and all(blocker.code == "Nominated" for blocker in self.blockers)
 
 

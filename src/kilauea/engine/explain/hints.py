@@ -1,4 +1,4 @@
-"""The names that Kubernetes' words leave out: which taint, which nodes, which claim, which storage class."""
+"""Names that Kubernetes' messages leave out: taints, nodes, claims, storage classes."""
 
 from __future__ import annotations
 

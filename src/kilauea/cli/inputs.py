@@ -1,4 +1,4 @@
-"""What the commands about a cluster have in common: the options that name their inputs, and the reading of these."""
+"""The inputs of commands about a cluster: options that name them, and functions that read them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ output_option = click.option(
 
 
 class Inputs(NamedTuple):
-    """What a command about a cluster works on."""
+    """The inputs of a command about a cluster."""
 
     cluster: Cluster
     conf: SchedulerConf
@@ -81,7 +81,7 @@ def read_inputs(
     folders: Sequence[str],
     at: str | None,
 ) -> Inputs:
-    """What the options of a command name, read.
+    """Read the inputs that the options of a command name.
 
     Raises:
         Usage: one of them cannot be used.
@@ -133,7 +133,7 @@ def read_inputs(
 
 
 def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
-    """Whether files are to be added to the cluster of KUBECONFIG: they contain no node that could run their pods.
+    """True if files are to be added to the cluster of KUBECONFIG: they contain no node that could run their pods.
 
     Raises:
         Usage: a file cannot be read.

@@ -1,4 +1,4 @@
-"""What `kilauea explain` says of a queue and of a node: its figures, what is wrong with it, and what waits for it."""
+"""Explanations of a queue and of a node: figures, faults, and groups that wait."""
 
 from __future__ import annotations
 

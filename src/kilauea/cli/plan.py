@@ -70,7 +70,7 @@ def plan(
 
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
     files and folders add up, and Volcano's jobs count as the pods that they would get. With --kubeconfig they are
-    submitted, in thought, to the cluster as it is now, with the scheduler configuration that it has.
+    submitted, as a dry run, to the cluster as it is now, with the scheduler configuration that it has.
 
     With --cycles, cycles are a second apart. Pods that were bound run at once. Evicted pods hold their room for as many
     cycles as their terminationGracePeriodSeconds says, none if they do not say; then those that a controller owns come

@@ -72,7 +72,7 @@ def _decisions(plan: Plan) -> dict[str, Any]:
 
 
 def _cycles(result: Result) -> dict[str, Any]:
-    """What each of several cycles decided."""
+    """The decisions of each of several cycles."""
     if len(result.steps) < 2:
         return {}
     return {"cycles": [_decisions(step.plan) for step in result.steps], "atRestAfter": result.at_rest_after}
@@ -89,7 +89,7 @@ def _groups(plan: Plan, state: ClusterState) -> dict[str, Any]:
 
 
 def _submitted(result: Result, key: str) -> dict[str, Any]:
-    """What becomes of a pod group that is submitted."""
+    """The outcome of a pod group that is submitted."""
     plan, state = result.plan, result.state
     job = state.jobs[key]
     waiting = [p for p in plan.pending if p.group == key]
@@ -211,7 +211,7 @@ def _totals(plan: Plan, state: ClusterState) -> str:
 
 
 def _submissions(result: Result, owners: Owners) -> list[str]:
-    """What becomes of what is submitted to a live cluster."""
+    """The outcome of each group that is submitted to a live cluster."""
     rows = []
     for key in result.submitted:
         of = _submitted(result, key)
@@ -235,7 +235,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> list[str]:
-    """What starts: by queue, or in the wide form pod by pod."""
+    """The pods that start: by queue, or in the wide form one by one."""
     if wide:
         rows = [[state.jobs[state.tasks[b.pod].group].queue, b.pod, b.node] for b in plan.binds]
         return table(["QUEUE", "STARTING POD", "NODE"], rows)

@@ -70,7 +70,7 @@ def _share(queue: QueueOutcome) -> float | None:
 
 
 def borrowed(queue: QueueOutcome) -> dict[str, float]:
-    """What a queue holds beyond what it deserves, by resource; pod slots are not counted."""
+    """The resources that a queue holds beyond what it deserves; pod slots are not counted."""
     deserved = queue.deserved or {}
     beyond = {name: held - deserved.get(name, 0) for name, held in queue.allocated.items() if name != PODS}
     return {name: amount for name, amount in beyond.items() if amount > 0}

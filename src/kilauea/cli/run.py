@@ -197,7 +197,7 @@ async def _submit(cluster: Cluster, job: dict[str, Any], wait: bool) -> int:
 
 
 def submitted(job: Obj) -> str:
-    """What was submitted: `submitted to queue research: 4 copies of 2 cpu, 4Gi memory, each for at most 1h30m`."""
+    """The confirmation: `submitted to queue research: 4 copies of 2 cpu, 4Gi memory, each for at most 1h30m`."""
     spec, (task,) = job["spec"], job["spec"]["tasks"]
     pod = task["template"]["spec"]
     amounts = ", ".join(f"{amount} {name}" for name, amount in pod["containers"][0]["resources"]["requests"].items())

@@ -1,4 +1,4 @@
-"""What `kilauea explain` can be asked about, by the names that kubectl has for it, and the pod groups that it means."""
+"""The objects that `kilauea explain` takes, by the names that kubectl has for them, and their pod groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {
     "replicaset": ("replicaset", "replicasets", "rs"),
     "cronjob": ("cronjob", "cronjobs", "cj", "cronvcjob", "cronvj"),
 }
-"""What can be explained, each with the names that it goes by."""
+"""The kinds that can be explained, each with its names."""
 
 OWNERS = {"job": "Job", "deployment": "ReplicaSet", "replicaset": "ReplicaSet", "statefulset": "StatefulSet"}
 """The kind that owns the pods of a workload."""
@@ -38,7 +38,7 @@ ENDED = {
     "Terminated": "was terminated: nothing of it waits",
     "Failed": "has failed: nothing of it waits",
 }
-"""What phases of jobs mean in which they have no pods that wait."""
+"""Phases in which jobs have no waiting pods, as the end of a sentence."""
 
 
 class Answered(Exception):
@@ -46,14 +46,14 @@ class Answered(Exception):
 
 
 class Subject(NamedTuple):
-    """What was asked about."""
+    """The object asked about."""
 
     kind: str
     name: str
 
 
 def subject(words: tuple[str, ...]) -> Subject:
-    """What is meant by `KIND NAME` or `KIND/NAME`.
+    """Read `KIND NAME` or `KIND/NAME`.
 
     Raises:
         Usage: it is neither, or of another kind.
@@ -76,7 +76,7 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
 
     Raises:
         Failure: there is no such object, or it has none; the message says why.
-        Answered: it has none, as it should be.
+        Answered: it has none, and the message says why that is right.
     """
     key = f"{namespace}/{what.name}"
     if what.kind == "pod":
@@ -116,7 +116,7 @@ def concerned(name: str, groups: Iterable[str], state: ClusterState) -> set[str]
 
 
 def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState, owners: Sequence[str]) -> list[str]:
-    """Why none of the pods of a workload is in a group.
+    """Say why none of the pods of a workload is in a group.
 
     Raises:
         Answered: it has none that wait, or they wait for another scheduler.

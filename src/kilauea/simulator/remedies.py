@@ -61,7 +61,7 @@ def in_words(taint: TaintKey) -> str:
 
 
 def offered(node: Node) -> dict[str, int]:
-    """What a node has, in the engine's units."""
+    """The resources of a node, in the engine's units."""
     status = node.status
     return dict(resource_amounts((status.allocatable or status.capacity) if status else None))
 

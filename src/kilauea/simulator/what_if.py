@@ -61,7 +61,7 @@ NEIGHBOURS: tuple[tuple[str, str, Callable[[Pod], Pod]], ...] = (
     ("podAntiAffinity", "node(s) didn't match pod anti-affinity rules", remedies.without_anti_affinity),
     ("spread", "node(s) didn't match pod topology spread constraints", remedies.without_spread),
 )
-"""What pods ask of the pods on a node: the kind of the change, how its reason begins, and the pod without it."""
+"""Rules about other pods on a node: the kind of the change, the start of the reason, and the pod without the rule."""
 
 MOST_WEIGHT = 64
 """How much the weight of a queue is raised at most."""
@@ -426,7 +426,7 @@ class WhatIf:
         return None
 
     def _kind(self, job: Job, *, of_queue: bool, labels: bool) -> object:
-        """What removing a job would give the group: jobs with the same pods on equally full nodes give the same.
+        """A key of what removing a job would give the group: jobs with the same pods on equally full nodes share it.
 
         Args:
             job: the job.
@@ -523,7 +523,7 @@ class WhatIf:
         return (t for t in sorted(self._job.pending(), key=lambda t: t.order) if t.key not in placed)
 
     def _needed(self) -> dict[str, float]:
-        """What the waiting pods of the group ask for."""
+        """The sum of the requests of the group's waiting pods."""
         total: dict[str, float] = {}
         for task in self._job.pending():
             for name, amount in task.spec.requests.items():

@@ -47,7 +47,7 @@ class Closest:
         return dataclasses.replace(pending, code="Unschedulable", message=message) if message else pending
 
     def _message(self, job: Job, part: SubJob | None) -> str:
-        """What is requested of a domain, and the most that one has; empty if a domain has the room."""
+        """The room that is requested of a domain, and the most that one has; empty if a domain has the room."""
         domains = self._session.domains
         wish = domains.of(job, part)
         gang: Job | SubJob = job if part is None else part
@@ -76,6 +76,6 @@ class Closest:
 
 
 def _size(task: Task) -> str:
-    """What one pod asks for, in words."""
+    """The requests of one pod as text."""
     requests = {name: amount for name, amount in task.spec.requests.items() if name != PODS and amount}
     return " and ".join(human(name, requests[name]) for name in sorted(requests, key=order_of)) or "any size"

@@ -8,7 +8,7 @@ from kilauea.api.quantity import Unit, unit_of
 
 
 class Reason(Protocol):
-    """Why something waits, with numbers where it is about a resource (amounts in the engine's units)."""
+    """A reason to wait, with numbers if it is about a resource (amounts in the engine's units)."""
 
     @property
     def message(self) -> str:
@@ -35,7 +35,7 @@ def in_words(reason: Reason) -> str:
 
 
 def numbers(reason: Reason, *, named: bool = False) -> str:
-    """What is requested and available of the missing resource; without its name if the message has it."""
+    """The requested and available amounts of the missing resource; without its name if the message has it."""
     form = bare if named else human
     return f"requested {form(reason.resource, reason.asked)}, available {form(reason.resource, reason.left)}"
 

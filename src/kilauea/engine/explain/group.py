@@ -139,7 +139,7 @@ class Explanation:
 
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
-    """What a plan says of a pod group (`namespace/name`)."""
+    """The explanation of a pod group (`namespace/name`) from a plan."""
     job = state.jobs.get(key)
     waiting = [p for p in plan.pending if p.group == key]
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
@@ -197,7 +197,7 @@ def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
 
 
 def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
-    """What waits for nodes, with what it asks for and no node has, or with what keeps it away from them."""
+    """A reason about nodes with the request that no node has, or with what keeps the pod away from them."""
     if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
         largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
         if p.asked > largest:
@@ -216,7 +216,7 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
 
 
 def _with_limit(p: Pending, state: ClusterState) -> Pending:
-    """What waits for a quota that no queue has: the cluster itself is the limit."""
+    """A reason about a quota; if no queue sets one, it says that the cluster is the limit."""
     queue, seen = state.queues.get(p.queue), set[str]()
     while queue is not None and queue.name not in seen:
         if queue.capability and p.resource in queue.capability:

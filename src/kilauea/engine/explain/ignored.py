@@ -23,7 +23,7 @@ def is_served(wish: Wish, conf: SchedulerConf) -> bool:
 
 
 def sentence(wish: Wish) -> str:
-    """What is ignored, why, and what that means."""
+    """A sentence: the field that is ignored, why, and the effect."""
     form = f"{wish.plugin} with enableHierarchy" if wish.tree else wish.plugin
     lacking = "this version does not have" if wish.plugin in KNOWN_ELSEWHERE else "the configuration does not name"
     return f"{wish.field} is ignored, since {lacking} plugin {form}: {wish.effect}"

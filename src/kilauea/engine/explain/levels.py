@@ -60,7 +60,7 @@ class Borrower:
 
     @property
     def borrowed(self) -> float:
-        """What it holds beyond what it deserves."""
+        """The amount that it holds beyond what it deserves."""
         return self.allocated - self.deserved
 
 

@@ -76,7 +76,7 @@ def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
 
 
 def _why(other: Job, job: Job) -> str:
-    """What puts another group of the same queue first, as far as priority and age tell."""
+    """The reason why another group of the same queue comes first, by priority and age."""
     if other.priority > job.priority:
         return f"its priority {other.priority} is above {job.priority}"
     if other.priority == job.priority and other.creation < job.creation:

@@ -67,7 +67,7 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
 
 
 def _lacking(job: Job) -> dict[str, float]:
-    """What the first waiting pods ask for that the group lacks of its minimum, pod slots aside; of cards by their name.
+    """The requests of the first waiting pods that the group lacks of its minimum, without pod slots; cards by name.
 
     Before it has pods, its minResources.
     """

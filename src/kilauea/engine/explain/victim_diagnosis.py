@@ -181,10 +181,10 @@ class Inquiry:
 
     def spared(self) -> tuple[int, tuple[Spared, ...]]:
         """The number of pods considered, and all of them by the reason that spares them."""
-        thought_of = list(self._thought_of())
-        wanted = [task for task, why in thought_of if why is None]
+        considered = list(self._considered())
+        wanted = [task for task, why in considered if why is None]
         answers = self._answers(wanted)
-        reasons: dict[str, Reason] = {task.key: why for task, why in thought_of if why is not None}
+        reasons: dict[str, Reason] = {task.key: why for task, why in considered if why is not None}
         free: list[Task] = []
         for task in wanted:
             why = self._alone(task, tuple(task.key in named for named in answers))
@@ -193,11 +193,11 @@ class Inquiry:
             else:
                 reasons[task.key] = why
         reasons.update(self._of_nodes(free))
-        return len(thought_of), self._grouped([task for task, _ in thought_of], reasons)
+        return len(considered), self._grouped([task for task, _ in considered], reasons)
 
     # --- candidates
 
-    def _thought_of(self) -> Iterator[tuple[Task, Reason | None]]:
+    def _considered(self) -> Iterator[tuple[Task, Reason | None]]:
         """Pods on nodes, of other queues or of the group's own, and what spares some before any plugin is asked."""
         session, policy, table = self._session, self._policy, self._session.table
         there = table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0
@@ -212,7 +212,7 @@ class Inquiry:
         index = self._pool.index.get(task.key)
         if index is None:
             return MARKED
-        return None if self._wanted[index] else self._policy.not_thought_of(self._job, self._task, task)
+        return None if self._wanted[index] else self._policy.not_considered(self._job, self._task, task)
 
     # --- what spares a pod
 
@@ -227,7 +227,7 @@ class Inquiry:
         return [{task.key for task in answer[0]} for answer in asked]
 
     def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
-        """What spares a pod by itself; None if nothing does. Pods that are alike share the answer."""
+        """The reason that spares a pod by itself; None if none does. Pods that are alike share the answer."""
         kind = (task.group, id(task.spec), task.role, task.priority, named)
         if kind not in self._known:
             self._known[kind] = self._why(task)
@@ -257,7 +257,7 @@ class Inquiry:
         return self._policy.keeps(claimer, self._want(unit[0]), unit, crossing=True)
 
     def _want(self, victim: Task) -> Want:
-        """What is wanted of the node that a victim is on, or for a gang, of the cluster."""
+        """The room wanted on the node of a victim, or for a gang, in the cluster."""
         session, asked = self._session, self._task.spec.requests
         if not self._policy.by_task:
             return Want(self._initiator, asked)
@@ -329,7 +329,7 @@ class Inquiry:
         )
 
     def _together(self, row: int, chosen: NDArray[np.bool_]) -> Reason:
-        """Whether enough pods of a node may be evicted together."""
+        """The reason that remains when all pods of a node that may be evicted together are evicted."""
         session, pool = self._session, self._pool
         here = self._votes(pool.on_node(row, chosen)) or pool.on_node(row, chosen)
         going: list[Task] = []

@@ -13,13 +13,14 @@ from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
 from kilauea.cli.group_names import Owners, owners_of, short
 from kilauea.cli.table import table
+from kilauea.controllers.unserved import left_to
 from kilauea.engine.explain.formatting import human, in_words
 from kilauea.engine.explain.group import rank, with_hint, with_hints
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import Result, left_to
+from kilauea.runtime.planning import Result
 
 REASONS_SHOWN = 20
 """Rows of reasons in the table."""

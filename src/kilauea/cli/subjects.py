@@ -122,7 +122,7 @@ def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState
         Answered: it has none that wait, or they wait for another scheduler.
         Failure: there is no such workload, or it has no pods.
     """
-    from kilauea.runtime.planning import left_to
+    from kilauea.controllers.unserved import left_to
 
     if (why := cluster.states.get(f"{what.kind} {key}")) is not None:
         raise Answered(f"{what.kind} {key} {why}")
@@ -133,6 +133,9 @@ def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState
         raise Answered(f"{what.kind} {key} waits for another scheduler: {left_to(scheduler, state.scheduler_names)}")
     if pods:
         raise Failure(f"{what.kind} {key}: its pods are in no pod group")
+    refused = (cluster.refused_pods.get(f"{OWNERS.get(what.kind, '')} {owner}") for owner in owners)
+    if message := next(filter(None, refused), ""):
+        raise Answered(f"{what.kind} {key} has no pods: {message}")
     return _missing(what, key, list(cluster.groups_of_jobs) if what.kind == "job" else [])
 
 
@@ -144,7 +147,7 @@ def _pods(objects: Iterable[Object]) -> list[Pod]:
 
 
 def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
-    from kilauea.runtime.planning import left_to
+    from kilauea.controllers.unserved import left_to
 
     task = state.tasks.get(key)
     if task is None:

@@ -20,6 +20,7 @@ from kilauea.api.ports import Obj
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
+from kilauea.controllers.unserved import left_to
 from kilauea.engine.conf import ConfError, Finding, SchedulerConf, inspect_conf
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.events import Changed
@@ -75,6 +76,8 @@ class Cluster:
     """By workload (`namespace/name`) that is left out: why."""
     not_created: dict[str, NotCreated] = field(default_factory=dict)
     """By pod group (`namespace/name`): pods of it that are not created, and why."""
+    refused_pods: dict[str, str] = field(default_factory=dict)
+    """By `Kind namespace/name` of a live workload whose pods the server has refused: why."""
     unusable: int = 0
     """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
 
@@ -185,6 +188,7 @@ def read_cluster(
         known.update((_label(obj), obj) for obj in live.objects)
         workloads.update(_planned(live.workloads, Counter()))
         cluster.states.update(states_of(live.workloads))
+        cluster.refused_pods = live.refused()
     running = frozenset(known)
     times: Counter[tuple[str, str]] = Counter()
     skipped: Counter[str] = Counter()
@@ -387,12 +391,6 @@ def _elsewhere(objects: Iterable[Object], served: Collection[str]) -> dict[str, 
             key = f"{pod.namespace}/{named}" if named else pod.key
             out[key] = Elsewhere(scheduler, out[key].pods + 1 if key in out else 1)
     return out
-
-
-def left_to(scheduler: str, served: Collection[str]) -> str:
-    """Why pods with the name of another scheduler wait."""
-    names = ", ".join(sorted(served))
-    return f'schedulerName is "{scheduler}", and this scheduler serves {names}; run the other one, or correct the name'
 
 
 def _unserved(explanation: Explanation, result: Result) -> Explanation:

@@ -21,6 +21,9 @@ from kilauea.engine.explain.group import Change
 PODS_NOT_CREATED = "PodsNotCreated"
 """Code of what a job waits for whose pods cannot be created."""
 
+JUDGED = ("exceeded quota", "failed quota", "no PriorityClass with name")
+"""Words of refusals that `Creation` foresees: a status may still say them after the user has removed the cause."""
+
 ENDED = ("Succeeded", "Failed")
 
 

@@ -19,7 +19,7 @@ from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plan import NodeReason, Pending, Plan
+from kilauea.engine.plan import NodeReason, Pending, Plan, Refusal
 from kilauea.engine.state import ClusterState
 
 RULES = {
@@ -215,17 +215,32 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 
+def refusal_with_hint(refusal: Refusal, state: ClusterState) -> Refusal:
+    """Why a group without pods is refused, with what the cluster as a whole lacks."""
+    if not refusal.resource or not len(state.nodes.names):
+        return refusal
+    hint = "" if state.nodes.total().get(refusal.resource, 0) else f"no node has {refusal.resource}"
+    if not hint and refusal.code == "QueueQuotaInsufficient":
+        hint = _limit_hint(refusal.queue, refusal.resource, state)
+    return refusal._replace(message=f"{refusal.message.removesuffix('.')}; {hint}") if hint else refusal
+
+
 def _with_limit(p: Pending, state: ClusterState) -> Pending:
     """A reason about a quota; if no queue sets one, it says that the cluster is the limit."""
-    queue, seen = state.queues.get(p.queue), set[str]()
+    hint = _limit_hint(p.queue, p.resource, state) if p.resource else ""
+    return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}") if hint else p
+
+
+def _limit_hint(name: str, resource: str, state: ClusterState) -> str:
+    """Says that the cluster itself limits a queue; empty if a capability does."""
+    queue, seen = state.queues.get(name), set[str]()
     while queue is not None and queue.name not in seen:
-        if queue.capability and p.resource in queue.capability:
-            return p
+        if queue.capability and resource in queue.capability:
+            return ""
         seen.add(queue.name)
         queue = state.queues.get(queue.parent)
-    total = state.nodes.total().get(p.resource, 0)
-    hint = f"no capability limits queue {p.queue}; all nodes together have {human(p.resource, total)}"
-    return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}") if p.resource else p
+    total = state.nodes.total().get(resource, 0)
+    return f"no capability limits queue {name}; all nodes together have {human(resource, total)}"
 
 
 def rank(code: str) -> int:

@@ -621,4 +621,4 @@ def test_the_smallest_raise_of_the_card_quota_that_helps(quota: Data, waiting: A
     explanation = Scenario(objects, parsed(CARDS)[0], NOW).plan().explain("ns/g")
     card, by = expected
     assert explanation.change == Change("cards", "q", card, by)
-    assert sentence(explanation.change) == f"raise the card quota of queue q by {by // 1000} {card}"
+    assert sentence(explanation.change, {}) == f"raise the card quota of queue q by {by // 1000} {card}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kilauea.api.scheduling import PodDisruptionBudget
 from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Explanation, explain
-from kilauea.engine.explain.replay import aftermath
+from kilauea.engine.explain.replay import replay
 from kilauea.engine.extension import PERMIT
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
@@ -330,7 +330,7 @@ def clusters(draw: st.DrawFn) -> list[Objects]:
 def test_the_session_after_the_fact_has_the_figures_of_the_plan(objects: list[Objects]) -> None:
     state, chosen = build_state(flat(objects)), parsed(RECLAIM)[0]
     plan = cycle(state, chosen, NOW)
-    with aftermath(state, chosen, NOW, None, plan) as session:
+    with replay(state, chosen, NOW, None, plan) as session:
         for name, outcome in plan.queues.items():
             held_now = {n: amount for n, amount in session.queues[name].allocated.items() if amount}
             assert held_now == {n: amount for n, amount in outcome.allocated.items() if amount}

@@ -100,7 +100,7 @@ def run(
         explanation = result.explain(out.explained)
         assert explanation.verdict != "unknown"
         for output in OUTPUTS:
-            check_form(render_explanation(explanation, output, (0.5, 0.5, 0.5)), output, {"verdict", "blockers"})
+            check_form(render_explanation(explanation, output, (0.5, 0.5, 0.5), {}), output, {"verdict", "blockers"})
     return out
 
 

@@ -90,6 +90,7 @@ def up(
     Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; a restart
     on it continues where the cluster was. Ctrl-C or SIGTERM ends it.
     """
+    from kilauea.cli.remedy import advice
     from kilauea.nodes.machine import Machine
     from kilauea.runtime.cluster.apiserver import ServerOptions
     from kilauea.runtime.cluster.up import Up
@@ -98,7 +99,7 @@ def up(
     folder = data_dir or default_folder()
     server = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
     machine = Machine(node_cpu, node_memory, node_gpu)
-    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time))
+    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time, advice))
 
 
 def run(options: Up) -> None:

@@ -10,7 +10,7 @@ from kilauea.api.unserved import left_to
 from kilauea.engine.explain.group import RULES, Blocker, Change, Explanation, explain
 from kilauea.engine.explain.queue_position import ahead
 from kilauea.engine.explain.queues import with_queues
-from kilauea.engine.explain.replay import aftermath
+from kilauea.engine.explain.replay import replay
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.plan import Plan
 from kilauea.simulator.what_if import WhatIf
@@ -38,7 +38,7 @@ def explain_group(result: Result, key: str) -> Explanation:
     missing = result.not_created.get(key)
     if missing is not None:
         return without_pods(explanation, missing)
-    if explanation.verdict == "waits" and not explanation.promised and not service:
+    if explanation.verdict == "waits" and not explanation.nominated and not service:
         trial = functools.partial(scenario.decide, brief=True)
         evicting = not PLACING.issuperset(scenario.conf.actions)
         what_if = WhatIf(result.objects, result.state, trial, key, result.plan, evicting=evicting)
@@ -83,7 +83,7 @@ def _with_turn(explanation: Explanation, result: Result, scenario: Scenario) -> 
     try:
         with (
             scenario.extensions.watched() as dog,
-            aftermath(
+            replay(
                 result.state, scenario.conf, scenario.now, scenario.seed, Plan(), plugins=plugins, watchdog=dog
             ) as session,
         ):
@@ -98,7 +98,7 @@ def _with_queues(explanation: Explanation, result: Result, scenario: Scenario) -
     try:
         with (
             scenario.extensions.watched() as dog,
-            aftermath(
+            replay(
                 result.state, scenario.conf, scenario.now, scenario.seed, result.plan, plugins=plugins, watchdog=dog
             ) as session,
         ):

@@ -457,6 +457,23 @@ def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for() -> No
     assert record.message.startswith('Error creating: Secret "No Name" is invalid: metadata.name')
 
 
+def test_a_controller_says_what_it_writes_when_a_creation_is_refused() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            def said(message: str) -> list[Any]:
+                return [Create(MAPS, {"metadata": {"namespace": "default", "name": "why"}, "data": {"why": message}})]
+
+            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}})
+            drive(world, Calls(lambda key, view, now: Outcome([bad], refused=said)))
+            await make(world, "a")
+            await asyncio.sleep(0.01)
+            why = await world.client.get(MAPS, Key("default", "why"))
+            assert why["data"]["why"].startswith('Secret "No Name" is invalid: metadata.name')
+
+        world.run(test())
+
+
 def test_a_change_that_is_refused_is_told_of_the_object_that_was_to_change() -> None:
     records: list[Any] = []
     with virtual_api(1) as world:

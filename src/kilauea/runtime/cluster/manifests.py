@@ -12,6 +12,8 @@ from kilauea.runtime.inputs.files import read_bytes
 FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "Queue", "Node")
 """Kinds that others may need, in this order; the others come as they are written."""
 
+NOT_FOUND = 404
+
 ResourceOf = Callable[[str, str], Resource | None]
 """The resource of an `apiVersion` and a `kind`; None if the cluster has none."""
 
@@ -119,4 +121,10 @@ async def _apply(api: Api, resource: Resource, key: Key, body: dict[str, Any], m
     if body.get("status"):
         status = {"apiVersion": body["apiVersion"], "kind": body["kind"], "status": body["status"]}
         status["metadata"] = {k: v for k, v in body["metadata"].items() if k in ("name", "namespace")}
-        await api.patch(resource, key, status, "apply", "status", manager, force=True)
+        try:
+            await api.patch(resource, key, status, "apply", "status", manager, force=True)
+        except ApiError as error:
+            if error.code != NOT_FOUND:
+                raise
+            # The object is there, so its kind has no subresource of this name: the status is a field like others.
+            await api.patch(resource, key, {**wanted, "status": body["status"]}, "apply", manager=manager, force=True)

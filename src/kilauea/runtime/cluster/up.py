@@ -27,6 +27,7 @@ from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.configuration import ConfigurationController
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
+from kilauea.controllers.unserved import UnservedPodController
 from kilauea.nodes.heartbeats import Heartbeats
 from kilauea.nodes.logs import PodLogs
 from kilauea.nodes.machine import Machine
@@ -35,6 +36,7 @@ from kilauea.nodes.program import JOB_RUN_TIME
 from kilauea.nodes.registration import Registration, node_name
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.admission import VolcanoAdmission
+from kilauea.runtime.cluster.advising import Advisor, Words
 from kilauea.runtime.cluster.apiserver import ServerOptions, serve
 from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
@@ -69,6 +71,7 @@ class Up:
         scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
         scheduler: whether pods are scheduled here.
         run_time: microseconds that commands of unknown run time take; 0 for ever.
+        words: says a change that lets a group start in words, for events about groups that wait; None for no events.
     """
 
     server: ServerOptions
@@ -78,6 +81,7 @@ class Up:
     scheduler_conf: Path | None = None
     scheduler: bool = True
     run_time: int = JOB_RUN_TIME
+    words: Words | None = None
 
 
 async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
@@ -112,7 +116,7 @@ async def _components(
     controllers = client("kilauea-controllers")
     recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
     kubernetes = kubernetes_controllers(clock.now(), authority)
-    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_configuration(up)]
+    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     api.backend.logs = PodLogs(cache, up.run_time)
     settings = Settings(SCHEDULERS, check_template=template_complaints)
@@ -121,6 +125,8 @@ async def _components(
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache) if up.scheduler else None
     if scheduler is not None:
         work += [scheduler.watch(), scheduler.schedule()]
+    if scheduler is not None and up.words is not None:
+        work.append(Advisor(client("kilauea-advisor"), cache, clock, recorder.record, up.words).run())
 
     async def begin() -> None:
         await cache.complete()
@@ -175,14 +181,13 @@ def _nodes(up: Up) -> list[Controller]:
     return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
 
 
-def _configuration(up: Up) -> list[Controller]:
-    """Return the controller of the ConfigMap with the scheduler's configuration, if there is a scheduler."""
+def _scheduling(up: Up) -> list[Controller]:
+    """Return the controllers of the scheduler's configuration and of pods of other schedulers."""
     if not up.scheduler:
         return []
     path = up.scheduler_conf
-    if path is None:
-        return [ConfigurationController(default_text, kept=False)]
-    return [ConfigurationController(partial(text_of, path), kept=True)]
+    text = default_text if path is None else partial(text_of, path)
+    return [ConfigurationController(text, kept=path is not None), UnservedPodController(ALL_SCHEDULERS)]
 
 
 def _scheduler(

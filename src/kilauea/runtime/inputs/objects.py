@@ -17,7 +17,9 @@ from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
+from kilauea.runtime.inputs.expanding.states import states_of
 from kilauea.runtime.inputs.files import read_sources
+from kilauea.runtime.inputs.known_kinds import unknown
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.simulator.scenario import NotCreated, Scenario
 
@@ -42,10 +44,16 @@ class Cluster:
     """By Volcano's job (`namespace/name`): its pod group."""
     phases_of_jobs: dict[str, str] = field(default_factory=dict)
     """By Volcano's job (`namespace/name`) that has ended or was suspended: its phase."""
+    states: dict[str, str] = field(default_factory=dict)
+    """By `job namespace/name` of Kubernetes or `cronjob namespace/name` without pods that wait: why."""
     refused: dict[str, str] = field(default_factory=dict)
     """By workload (`namespace/name`) that is left out: why."""
     not_created: dict[str, NotCreated] = field(default_factory=dict)
     """By pod group (`namespace/name`): pods of it that are not created, and why."""
+    refused_pods: dict[str, str] = field(default_factory=dict)
+    """By `Kind namespace/name` of a live workload whose pods the server has refused: why."""
+    unusable: int = 0
+    """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
 
     def scenario(
         self,
@@ -91,15 +99,23 @@ def read_cluster(
         cluster.warnings.extend(live.warnings)
         known.update((_label(obj), obj) for obj in live.objects)
         workloads.update(_planned(live.workloads, Counter()))
+        cluster.states.update(states_of(live.workloads))
+        cluster.refused_pods = live.refused()
     running = frozenset(known)
     times: Counter[tuple[str, str]] = Counter()
     skipped: Counter[str] = Counter()
+    written: set[str] = set()
     for source, decoded in read_sources(paths, note):
         cluster.warnings.extend(map(str, decoded.errors))
         skipped.update(decoded.skipped)
-        workloads.update(_planned(decoded.workloads, skipped))
+        cluster.states.update(states_of(decoded.workloads))
+        planned = dict(_planned(decoded.workloads, skipped))
+        workloads.update(planned)
+        written.update(f"{namespace}/{name}" for _, namespace, name in planned)
+        cluster.unusable += len(decoded.errors)
         for obj in decoded.objects:
             errors = check(obj)
+            cluster.unusable += bool(errors)
             cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
             if not errors:
                 known[_label(obj)] = obj
@@ -107,6 +123,12 @@ def read_cluster(
     for (kind, name), count in times.items():
         if count > 1:
             cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
+    skipped.pop("Namespace", None)  # objects name theirs, whether it is there or not
+    strange = unknown(+skipped)
+    cluster.warnings.extend(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange)
+    cluster.unusable += len(strange)
+    for kind in strange:
+        del skipped[kind]
     if +skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
         cluster.warnings.append(f"objects of kinds that scheduling does not read are passed over: {kinds}")
@@ -114,6 +136,7 @@ def read_cluster(
         known.setdefault(("Queue", name), built_in_queue(name))
     if workloads:
         _expand(cluster, known, list(workloads.values()), now)
+        cluster.unusable += len(written & cluster.refused.keys())
     cluster.objects = list(known.values())
     cluster.warnings.extend(fill_in(cluster.objects))
     if live is not None:
@@ -136,7 +159,7 @@ def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[
     """
     for workload in workloads:
         metadata, group = workload["metadata"], str(workload.get("apiVersion")).rpartition("/")[0]
-        if group == VOLCANO or "uid" not in metadata:
+        if workload["kind"] != "CronJob" and (group == VOLCANO or "uid" not in metadata):
             kind = f"{group}/{workload['kind']}"
             skipped[kind] -= 1
             yield (kind, metadata.get("namespace") or "default", metadata["name"]), workload

@@ -11,15 +11,22 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.kinds import CONFIG_MAPS, VC_JOBS
+from kilauea.api.kinds import CONFIG_MAPS, CRON_JOBS, EVENTS, JOBS, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.meta import Object
 from kilauea.api.ports import Api, ApiError, Listed, Resource
+from kilauea.client.access import Access
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
 from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
+from kilauea.controllers.vcjobs.refusals import FAILED_CREATE
 from kilauea.runtime.inputs.reading import Unusable, read
 from kilauea.runtime.inputs.resources import RESOURCES, head_of
+
+WORKLOADS = (VC_JOBS, VC_CRON_JOBS, JOBS, CRON_JOBS)
+"""Kinds of workloads that are read as they are stored."""
+STATES_ALONE = (VC_CRON_JOBS, JOBS, CRON_JOBS)
+"""Those of which only explanations read the state: a plan lacks nothing without them."""
 
 MISSING = (403, 404)
 """Answers for kinds that a cluster does not have, or does not show to this user."""
@@ -32,8 +39,9 @@ class Snapshot:
     Attributes:
         server: its address.
         objects: what scheduling reads.
-        workloads: Volcano's jobs, as they are stored.
+        workloads: jobs and cron jobs of Volcano and of Kubernetes, as they are stored.
         configuration: the text of the scheduler's configuration in the cluster; empty if there is none.
+        refusals: by uid of a workload whose pods were refused, the server's words.
         warnings: what could not be read.
     """
 
@@ -41,7 +49,16 @@ class Snapshot:
     objects: list[Object] = field(default_factory=list)
     workloads: list[dict[str, Any]] = field(default_factory=list)
     configuration: str = ""
+    refusals: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def refused(self) -> dict[str, str]:
+        """By `Kind namespace/name` of a workload whose pods were refused, the server's words."""
+        heads = [(obj.kind, obj.key, obj.metadata.uid) for obj in self.objects]
+        for workload in self.workloads:
+            metadata = workload["metadata"]
+            heads.append((workload["kind"], f"{metadata.get('namespace')}/{metadata['name']}", metadata.get("uid")))
+        return {f"{kind} {key}": self.refusals[uid] for kind, key, uid in heads if uid in self.refusals}
 
 
 def snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapshot:
@@ -55,23 +72,38 @@ def snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapsho
         AccessError: it is not known how to come to the cluster.
         ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
     """
-    return asyncio.run(_snapshot(kubeconfig, environment))
+    return asyncio.run(take_snapshot(find_access(kubeconfig, environment)))
 
 
-async def _snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapshot:
-    access = find_access(kubeconfig, environment)
+async def take_snapshot(access: Access) -> Snapshot:
+    """A cluster as it is now.
+
+    Raises:
+        ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
+    """
     async with HttpTransport(access) as transport:
-        client = Client(transport, "kilauea-plan", Random(0))
-        found = Snapshot(access.server)
-        kinds: list[tuple[str, Resource]] = [*RESOURCES.items(), ("", VC_JOBS)]
-        lists = await asyncio.gather(*(_listed(client, resource, found) for _, resource in kinds))
-        for (kind, _), listed in zip(kinds, lists, strict=True):
-            if kind:
-                _take(found, kind, listed)
-            else:
-                found.workloads = [msgspec.json.decode(data) for data in listed]
-        found.configuration = await _configuration(client)
-        return found
+        return await read_snapshot(Client(transport, "kilauea-plan", Random(0)), access.server)
+
+
+async def read_snapshot(client: Api, server: str = "") -> Snapshot:
+    """A cluster as it is now, through a client.
+
+    Raises:
+        ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
+    """
+    found = Snapshot(server)
+    kinds: list[tuple[str, Resource]] = [*RESOURCES.items(), *(("", resource) for resource in WORKLOADS)]
+    lists = await asyncio.gather(*(_listed(client, resource, found) for _, resource in kinds))
+    for (kind, resource), listed in zip(kinds, lists, strict=True):
+        if kind:
+            _take(found, kind, listed)
+        else:
+            # Items of a list of Kubernetes' own kinds do not repeat the kind.
+            head = {"apiVersion": resource.api_version, "kind": resource.kind}
+            found.workloads += [head | msgspec.json.decode(data) for data in listed]
+    found.configuration = await _configuration(client)
+    found.refusals = await _refusals(client)
+    return found
 
 
 async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[bytes]:
@@ -83,7 +115,7 @@ async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[
         if error.code not in MISSING or needed:
             error.add_note(f"list of {resource.plural}")
             raise
-        if error.code == 403:
+        if error.code == 403 and resource not in STATES_ALONE:
             found.warnings.append(f"{resource.plural} are left out: {error.message}")
         return ()
     return listed.items
@@ -97,6 +129,20 @@ def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
             found.warnings.append(f"{kind} {head_of(data).key}: {error}; left out")
             continue
         found.objects.append(obj)
+
+
+async def _refusals(client: Api) -> dict[str, str]:
+    """What events say of refused pods, the newest of each workload."""
+    try:
+        listed = await client.list(EVENTS, fields=f"reason={FAILED_CREATE}")
+    except ApiError:
+        return {}
+    events = [msgspec.json.decode(data) for data in listed.items]
+    said = sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    return {
+        str(event["involvedObject"].get("uid")): str(event.get("message") or "").removeprefix("Error creating: ")
+        for event in said
+    }
 
 
 async def _configuration(client: Api) -> str:

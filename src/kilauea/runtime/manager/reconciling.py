@@ -47,10 +47,16 @@ SIDE_BY_SIDE = 16
 """Operations for one key that are under way at a time, where their order does not matter."""
 REFUSALS = (400, 403)
 """Codes of answers to changes that come to the same when tried again: admission denies them, or one may not."""
+PASSING = (409, 429, 503, 504)
+"""Codes of answers that say nothing against what was to be created: it may be tried again as it is."""
 CONCURRENCY = 32
 """Keys of one controller whose operations are under way at a time."""
 
 log = logging.getLogger(__name__)
+
+
+class CreationRefused(ApiError):
+    """The server refuses to create an object."""
 
 
 class ControllerWorker:
@@ -166,7 +172,12 @@ class Driver:
         """
         asked = self._clock.monotonic()
         outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
-        await self._chain(worker.controller.name, outcome.operations, traces)
+        try:
+            await self._chain(worker.controller.name, outcome.operations, traces)
+        except CreationRefused as refusal:
+            if outcome.refused is not None:
+                await self._say_refused(worker, key, outcome.refused(refusal.message), traces)
+            raise
         worker.failures.pop(key, None)
         moment = (worker, key, False)
         if outcome.again is None:
@@ -174,6 +185,15 @@ class Driver:
         else:
             self._timers.set(moment, outcome.again, asked)
         return outcome.foreseen
+
+    async def _say_refused(
+        self, worker: ControllerWorker, key: Key, said: Sequence[Operation], traces: list[Trace]
+    ) -> None:
+        """Write down that something cannot be created; if that fails too, the next try may do it."""
+        try:
+            await self._chain(worker.controller.name, said, traces)
+        except ApiError as error:
+            log.debug("%s %s: cannot say what was refused: %s", worker.controller.name, key, error)
 
     async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:
         """Carry out operations in order; the first that fails ends them."""
@@ -209,6 +229,10 @@ class Driver:
             event = self._event_of(operation, error)
             if event is not None:
                 self._record(name, event)
+            if isinstance(operation, Create) and error.code and error.code not in PASSING:
+                refusal = CreationRefused(error.code, error.reason, error.message, error.details, error.retry_after)
+                refusal.add_note(told(operation))
+                raise refusal from error
             raise
 
     def _event_of(self, operation: Single, error: ApiError) -> Record | None:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from kilauea.engine.explain.formatting import in_words
-from kilauea.engine.explain.group import binding_reasons, with_hint
+from kilauea.engine.explain.group import binding_reasons, refusal_with_hint, with_hint
 from kilauea.engine.plan import Condition, GroupOutcome, Pending, Plan
 from kilauea.engine.state import ClusterState
 
@@ -27,7 +27,7 @@ def _told(key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state
     condition, refusal, reason = outcome.condition, outcome.refusal, reasons.get(key)
     if condition is None and refusal is not None and reason is None:
         # Its pods are made once it is admitted, so no pod shows the reason.
-        condition = Condition(UNSCHEDULABLE, refusal.code, in_words(refusal))
+        condition = Condition(UNSCHEDULABLE, refusal.code, in_words(refusal_with_hint(refusal, state)))
     elif condition is not None and condition.type == UNSCHEDULABLE and reason is not None:
         message = _with(condition.message, reason, state)
         condition = dataclasses.replace(condition, message=message)

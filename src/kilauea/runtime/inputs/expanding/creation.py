@@ -22,6 +22,9 @@ from kilauea.simulator.scenario import NotCreated
 PODS_NOT_CREATED = "PodsNotCreated"
 """Code of what a job waits for whose pods cannot be created."""
 
+JUDGED = ("exceeded quota", "failed quota", "no PriorityClass with name")
+"""Words of refusals that `Creation` foresees: a status may still say them after the user has removed the cause."""
+
 ENDED = ("Succeeded", "Failed")
 
 

@@ -20,9 +20,10 @@ from kilauea.controllers.vcjobs.groups import group_of
 from kilauea.controllers.vcjobs.names import group_name, task_name
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.pods import new_pod
+from kilauea.controllers.vcjobs.refusals import FAULTS
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import Work
-from kilauea.runtime.inputs.expanding.creation import Creation
+from kilauea.runtime.inputs.expanding.creation import JUDGED, Creation
 from kilauea.runtime.inputs.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
 from kilauea.runtime.inputs.template_rules import template_complaints
@@ -58,6 +59,13 @@ def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[s
         raise Refused(excess)
     made, missing = _made(job, known, creation)
     return group, made, missing
+
+
+def _said_refusal(job: Obj) -> str:
+    """Why a cluster refuses pods of a job, as the job's status says; empty where `Creation` knows better."""
+    state = (job.get("status") or {}).get("state") or {}
+    message = str(state.get("message") or "") if state.get("reason") in FAULTS else ""
+    return "" if any(words in message for words in JUDGED) else message
 
 
 def phase_of(job: Obj) -> str:
@@ -111,6 +119,8 @@ def _made(job: Obj, known: Known, creation: Creation) -> tuple[list[Object], Not
             if not known.has_pod(pod):
                 pods.append(pod)
     refused, missing = creation.refusals(pods)
+    if missing is None and (said := _said_refusal(job)) and pods:
+        refused, missing = list(range(len(pods))), NotCreated(len(pods), said)
     left_out = frozenset(refused)
     made += [made_pod(pod, job) for place, pod in enumerate(pods) if place not in left_out]
     if missing is None and work.endless_wait:

@@ -18,6 +18,7 @@ from kilauea.controllers.pods import from_template
 from kilauea.runtime.inputs.expanding.creation import Creation
 from kilauea.runtime.inputs.expanding.objects import made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
+from kilauea.runtime.inputs.expanding.states import state_of_job
 from kilauea.simulator.scenario import NotCreated
 
 OWNERS = {"Deployment": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "Job": JOBS}
@@ -47,7 +48,7 @@ def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object
     owner = {**complete, "apiVersion": resource.api_version, "kind": resource.kind}
     spec = spec_of(complete)
     count = spec.get("parallelism" if resource == JOBS else "replicas", 1)
-    bodies = [_pod(owner, resource, number) for number in range(count)]
+    bodies = [_pod(owner, resource, number) for number in range(0 if state_of_job(complete) else count)]
     if not bodies:
         return "", [], None
     group = _group(bodies[0], owner, resource)

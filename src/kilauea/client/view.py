@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
-from kilauea.api.ports import Api, Clock, Key, Obj, Resource
+from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
+from kilauea.api.ports import Api, Clock, Key, Obj, Resource, key_of
 from kilauea.client.reflector import Reflector
 from kilauea.client.shelf import Shelf
 
@@ -22,6 +23,11 @@ class Cache:
     def __init__(self) -> None:
         self._shelves: dict[Resource, Shelf] = {}
         self._complete: dict[Resource, asyncio.Event] = {}
+        self._defined: dict[str, Resource] = {}
+        """Kinds that definitions add, by the names of these."""
+        self._every_kind: list[Callable[[Resource], None]] = []
+        self._start: Callable[[Shelf], None] | None = None
+        """Follows a shelf, while the cache runs."""
 
     def __iter__(self) -> Iterator[Shelf]:
         return iter(self._shelves.values())
@@ -31,20 +37,59 @@ class Cache:
         resource: Resource,
         labels: Iterable[str] = (),
         indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
+        *,
+        metadata_only: bool = False,
     ) -> Shelf:
-        """The shelf of a kind, which is followed from the next `run` on.
+        """The shelf of a kind, which is followed as long as the cache runs.
 
         Args:
             resource: the kind.
             labels: by which objects shall be found.
             indexes: by what else, as functions of an object.
+            metadata_only: keep no more than the metadata of objects, unless a caller that came before wants all.
+
+        Raises:
+            ValueError: whole objects are wanted of a kind of which the metadata are being read.
         """
         shelf = self._shelves.get(resource)
         if shelf is None:
-            shelf = self._shelves[resource] = Shelf(resource)
+            shelf = self._shelves[resource] = Shelf(resource, metadata_only=metadata_only)
             self._complete[resource] = asyncio.Event()
+            shelf.add_indexes(labels, indexes)
+            if resource == DEFINITIONS:
+                shelf.listeners.append(self._definition_changed)
+            if self._start is not None:
+                self._start(shelf)
+            return shelf
+        if shelf.metadata_only and not metadata_only:
+            if self._start is not None:
+                raise ValueError(f"{resource.plural}: only the metadata are read; declare the kind before the start")
+            shelf.metadata_only = False
         shelf.add_indexes(labels, indexes)
         return shelf
+
+    def on_every_kind(self, told: Callable[[Resource], None]) -> None:
+        """Tell of every kind that the server stores: of those that it has now at once, of later ones then."""
+        self.declare(DEFINITIONS)
+        self._every_kind.append(told)
+        for resource in (*BUILT_IN, *self._defined.values()):
+            told(resource)
+
+    def _definition_changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Keep the kinds in step with the definitions; a kind that is gone has no objects."""
+        name = key_of(new or old or {}).name
+        resource = defined_kind(new) if new is not None else None
+        before = self._defined.pop(name, None)
+        if resource is not None:
+            self._defined[name] = resource
+        if before == resource:
+            return
+        if before is not None and before in self._shelves:
+            shelf = self._shelves[before]
+            shelf.on_relist([], str(shelf.version))
+        if resource is not None:
+            for told in self._every_kind:
+                told(resource)
 
     async def run(self, api: Api, clock: Clock, chance: Random) -> None:
         """Keep everything that is declared fresh, until cancelled.
@@ -52,15 +97,24 @@ class Cache:
         A kind that the server does not have (yet) is empty: who needs it has nothing to do, and the others go on.
         """
         async with asyncio.TaskGroup() as tasks:
-            for resource, shelf in self._shelves.items():
-                complete = self._complete[resource]
-                reflector = Reflector(api, resource, shelf, clock, chance, complete=complete, may_lack=True)
-                tasks.create_task(reflector.run(), name=f"reflector of {resource.plural}")
+
+            def start(shelf: Shelf) -> None:
+                complete = self._complete[shelf.resource]
+                reflector = Reflector(api, shelf.resource, shelf, clock, chance, complete=complete, may_lack=True)
+                tasks.create_task(reflector.run(), name=f"reflector of {shelf.resource.plural}")
+
+            for shelf in self._shelves.values():
+                start(shelf)
+            self._start = start
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._start = None
 
     async def complete(self) -> None:
         """Wait until every kind that is declared has been listed."""
-        for event in list(self._complete.values()):
-            await event.wait()
+        while missing := self.missing():
+            await self._complete[missing[0]].wait()
 
     def missing(self) -> Sequence[Resource]:
         """Kinds that have not been listed yet."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kilauea.runtime.cluster.advising import Advisor
 
 from kilauea.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
 from kilauea.cli.remedy import advice
 from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.cluster.advising import Advisor
 from support.controlled import Cluster
 
 WAITS = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no room"}

@@ -27,7 +27,7 @@ def taken_by(definitions: Iterable[Object]) -> Taken:
     return Taken(frozenset(filter(None, resources)), frozenset(filter(None, kinds)))
 
 
-class Verdict(NamedTuple):
+class NamingVerdict(NamedTuple):
     """The names that a definition may use, and why not the others; `reason` is empty if all are accepted."""
 
     names: Object
@@ -35,8 +35,8 @@ class Verdict(NamedTuple):
     message: str
 
 
-def judge(definition: Object, taken: Taken) -> Verdict:
-    """Accept the names of a definition, each that nobody else has; else it keeps those it had."""
+def judge(definition: Object, taken: Taken) -> NamingVerdict:
+    """Accept the names of a definition, each that no other definition has; otherwise it keeps those it had."""
     wanted: Mapping[str, Any] = definition["spec"]["names"]
     names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
     reason = message = ""
@@ -56,10 +56,10 @@ def judge(definition: Object, taken: Taken) -> Verdict:
     names.pop("categories", None)
     if wanted.get("categories"):
         names["categories"] = wanted["categories"]
-    return Verdict(names, reason, message)
+    return NamingVerdict(names, reason, message)
 
 
-def conditions_of(definition: Object, verdict: Verdict) -> list[Object]:
+def conditions_of(definition: Object, verdict: NamingVerdict) -> list[Object]:
     """The conditions NamesAccepted and Established that follow from a verdict, without times."""
     accepted = not verdict.reason
     known = {each["type"]: each for each in (definition.get("status") or {}).get("conditions") or []}
@@ -108,6 +108,11 @@ def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bo
 
 
 def holds(definition: Mapping[str, Any], kind: str) -> bool:
-    """Whether a condition of a definition is true."""
+    """Return True if a condition of a definition is true."""
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def has_condition(definition: Mapping[str, Any], kind: str) -> bool:
+    """Return True if a definition has a condition, true or not."""
+    return any(each["type"] == kind for each in (definition.get("status") or {}).get("conditions") or [])

@@ -20,7 +20,7 @@ from kilauea.controllers.jobs.index_failures import limit_of
 from kilauea.controllers.jobs.indexes import index_of
 from kilauea.controllers.jobs.making import new_pods, pause_left, pauses_left, removed, surplus, wanted_active
 from kilauea.controllers.jobs.verdict import (
-    Verdict,
+    JobEnd,
     condition,
     deadline_in,
     ended,
@@ -153,7 +153,7 @@ class Look:
         self._conditions = with_condition(before, condition(type, status, reason, message, self._now))
         return self._conditions != before
 
-    def _end(self, found: Verdict) -> list[Operation]:
+    def _end(self, found: JobEnd) -> list[Operation]:
         """Delete what still runs; once everything is counted, the job is over."""
         self._say(found.target, "True", found.reason, found.message)
         left = self._active or self._going or self._count.to_let_go or self._count.last_failed

@@ -25,7 +25,7 @@ from kilauea.controllers.vcjobs.work import POD_PENDING, Policy, Work
 
 
 @dataclass
-class Choice:
+class NextStep:
     """What is to be done.
 
     Attributes:
@@ -49,7 +49,7 @@ class Choice:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
-class Verdict(NamedTuple):
+class PolicyVerdict(NamedTuple):
     """What a policy says to what has happened."""
 
     evidence: Evidence
@@ -62,7 +62,7 @@ class Verdict(NamedTuple):
         return bool(self.timeout) and self.evidence.event != POD_PENDING
 
 
-def verdict(work: Work, found: Evidence) -> Verdict | None:
+def verdict(work: Work, found: Evidence) -> PolicyVerdict | None:
     """The first policy that fits, of the task before those of the job; None if it does nothing of its own."""
     own: tuple[Policy, ...] = found.task.policies if found.task else ()
     for policy in (*own, *work.policies):
@@ -73,7 +73,7 @@ def verdict(work: Work, found: Evidence) -> Verdict | None:
                 return None  # a group is no target
             if policy.action == RESTART_PARTITION and found.event != POD_EVICTED and not _is_split(found):
                 return None  # what there is not need not be waited for, again and again
-            return Verdict(found, policy.action, policy.timeout)
+            return PolicyVerdict(found, policy.action, policy.timeout)
     return None
 
 
@@ -82,12 +82,12 @@ def _is_split(found: Evidence) -> bool:
     return found.task is not None and found.task.partition_size > 0
 
 
-def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
+def choose(work: Work, members: Members, group: Obj | None, now: int) -> NextStep:
     """What the policies say now; nothing, if the job is over or about to be."""
     if work.phase in STOPPING or work.phase in STOPPED or has_no_try_left(work):
-        return Choice(notes=note(work, ()))
+        return NextStep(notes=note(work, ()))
     waiting = _still_waiting(noted(work, now), members)
-    choice = Choice()
+    choice = NextStep()
     said = [each for each in (verdict(work, found) for found in evidence(work, members, group)) if each]
     due = [(each.action, each.evidence) for each in said if not _is_put_off(each, choice, now)]
     latest_first = [each for each in reversed(said) if each.needs_note]
@@ -106,10 +106,10 @@ def has_no_try_left(work: Work) -> bool:
     return work.phase == RESTARTING and work.retries >= work.max_retry
 
 
-def order(work: Work, action: str) -> Choice:
+def order(work: Work, action: str) -> NextStep:
     """What a user has ordered, by a command."""
     started = Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {action} ")
-    return Choice(action, "a Command", notes=note(work, ()), records=[started])
+    return NextStep(action, "a Command", notes=note(work, ()), records=[started])
 
 
 # --- what waits
@@ -126,7 +126,7 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
     return kept
 
 
-def _is_put_off(said: Verdict, choice: Choice, now: int) -> bool:
+def _is_put_off(said: PolicyVerdict, choice: NextStep, now: int) -> bool:
     """Whether an action has to wait; how long a pod has been pending is to be seen, all else is noted."""
     if not said.timeout or said.needs_note:
         return said.needs_note
@@ -139,9 +139,9 @@ def _is_put_off(said: Verdict, choice: Choice, now: int) -> bool:
 def _take_notes(
     work: Work,
     members: Members,
-    verdicts: Iterable[Verdict],
+    verdicts: Iterable[PolicyVerdict],
     waiting: dict[str, Delayed],
-    choice: Choice,
+    choice: NextStep,
     now: int,
 ) -> None:
     """Note what has to wait and is not noted yet; another action takes the place of one for the same pod."""
@@ -173,7 +173,7 @@ def _seconds(timeout: int) -> str:
 
 
 def _come_due(
-    work: Work, members: Members, waiting: dict[str, Delayed], choice: Choice, now: int
+    work: Work, members: Members, waiting: dict[str, Delayed], choice: NextStep, now: int
 ) -> Iterator[tuple[str, Evidence]]:
     """What has waited long enough; it waits no more, whether it can still be done or not."""
     for each in [each for each in waiting.values() if each.due <= now]:
@@ -187,7 +187,7 @@ def _come_due(
         choice.come_back((min(each.due for each in waiting.values()) - now) / SECOND)
 
 
-def _cancel(choice: Choice, waiting: dict[str, Delayed]) -> None:
+def _cancel(choice: NextStep, waiting: dict[str, Delayed]) -> None:
     """An action makes those superfluous that wait for the same: the job, or the pods that it kills."""
     if choice.action not in TARGETED:
         waiting.clear()
@@ -198,7 +198,7 @@ def _cancel(choice: Choice, waiting: dict[str, Delayed]) -> None:
 # --- what is due
 
 
-def _decide(work: Work, members: Members, due: Iterable[tuple[str, Evidence]], choice: Choice) -> None:
+def _decide(work: Work, members: Members, due: Iterable[tuple[str, Evidence]], choice: NextStep) -> None:
     """Take the first action that concerns the whole job, or all that concern parts of it."""
     parts: dict[str, str] = {}
     for action, found in due:

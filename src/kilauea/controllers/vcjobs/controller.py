@@ -34,7 +34,7 @@ from kilauea.controllers.objects import (
     status_of,
     uid_of,
 )
-from kilauea.controllers.vcjobs.choice import Choice, choose, order
+from kilauea.controllers.vcjobs.choice import NextStep, choose, order
 from kilauea.controllers.vcjobs.killing import kill_all, kill_targets
 from kilauea.controllers.vcjobs.machine import ORDERS, TARGETED, step
 from kilauea.controllers.vcjobs.members import Members
@@ -67,7 +67,7 @@ def _unless_running(group: Obj) -> Iterable[Key]:
 class VcJobController:
     """Runs jobs of Volcano to their end."""
 
-    name = "job-controller"
+    name = "vcjob-controller"
     interests = (
         Interest(VC_JOBS, itself),
         Interest(PODS, _its_job, delay=SETTLING_SECONDS),
@@ -115,7 +115,7 @@ def _act(
     work: Work,
     members: Members,
     group: Obj | None,
-    choice: Choice,
+    choice: NextStep,
     heard: Iterable[Operation],
     view: View,
     now: int,

@@ -13,7 +13,7 @@ from kilauea.api.kinds import POD_GROUPS, PODS
 from kilauea.api.ports import Delete, Obj, Operation, Patch, Single, Together, View, key_of
 from kilauea.controllers.objects import is_going, uid_of
 from kilauea.controllers.vcjobs import status
-from kilauea.controllers.vcjobs.choice import Choice
+from kilauea.controllers.vcjobs.choice import NextStep
 from kilauea.controllers.vcjobs.counting import count, count_ending, next_phase
 from kilauea.controllers.vcjobs.machine import ABORTED, RESTARTING, Step
 from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
@@ -26,7 +26,7 @@ HOW_TO_RESUME = "the job is suspended, so it has no pods: `vcctl job resume` sta
 
 
 def kill_all(
-    work: Work, members: Members, group: Obj | None, step: Step, choice: Choice, view: View, now: int
+    work: Work, members: Members, group: Obj | None, step: Step, choice: NextStep, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
     """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
@@ -58,7 +58,7 @@ def kill_all(
 
 
 def kill_targets(
-    work: Work, members: Members, step: Step, choice: Choice, now: int
+    work: Work, members: Members, step: Step, choice: NextStep, now: int
 ) -> tuple[list[Operation], list[Operation]]:
     """The status after pods that an action is about are gone and marks on them, and what ends them."""
     keep = ENDED if _is_last_try(work, step) else frozenset[str]()
@@ -80,7 +80,7 @@ def kill_targets(
     return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
 
 
-def _cause(work: Work, step: Step, choice: Choice) -> str:
+def _cause(work: Work, step: Step, choice: NextStep) -> str:
     """Why the job is where it goes, and which retry that is if it counts as one."""
     retry = work.retry_words(work.retries + 1) if step.counts else ""
     return ", ".join(filter(None, (choice.cause, retry)))

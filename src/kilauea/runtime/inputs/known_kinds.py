@@ -14,5 +14,5 @@ def unknown(kinds: Iterable[str]) -> list[str]:
     from kilauea.apiserver.schema import builtin_resources  # noqa: PLC0415
 
     built_in = {(facts["group"], facts["responseKind"]["kind"]) for facts in builtin_resources()}
-    custom = {(kind.group, kind.kind) for kind in KINDS}
+    custom = {(kind.resource.group, kind.resource.kind) for kind in KINDS}
     return [kind for kind in kinds if tuple(kind.rpartition("/")[::2]) not in built_in | custom]

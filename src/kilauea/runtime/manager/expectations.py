@@ -19,11 +19,18 @@ class Expectations:
     """Calls functions once a cache shows the expected changes."""
 
     def __init__(self, cache: Cache) -> None:
-        self._indexers = {indexer.resource: indexer for indexer in cache}
-        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {resource: [] for resource in self._indexers}
+        self._indexers: dict[Resource, Shelf] = {}
+        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {}
         self._deleted: dict[tuple[Resource, Key], list[_Then]] = {}
         self._numbers = itertools.count()
-        for indexer in self._indexers.values():
+        for indexer in cache:
+            self.follow(indexer)
+
+    def follow(self, indexer: Shelf) -> None:
+        """Expect changes of another kind, too."""
+        if indexer.resource not in self._indexers:
+            self._indexers[indexer.resource] = indexer
+            self._written[indexer.resource] = []
             indexer.progress.append(self._heard)
             indexer.listeners.append(partial(self._changed, indexer.resource))
 

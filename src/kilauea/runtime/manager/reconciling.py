@@ -16,10 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 
+from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import (
+    ALL_KINDS,
     Api,
     ApiError,
     Clock,
@@ -31,13 +34,14 @@ from kilauea.api.ports import (
     Operation,
     Patch,
     Record,
+    Resource,
     Single,
     Together,
 )
 from kilauea.client.backoff import pause
 from kilauea.client.view import Cache
 from kilauea.runtime.manager.expectations import Expectations
-from kilauea.runtime.manager.operations import Trace, carry_out, told, written
+from kilauea.runtime.manager.operations import NotYet, Trace, carry_out, told, written
 from kilauea.runtime.manager.timers import Timers
 from kilauea.runtime.manager.work_queue import WorkQueue
 
@@ -69,6 +73,8 @@ class ControllerWorker:
 
     def concerned(self, interest: Interest, old: Obj | None, new: Obj | None) -> Iterable[Key]:
         """The keys that a changed object concerns, and those that it has concerned."""
+        if interest.matters is not None and not interest.matters(old, new):
+            return ()
         before, now = self._keys(interest, old), self._keys(interest, new)
         return now if not before or before == now else (*before, *now)
 
@@ -97,6 +103,7 @@ class Driver:
         record: takes records, with the name of the controller that makes them; does not wait.
         controllers: to be driven.
         concurrency: keys of one controller that are worked on at a time.
+        failed: is told of each error that makes a key wait; returns True for one that need not be logged.
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class Driver:
         record: Callable[[str, Record], None],
         controllers: Sequence[Controller],
         concurrency: int = CONCURRENCY,
+        failed: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -115,13 +123,16 @@ class Driver:
         self._rng = rng
         self._record = record
         self._concurrency = concurrency
+        self._tell_failure = failed
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._workers = [ControllerWorker(controller) for controller in controllers]
+        self._expectations = Expectations(cache)
         for worker in self._workers:
             for interest in worker.controller.interests:
-                indexer = cache.declare(interest.resource, interest.labels, interest.indexes)
-                indexer.listeners.append(partial(self._changed, worker, interest))
-        self._expectations = Expectations(cache)
+                if interest.resource == ALL_KINDS:
+                    cache.on_every_kind(partial(self._follow_unless_events, worker, interest))
+                else:
+                    self._follow(worker, interest, interest.resource)
 
     @property
     def busy(self) -> int:
@@ -141,6 +152,17 @@ class Driver:
                 for number in range(self._concurrency):
                     tasks.create_task(self._work(worker), name=f"{worker.controller.name} {number}")
 
+    def _follow(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
+        """Pass changes of objects of a kind to a controller."""
+        indexer = self._cache.declare(resource, interest.labels, interest.indexes, metadata_only=interest.metadata_only)
+        indexer.listeners.append(partial(self._changed, worker, replace(interest, resource=resource)))
+        self._expectations.follow(indexer)
+
+    def _follow_unless_events(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
+        """Skip events: they own nothing and are owned by nothing, and there are many."""
+        if resource != EVENTS:
+            self._follow(worker, interest, resource)
+
     def _changed(self, worker: ControllerWorker, interest: Interest, old: Obj | None, new: Obj | None) -> None:
         """An object has changed that a controller wants to see."""
         for key in worker.concerned(interest, old, new):
@@ -159,6 +181,9 @@ class Driver:
             try:
                 if await self._reconcile(worker, key, traces) and len(traces) == 1:
                     own = traces[0]
+            except NotYet as wait:
+                worker.failures.pop(key, None)
+                self._timers.set((worker, key, False), wait.again)
             except Exception as error:
                 self._failed(worker, key, error)
             self._expectations.after(traces, partial(worker.queue.done, key, own))
@@ -251,9 +276,12 @@ class Driver:
         seconds = pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE)
         if isinstance(error, ApiError):
             seconds = max(seconds, error.retry_after)
+        self._timers.set((worker, key, False), seconds)
+        if self._tell_failure(error):
+            return
+        if isinstance(error, ApiError):
             level = logging.DEBUG if error.reason == "Conflict" else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))
             log.log(level, "%s %s: %s: %s (again in %.1f s)", worker.controller.name, key, what, error, seconds)
         else:
             log.error("%s %s (again in %.1f s)", worker.controller.name, key, seconds, exc_info=error)
-        self._timers.set((worker, key, False), seconds)

@@ -23,7 +23,9 @@ from scenarios import Json
 
 from kilauea.engine import cycle as engine
 from kilauea.engine.events import Changed
-from kilauea.runtime.planning import build_state, read_cluster, read_conf
+from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.simulator.scenario import build_state
 
 TARGET_CYCLE, TARGET_FIGURES = 1.0, 0.005
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 from collections.abc import Iterator
 
 import bench_evictions as evictions
@@ -19,7 +20,8 @@ import measure
 import scenarios
 from scenarios import Json
 
-from kilauea.runtime.planning import explain_group, plan_cycles, read_cluster, read_conf
+from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.inputs.objects import read_cluster
 
 TARGET = 0.5
 
@@ -38,10 +40,14 @@ def cases(options: measure.Options) -> Iterator[tuple[str, Iterator[Json], str]]
 def probe(conf_path: str, runs: str, path: str) -> None:
     """Print what explaining took and found."""
     cluster, conf = read_cluster([path]), read_conf(conf_path)
-    result = plan_cycles(cluster, conf, cluster.newest, None, 1)
+    result = cluster.scenario(conf).plan(timer=time.perf_counter)
     groups = list(dict.fromkeys(p.group for p in result.plan.pending))
     key = groups[len(groups) // 2]
-    found = [explain_group(result, conf, cluster.newest, None, key) for _ in range(int(runs))]
+    found = []
+    for _ in range(int(runs)):
+        started = time.perf_counter()
+        explanation = result.explain(key)
+        found.append((explanation, time.perf_counter() - started))
     explanation = found[0][0]
     out = {
         "cycle": result.cycle_seconds,

@@ -31,8 +31,10 @@ from scenarios import Json
 
 from kilauea.engine import cycle as engine
 from kilauea.engine.model.attempts import NO_BACKOFF
-from kilauea.runtime.planning import build_state, read_cluster, read_conf
+from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.inputs.objects import read_cluster
 from kilauea.simulator.cluster import SimulatedCluster
+from kilauea.simulator.scenario import build_state
 
 CORE = 1000
 """In millicores."""

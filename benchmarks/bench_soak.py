@@ -47,14 +47,14 @@ from kilauea.nodes.heartbeats import Heartbeats  # noqa: E402
 from kilauea.nodes.machine import Machine  # noqa: E402
 from kilauea.nodes.pods import Pods  # noqa: E402
 from kilauea.nodes.registration import Registration  # noqa: E402
-from kilauea.runtime.admission import VolcanoAdmission  # noqa: E402
-from kilauea.runtime.direct import DirectClient  # noqa: E402
-from kilauea.runtime.in_process import Definitions  # noqa: E402
-from kilauea.runtime.reconciling import Driver  # noqa: E402
+from kilauea.runtime.cluster.admission import VolcanoAdmission  # noqa: E402
+from kilauea.runtime.cluster.direct import DirectClient  # noqa: E402
+from kilauea.runtime.cluster.in_process import Definitions  # noqa: E402
+from kilauea.runtime.cluster.up import EVENTS, RENEW_SECONDS, SCHEDULERS  # noqa: E402
+from kilauea.runtime.inputs.template_rules import template_complaints  # noqa: E402
+from kilauea.runtime.manager.reconciling import Driver  # noqa: E402
 from kilauea.runtime.scheduler.conf_reload import ConfReload  # noqa: E402
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once  # noqa: E402
-from kilauea.runtime.template_rules import template_complaints  # noqa: E402
-from kilauea.runtime.up import EVENTS, RENEW_SECONDS, SCHEDULERS  # noqa: E402
 from kilauea.telemetry.metrics import SchedulerMetrics  # noqa: E402
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop  # noqa: E402
 from system.server import DelayedWriter, FaultyLog, scratch  # noqa: E402

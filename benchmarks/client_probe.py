@@ -28,8 +28,8 @@ from kilauea.client.rest import Client
 from kilauea.client.shelf import Shelf
 from kilauea.client.view import Cache
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.tasks import YOUNG_OBJECTS
 
 PODS = Resource("", "v1", "pods", "Pod")

@@ -16,7 +16,9 @@ import time
 
 from kilauea.engine.cycle import cycle
 from kilauea.engine.plan import Plan
-from kilauea.runtime.planning import build_state, read_cluster, read_conf
+from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.simulator.scenario import build_state
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from kilauea.cli.main import main
 from kilauea.engine.cycle import default_conf
-from kilauea.runtime.planning import read_conf
+from kilauea.runtime.inputs.conf_file import read_conf
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = REPOSITORY / "examples"

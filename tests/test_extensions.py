@@ -23,8 +23,9 @@ from kilauea.engine.plan import Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
-from kilauea.runtime.extensions import ExtensionError, Extensions, load_extensions
+from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
 from kilauea.runtime.watchdog import watchdog
+from kilauea.simulator.extensions import Extensions
 from support.builders import Objects, binds, conf, gang, node, parsed, queue, state_of
 from support.probes import action_called, fingerprint, plugin_called
 
@@ -118,7 +119,7 @@ def test_a_file_without_plugin_and_action_is_warned_about(tmp_path: Path) -> Non
         pytest.param(PLUGIN.format(of="A", name="gang"), "already a plugin gang, of kilauea itself", id="taken plugin"),
         pytest.param(ACTION.format(of="A", name="enqueue"), "already an action enqueue, of kilauea", id="taken action"),
         pytest.param(PLUGIN.format(of="A", name="numaaware"), "another name of plugin numa-aware", id="alias"),
-        pytest.param(PLUGIN.format(of="A", name="a") + "    Arguments = int\n", "is no dataclass", id="arguments"),
+        pytest.param(PLUGIN.format(of="A", name="a") + "    Arguments = int\n", "is not a dataclass", id="arguments"),
         pytest.param(
             "from dataclasses import dataclass\n\n@dataclass\nclass Arguments:\n    weight: int = 1\n"
             + PLUGIN.format(of="A", name="a")
@@ -185,7 +186,7 @@ def test_installed_packages_name_classes_or_modules(tmp_path: Path, monkeypatch:
     [
         ("own_plugins_module:Missing", "cannot be loaded: AttributeError"),
         ("nowhere_at_all:A", "cannot be loaded: ModuleNotFoundError"),
-        ("own_plugins_module:x", "is no plugin and no action"),
+        ("own_plugins_module:x", "is neither a plugin nor an action"),
         ("own_plugins_module:Gang", "there is already a plugin gang, of kilauea itself"),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from kilauea.cli.main import main
-from kilauea.runtime import files
-from kilauea.runtime.files import SourceError, read_sources, unpack
+from kilauea.runtime.inputs import files
+from kilauea.runtime.inputs.files import SourceError, read_sources, unpack
 
 QUEUE = b'{"kind": "Queue", "metadata": {"name": "q"}}\n'
 

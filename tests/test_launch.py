@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from kilauea.cli.main import main
 from kilauea.engine.action import Action
 from kilauea.engine.plan import Plan
-from kilauea.runtime.extensions import load_extensions
+from kilauea.runtime.inputs.extensions import load_extensions
 from support.builders import binds, codes, conf, gang, group, node, pending, plan_of, pod, queue
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "plugins"

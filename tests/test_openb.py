@@ -22,7 +22,8 @@ from kilauea.engine.conf import SchedulerConf, parse_conf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins import PLUGINS
-from kilauea.runtime.planning import Cluster, build_state, read_cluster
+from kilauea.runtime.inputs.objects import Cluster, read_cluster
+from kilauea.simulator.scenario import build_state
 
 CONVERTER = Path(__file__).resolve().parents[1] / "benchmarks" / "openb.py"
 RESOURCES = 3

@@ -56,6 +56,12 @@ class Work:
     requests: str
 
 
+def limits(requests: str) -> str:
+    """Cards, which have limits as well as requests."""
+    card = requests.partition("nvidia.com/gpu: ")[2]
+    return f", limits: {{nvidia.com/gpu: {card}}}" if card else ""
+
+
 def running() -> Iterator[Work]:
     """What runs in the cluster."""
     whole = 'cpu: "24", memory: 100Gi, nvidia.com/gpu: "8"'
@@ -95,7 +101,10 @@ def work_lines(work: Work) -> Iterator[str]:
         yield f"    name: {work.name}-{number}\n    namespace: {work.namespace}\n    labels: {{app: {work.name}}}\n"
         yield f"    annotations: {{scheduling.k8s.io/group-name: {work.name}}}\n"
         yield f"  spec:\n    schedulerName: volcano\n    nodeName: {node}\n    priorityClassName: {work.priority}\n"
-        yield f"    containers: [{{name: main, resources: {{requests: {{{work.requests}}}}}}}]\n"
+        yield "    containers:\n"
+        yield "    - name: main\n"
+        yield "      image: registry.example/tools:2\n"
+        yield f"      resources: {{requests: {{{work.requests}}}{limits(work.requests)}}}\n"
         yield "  status: {phase: Running}\n"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kilauea.api.ports import Resource
-from kilauea.runtime.manifests import apply_manifests, read_manifests
+from kilauea.runtime.cluster.manifests import apply_manifests, read_manifests
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))

@@ -15,7 +15,7 @@ from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Denied, Mutate, Settings, Validate
 from kilauea.api.kinds import JOB_FLOWS, PODS, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Resource
-from kilauea.runtime.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_complaints
 from support.admitted import VIEW, Data, changed, completed, denial, job, patch_of, review_of, task
 
 NUMBERS = st.integers(-1, 4)

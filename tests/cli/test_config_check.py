@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from kilauea.cli.main import main
 from kilauea.engine import conf as conf_module
 from kilauea.engine.explain.conf_check import WHY, check_conf
-from kilauea.runtime.extensions import BUILT_IN, load_extensions
+from kilauea.runtime.inputs.extensions import load_extensions
+from kilauea.simulator.extensions import BUILT_IN
 
 CONFIGURATIONS = Path(__file__).resolve().parent / "configurations"
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -288,6 +289,6 @@ def test_every_plugin_can_be_opened_over_an_empty_cluster() -> None:
 def test_warnings_about_installed_plugins_go_to_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_extensions([], installed=False)
     broken = type(loaded)(loaded.plugins, loaded.actions, ("entry point x is broken",))
-    monkeypatch.setattr("kilauea.runtime.extensions.load_extensions", lambda *_: broken)
+    monkeypatch.setattr("kilauea.runtime.inputs.extensions.load_extensions", lambda *_: broken)
     result = check(str(DEFAULT))
     assert (result.exit_code, result.stderr) == (0, "warning: entry point x is broken\n")

@@ -70,9 +70,9 @@ def test_columns_are_as_wide_as_what_is_shown() -> None:
 @pytest.mark.parametrize(("text", "shown"), SHOWN.items())
 def test_an_object_with_such_a_name_is_left_out_and_named(text: str, shown: str, tmp_path: Path) -> None:
     result = run("plan", "-f", written(tmp_path, {"kind": "Queue", "metadata": {"name": text}}))
-    assert result.exit_code == 0
+    assert result.exit_code == 2
     assert f'"{shown}" is not a name' in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert len(result.stderr.splitlines()) == 2  # the warning, and that the plan is not complete
 
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN.items())
@@ -82,7 +82,10 @@ def test_what_objects_refer_to_is_shown_harmlessly(text: str, shown: str, output
     result = run("plan", "-f", file, "-o", output)
     assert f"queue {shown} of pod group default/g does not exist" in result.stdout
     assert f"warning: queue {shown}: it does not exist" in result.stderr
-    assert f"make queue {shown}, or open it" in run("plan", "-f", file, "--explain", "default/g").stdout
+    assert (
+        f"create queue {shown}, or correct the queue of its job"
+        in run("plan", "-f", file, "--explain", "default/g").stdout
+    )
 
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN.items())

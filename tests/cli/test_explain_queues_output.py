@@ -287,7 +287,7 @@ def test_actions_for_gangs_say_whom_they_spare(action: str, queue_of: str, where
     claim = [group("g", "red", 2), [pod(f"g-{i}", cpu="1") for i in range(2)]]
     objects = [queues, node("n0"), held, claim]
     text = printed(objects, conf("capacity", actions=f"allocate, {action}"), "ns/g", tmp_path)
-    assert f"The action {action} looks at 1 pod of {where} queue" in text
+    assert f"The action {action} considers 1 pod of {where} queue" in text
     assert "marked as not preemptable" in text
 
 
@@ -295,4 +295,4 @@ def test_room_that_is_being_freed_needs_no_change(tmp_path: Path) -> None:
     queues = [queue("red", deserved={"cpu": "4"}), queue("blue")]
     objects = [queues, node("n0"), running("r", "blue", "n0", cpu="4"), group("g", "red", 1), pod("g-0", cpu="4")]
     text = printed(objects, conf("capacity"), "ns/g", tmp_path)
-    assert text.endswith("\nNothing has to change: it starts when that room is free.\n")
+    assert text.endswith("\nNothing has to change: it starts when those resources are free.\n")

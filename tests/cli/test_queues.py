@@ -18,6 +18,8 @@ from click.testing import CliRunner, Result
 from kilauea.cli.main import main
 from kilauea.cli.queues_output import in_tree
 from kilauea.engine.plan import QueueOutcome
+from support.waiting_objects import nodes, running
+from support.waiting_objects import queue as made_queue
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUES = ROOT / "examples" / "queues"
@@ -180,7 +182,7 @@ def test_the_page_names_every_example() -> None:
 def test_lending_and_taking_back() -> None:
     assert cpu("lending", "realCapacity") == {"blue": "80", "default": "70", "red": "90", "root": "70"}
     assert cpu("lending", "borrowed") == {"blue": "40"}
-    assert cpu("lending", "inqueue") == {"red": "70"}
+    assert cpu("lending", "inqueue") == {"red": "70", "root": "70"}
     plan = planned("lending")
     assert evicted(plan) == [("simulation-0", "training"), ("simulation-1", "training")]
     assert sorted(plan["pipelined"]) == [f"default/training-{i}" for i in range(4)]
@@ -272,7 +274,7 @@ def test_ancestors_keep_what_they_are_guaranteed_and_what_they_deserve_if_there_
 
 
 def test_what_weights_give() -> None:
-    assert cpu("weights", "deserved") == {"x": "20", "y": "40", "z": "40"}
+    assert cpu("weights", "deserved") == {"root": "100", "x": "20", "y": "40", "z": "40"}
 
 
 def test_a_gang_gives_back_its_cards_whole() -> None:
@@ -288,3 +290,17 @@ def test_projects_and_lines_of_business_have_quotas_of_their_own() -> None:
     assert held == {"acme-chat": "2", "acme-search": "4", "vision": "2"}
     (pending,) = plan["pending"]
     assert (pending["pod"], pending["code"]) == ("default/chat-beta-0", "InsufficientScalarQuota")
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_root_has_the_figures_of_all_queues_where_no_plugin_keeps_a_tree(output: str, tmp_path: Path) -> None:
+    docs = [*nodes(1), made_queue("a"), *running("u0", 4, "n0", queue="a"), *running("u1", 2, "n0")]
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(docs))
+    (tmp_path / "flat.conf").write_text("actions: allocate\ntiers:\n- plugins:\n  - name: proportion\n")
+    files = ["-f", str(tmp_path / "cluster.yaml"), "--scheduler-conf", str(tmp_path / "flat.conf")]
+    shown = run("queues", *files, "-o", output).stdout
+    if output == "json":
+        root = json.loads(shown)["queues"]["root"]
+        assert (root["allocated"]["cpu"], root["deserved"]["cpu"], root["share"]) == ("6", "6", 1.0)
+    else:
+        assert ["root", "cpu", "6", "-", "-", "6", "-", "1.00"] in [line.split() for line in shown.splitlines()]

@@ -25,7 +25,7 @@ from kilauea.client.plain import PlainTransport
 from kilauea.client.rest import Client
 from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.api_core import Api as Core
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -15,7 +15,7 @@ from kilauea.api.kinds import LEASES
 from kilauea.api.ports import Key
 from kilauea.client.lease import Election, LeaseLost, Terms
 from kilauea.client.rest import Client
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.faults import FaultyTransport
 from support.virtual_api import World, virtual_api
 

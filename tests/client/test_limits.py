@@ -9,7 +9,7 @@ import pytest
 from kilauea.api.ports import Key, Resource
 from kilauea.client.limits import Limited, RateLimit
 from kilauea.client.rest import Client
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.virtual_api import virtual_api
 from support.virtual_time import LoopClock, virtual_loop
 

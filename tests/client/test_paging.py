@@ -9,7 +9,7 @@ from kilauea.api.ports import Resource
 from kilauea.apiserver.storage import Retention
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.virtual_api import World, virtual_api
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -20,8 +20,8 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.in_process import Definitions
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.cluster.in_process import Definitions
 from support.virtual_api import World, virtual_api
 
 SHORT = Retention(seconds=-1, revisions=2, size=4000)

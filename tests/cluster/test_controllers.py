@@ -97,8 +97,11 @@ def test_flags_of_the_original_are_taken_and_pages_served(server: Server, tmp_pa
             ["--controllers", "queue"],
             '--controllers: invalid controller "queue": use * or ',
         ),
-        (["--controllers=-pg-controller"], "--controllers: none is left: use * or a name such as queue-controller"),
-        (["--enable-metrics", "--listen-address", "here"], '--listen-address: "here" is no address: use HOST:PORT'),
+        (
+            ["--controllers=-pg-controller"],
+            "--controllers selects no controller: use * or a name, for example queue-controller",
+        ),
+        (["--enable-metrics", "--listen-address", "here"], '--listen-address: "here" is not an address: use HOST:PORT'),
         (["--leader-elect-renew-deadline", "20s"], "--leader-elect: "),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_scheduler_configuration_that_cannot_be_used_is_refused_at_the_start(
         (("--node-memory", "0"), '"0" is nothing'),
         (("--nodes", "-1"), "-1 is not in the range"),
         (("--nodes", "5001"), "5001 is not in the range"),
-        (("--listen", "nowhere"), '"nowhere" is no address: use HOST:PORT'),
+        (("--listen", "nowhere"), '"nowhere" is not an address: use HOST:PORT'),
         (("-f", "no/such.yaml"), "'no/such.yaml' does not exist"),
         (("--scheduler-conf", "no/such.conf"), "'no/such.conf' does not exist"),
         (("--seed", "chance"), "'chance' is not a valid integer"),
@@ -156,7 +156,7 @@ def test_a_configuration_that_goes_bad_while_running_is_said_and_the_last_good_o
         until(lambda: "ConfigurationRefused" in said(client, "Queue", "root"), "an event about the configuration")
         words = f"{path}:1: actions: unknown action 'alocate'; did you mean 'allocate'?"
         assert words in said(client, "Queue", "root")
-        assert f"configuration: not used, the last good one stays: {words}" in server.log.read_text()
+        assert f"the configuration is invalid and the previous one stays in use: {words}" in server.log.read_text()
         apply(server, pod("after"))
         until(lambda: phases(client, "after") == {"Running": 1}, "a pod to be placed all the same")
         path.write_text(GOOD.replace("nodeorder", "binpack"))

@@ -11,9 +11,9 @@ import pytest
 from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.api.ports import ApiError, Confirm, Key, Reference
 from kilauea.client.rest import Client
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.in_process import Definitions, standalone
-from kilauea.runtime.operations import carry_out
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.cluster.in_process import Definitions, standalone
+from kilauea.runtime.manager.operations import carry_out
 from support.api_core import MAPS, PODS, Api
 
 MERGE = "application/merge-patch+json"

@@ -20,8 +20,8 @@ from kilauea.engine.placement.admission_backoff import (
 )
 from kilauea.engine.plan import GroupOutcome, Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import build_state
 from kilauea.simulator.cluster import SimulatedCluster
+from kilauea.simulator.scenario import build_state
 from support.builders import NOW, conf, flat, group, node, parsed, pod, queue
 
 CONF = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity"]))[0]

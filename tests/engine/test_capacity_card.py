@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from kilauea.cli.explain_output import sentence
-from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Change
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins.capacity_card.holdings import beyond
-from kilauea.runtime.planning import Result, build_state, explain_group
+from kilauea.simulator.scenario import Scenario
 from support.builders import (
     GI,
     GPU,
@@ -619,9 +618,7 @@ def test_the_state_knows_which_pods_name_cards() -> None:
 )
 def test_the_smallest_raise_of_the_card_quota_that_helps(quota: Data, waiting: Any, expected: tuple[str, int]) -> None:
     objects = flat([card_node("a", A), card_node("b", B), card_node("c", C), card_queue("q", quota), waiting])
-    state, chosen = build_state(objects), parsed(CARDS)[0]
-    result = Result(cycle(state, chosen, NOW), state, 0.0, objects)
-    explanation, _ = explain_group(result, chosen, NOW, None, "ns/g")
+    explanation = Scenario(objects, parsed(CARDS)[0], NOW).plan().explain("ns/g")
     card, by = expected
     assert explanation.change == Change("cards", "q", card, by)
-    assert sentence(explanation.change) == f"raise the card quota of queue q by {by // 1000} {card}"
+    assert sentence(explanation.change, {}) == f"raise the card quota of queue q by {by // 1000} {card}"

@@ -13,7 +13,7 @@ from kilauea.api.meta import Object
 from kilauea.api.quantity import amount, format_amount
 from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Change, Explanation, explain
-from kilauea.runtime.planning import Result, build_state, explain_group
+from kilauea.simulator.scenario import Result, Scenario, build_state
 from support.builders import GPU, NOW, Data, build, conf, flat, gang, group, manifest, node, parsed, pod, queue
 
 CONF = conf(
@@ -23,11 +23,8 @@ PLAIN = conf("allocate", ["priority", "gang"], ["predicates", "nodeorder"])
 
 
 def explained(objects: Sequence[Any], key: str, conf: Data) -> tuple[Explanation, Result]:
-    flat_objects = flat(objects)
-    state = build_state(flat_objects)
-    chosen = parsed(conf)[0]
-    result = Result(cycle(state, chosen, NOW), state, 0.0, flat_objects)
-    return explain_group(result, chosen, NOW, None, key)[0], result
+    result = Scenario(flat(objects), parsed(conf)[0], NOW).plan()
+    return result.explain(key), result
 
 
 def admitted(objects: Sequence[Object], key: str, conf: Data) -> bool:

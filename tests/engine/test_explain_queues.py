@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from kilauea.api.scheduling import PodDisruptionBudget
 from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Explanation, explain
-from kilauea.engine.explain.replay import aftermath
+from kilauea.engine.explain.replay import replay
 from kilauea.engine.extension import PERMIT
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.session import Session
-from kilauea.runtime.extensions import Extensions
-from kilauea.runtime.planning import Result, build_state, explain_group
+from kilauea.simulator.extensions import Extensions
+from kilauea.simulator.scenario import Result, Scenario, build_state
 from kilauea.simulator.what_if import WhatIf
 from support.builders import (
     NOW,
@@ -46,10 +46,9 @@ PREEMPT = conf("allocate, preempt", ["priority", GANG, "conformance"], ["predica
 
 def explained(objects: Objects, chosen: Data, key: str = "ns/g") -> Explanation:
     listed = flat(objects)
-    state, known = build_state(listed), parsed(chosen)[0]
-    result = Result(cycle(state, known, NOW), state, 0.0, listed)
-    explanation = explain_group(result, known, NOW, None, key)[0]
-    assert cycle(state, known, NOW) == result.plan, "explaining leaves the cluster as it was"
+    result = Scenario(listed, parsed(chosen)[0], NOW).plan()
+    explanation = result.explain(key)
+    assert result.scenario.decide(result.state) == result.plan, "explaining leaves the cluster as it was"
     return explanation
 
 
@@ -295,8 +294,8 @@ def test_plugins_of_the_user_are_named(keeper: type[Plugin], expected: list[str]
     state = build_state(objects)
     quiet = parsed(conf("allocate", ["priority", GANG, "capacity"], ["predicates"]))[0]
     plan = cycle(state, quiet, NOW)
-    extensions = Extensions(plugins, actions)
-    found = explain_group(Result(plan, state, 0.0, objects), chosen, NOW, None, "ns/g", extensions)[0]
+    scenario = Scenario(objects, chosen, NOW, extensions=Extensions(plugins, actions))
+    found = Result(scenario, plan, state).explain("ns/g")
     assert found.verdict == "waits"
     assert [s.code for attempt in found.attempts for s in attempt.spared] == expected
 
@@ -331,7 +330,7 @@ def clusters(draw: st.DrawFn) -> list[Objects]:
 def test_the_session_after_the_fact_has_the_figures_of_the_plan(objects: list[Objects]) -> None:
     state, chosen = build_state(flat(objects)), parsed(RECLAIM)[0]
     plan = cycle(state, chosen, NOW)
-    with aftermath(state, chosen, NOW, None, plan) as session:
+    with replay(state, chosen, NOW, None, plan) as session:
         for name, outcome in plan.queues.items():
             held_now = {n: amount for n, amount in session.queues[name].allocated.items() if amount}
             assert held_now == {n: amount for n, amount in outcome.allocated.items() if amount}
@@ -345,7 +344,7 @@ def test_every_pod_thought_of_has_one_reason_and_runs_on(objects: list[Objects])
     plan = cycle(state, chosen, NOW)
     gone = {eviction.pod for eviction in plan.evictions}
     for key in dict.fromkeys(p.group for p in plan.pending):
-        found = explain_group(Result(plan, state, 0.0, listed), chosen, NOW, None, key)[0]
+        found = Result(Scenario(listed, chosen, NOW), plan, state).explain(key)
         for attempt in found.attempts:
             assert attempt.considered == sum(s.pods for s in attempt.spared)
             assert gone.isdisjoint(example for s in attempt.spared for example in s.examples)

@@ -11,7 +11,7 @@ from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Gone
 from kilauea.engine.plan import Plan
-from kilauea.runtime.planning import build_state
+from kilauea.simulator.scenario import build_state
 from support.builders import NOW, Data, Objects, conf, flat, gang, group, node, nominations, parsed, pending, pod, queue
 from support.builders import binds as binds_of
 from support.probes import fingerprint

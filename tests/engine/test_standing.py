@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kilauea.engine.cycle import cycle
 from kilauea.engine.explain.group import Explanation
-from kilauea.runtime.planning import Result, build_state, explain_group
+from kilauea.simulator.scenario import Scenario
 from support.builders import NOW, Objects, conf, flat, group, node, parsed, plugin, pod, priority_class, queue
 
 CONF = conf("allocate", ["priority", plugin("gang")], ["predicates", "capacity"])
@@ -12,9 +11,7 @@ CONF = conf("allocate", ["priority", plugin("gang")], ["predicates", "capacity"]
 
 def explained(objects: Objects, key: str = "ns/mine") -> Explanation:
     listed = flat(objects)
-    state, known = build_state(listed), parsed(CONF)[0]
-    result = Result(cycle(state, known, NOW), state, 0.0, listed)
-    return explain_group(result, known, NOW, None, key)[0]
+    return Scenario(listed, parsed(CONF)[0], NOW).plan().explain(key)
 
 
 def waiting(name: str, of: str = "q", cpu: int = 4, **more: int) -> Objects:

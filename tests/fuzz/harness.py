@@ -29,8 +29,9 @@ from kilauea.engine.cycle import default_conf
 from kilauea.engine.model import status
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.files import SourceError
-from kilauea.runtime.planning import Result, explain_group, plan_cycles, read_cluster
+from kilauea.runtime.inputs.files import SourceError
+from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.simulator.scenario import Result
 
 SECONDS = 20
 """How long one input may take."""
@@ -89,16 +90,17 @@ def run(
         cluster = read_cluster([str(source)])
     except SourceError as error:
         return Run(refused=str(error))
-    result = plan_cycles(cluster, conf, cluster.newest, seed, cycles)
+    result = cluster.scenario(conf, seed=seed).plan(cycles)
+    cluster.warnings.extend(result.problems)
     for output in OUTPUTS:
         check_form(render(result, output, 0.5), output, {"binds", "pending", "podGroups", "queues", "timing"})
     out = Run([*cluster.warnings, *map(str, conf.findings), *map(str, result.plan.findings)], result)
     out.explained = group_to_explain(result) if explain else ""
     if out.explained:
-        explanation, seconds = explain_group(result, conf, cluster.newest, seed, out.explained)
+        explanation = result.explain(out.explained)
         assert explanation.verdict != "unknown"
         for output in OUTPUTS:
-            check_form(render_explanation(explanation, output, (0.5, 0.5, seconds)), output, {"verdict", "blockers"})
+            check_form(render_explanation(explanation, output, (0.5, 0.5, 0.5), {}), output, {"verdict", "blockers"})
     return out
 
 

@@ -29,10 +29,10 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import read_cluster
+from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.runtime.inputs.snapshot import Snapshot, snapshot
 from kilauea.runtime.scheduler import process
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
-from kilauea.runtime.snapshot import Snapshot, snapshot
 from support.replans import Given, Replans, differences
 
 KINDS = ("Pod", "PodGroup", "Queue")

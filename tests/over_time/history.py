@@ -17,8 +17,8 @@ from kilauea.api.times import format_time, parse_time
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.plan import Plan
-from kilauea.runtime.planning import build_state
 from kilauea.simulator.cluster import SimulatedCluster
+from kilauea.simulator.scenario import build_state
 from support.builders import Data, parsed
 
 START = parse_time("2026-01-01T12:00:00Z")

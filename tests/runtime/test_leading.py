@@ -14,7 +14,7 @@ from kilauea.api.ports import ApiError, Key
 from kilauea.client.lease import LeaseLost, Terms
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.leading import Leadership
 from support.live_world import Live
 from support.virtual_api import World, virtual_api

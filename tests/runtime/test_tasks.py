@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 
-from kilauea.runtime.tasks import YOUNG_OBJECTS, settled
+from kilauea.runtime.tasks import YOUNG_OBJECTS, collect_seldom_after
 
 
 def test_cycles_are_looked_for_seldom_once_everything_was_read() -> None:
@@ -13,11 +13,11 @@ def test_cycles_are_looked_for_seldom_once_everything_was_read() -> None:
 
     async def test() -> None:
         read = asyncio.Event()
-        settling = asyncio.create_task(settled(read.wait()))
+        waiting = asyncio.create_task(collect_seldom_after(read.wait()))
         await asyncio.sleep(0)
         assert gc.get_threshold() == thresholds
         read.set()
-        await settling
+        await waiting
         assert gc.get_threshold()[0] == YOUNG_OBJECTS
         assert gc.get_freeze_count() > 0
 

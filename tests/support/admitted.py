@@ -14,7 +14,7 @@ from kilauea.api.kinds import QUEUES, VC_JOBS
 from kilauea.api.ports import Resource, Seen
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.client.view import Cache
-from kilauea.runtime.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_complaints
 
 Data = dict[str, Any]
 SETTINGS = Settings(check_template=template_complaints)

@@ -19,9 +19,9 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.in_process import Definitions
-from kilauea.runtime.operations import carry_out
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.cluster.in_process import Definitions
+from kilauea.runtime.manager.operations import carry_out
 from support.api_core import Api
 
 ROUNDS = 300

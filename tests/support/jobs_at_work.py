@@ -110,7 +110,7 @@ class JobWorld:
         again = list(_flat(self.controller.reconcile(self.key, self, self.now).operations))
         assert _but_keys(done) == _but_keys(again), "equal views give equal outcomes"
         for operation in done[:until]:
-            self._carry_out(operation)
+            self.carry_out(operation)
         self.again = outcome.again
         return [each for each in done if not isinstance(each, Record)]
 
@@ -121,7 +121,8 @@ class JobWorld:
                 return
         raise AssertionError("the controller never comes to rest")
 
-    def _carry_out(self, operation: Operation) -> None:
+    def carry_out(self, operation: Operation) -> None:
+        """Do what an operation says."""
         if isinstance(operation, Record):
             self.told.append(f"{operation.reason}: {operation.message}")
         elif isinstance(operation, Create):

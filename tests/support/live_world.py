@@ -20,11 +20,11 @@ from kilauea.api.ports import Key, Record, Resource
 from kilauea.apiserver.crd.bundled import install_bundled
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.in_process import Definitions
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.cluster.in_process import Definitions
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES, head_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once
-from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES, head_of
 from kilauea.telemetry.metrics import SchedulerMetrics
 from support.virtual_api import World, virtual_api
 

@@ -22,7 +22,7 @@ from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import build_state, decide
+from kilauea.simulator.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ def decides(plan: Plan) -> bool:
 
 def differences(given: Given, plan: Plan, objects: Iterable[Object]) -> Iterator[str]:
     """Where the plan of a live scheduler differs from one made of a dump."""
-    again = decide(build_state(objects, given.names), given.conf, given.now, None, backoff=given.backoff)
+    scenario = Scenario(list(objects), given.conf, given.now, schedulers=given.names)
+    again = scenario.decide(scenario.state(), backoff=given.backoff)
     for what in ("binds", "evictions", "nominations"):
         live, planned = getattr(plan, what), getattr(again, what)
         if live != planned:

@@ -20,7 +20,7 @@ from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Retention, Store
 from kilauea.client.rest import Client
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.faults import FaultyTransport
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 

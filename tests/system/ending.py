@@ -11,8 +11,8 @@ from kilauea.api.kinds import JOBS, NODES, POD_GROUPS, PODS, REPLICA_SETS, VC_JO
 from kilauea.api.times import SECOND
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.scheduler.reading import read
-from kilauea.runtime.scheduler.watched import RESOURCES
+from kilauea.runtime.inputs.reading import read
+from kilauea.runtime.inputs.resources import RESOURCES
 from system.cluster import System
 from system.job_ending import jobs_at_the_end
 from system.job_laws import TASK
@@ -62,10 +62,10 @@ def _orphans(system: System, pods: list[dict[str, Any]]) -> Iterator[str]:
 def _unrest(system: System) -> Iterator[str]:
     """Work that never ends."""
     since = system.server.clock.monotonic() - int(STILL * SECOND)
-    late = [what for time, what in system.laws.deeds if time >= since]
+    late = [what for time, what in system.laws.decisions if time >= since]
     tries = MOST if system.policy.jobs else 0  # jobs that fail again and again have not done so for long
     if len([what for what in late if what.startswith("bind ")]) > tries or not all("bind " in what for what in late):
-        yield f"{len(late)} deeds in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
+        yield f"{len(late)} decisions in the last {STILL:.0f} s, e.g. {late[0]}, {late[-1]}"
     begin = system.server.loop.time() - STILL
     written = Counter(key for seconds, key in system.laws.writes if seconds >= begin)
     most = 0 if system.at_rest() else MOST

@@ -389,6 +389,6 @@ def play(seed: int) -> tuple[list[str], list[str]]:
         history = History(system, seed)
         history.play()
         compared = any(each.compared for each in system.schedulers)
-        assert compared or not system.laws.deeds, "no plan was compared with what was decided"
+        assert compared or not system.laws.decisions, "no plan was compared with what was decided"
         broken = [*system.laws.broken, *system.complaints.texts, *system.ended(), *at_the_end(system)]
-        return broken, [*history.told, *(f"{time}: {what}" for time, what in system.laws.deeds)]
+        return broken, [*history.told, *(f"{time}: {what}" for time, what in system.laws.decisions)]

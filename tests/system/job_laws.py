@@ -28,7 +28,7 @@ class Story:
         most: the highest number of replicas that each task ever had.
         waits: whether a policy says what is done with pods that are pending for too long.
         causes: what has happened that a job may be restarted or stopped for.
-        deeds: how often it was.
+        times: how often it was.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Story:
     most: dict[str, int] = field(default_factory=dict)
     waits: bool = False
     causes: set[tuple[str, str]] = field(default_factory=set)
-    deeds: int = 0
+    times: int = 0
 
 
 class JobLaws:
@@ -73,8 +73,8 @@ class JobLaws:
         if retries > story.retries or (
             phase != story.phase and phase in ("Restarting", *STOPS[:4]) and phase != "Aborted"
         ):
-            story.deeds += 1
-            if story.deeds > len(story.causes):
+            story.times += 1
+            if story.times > len(story.causes):
                 self._broken.append(f"{changes}, and nothing has happened but {sorted(story.causes)}")
         story.phase, story.retries, story.version = phase, retries, version
 

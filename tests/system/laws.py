@@ -49,7 +49,7 @@ class Laws:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.broken: list[str] = []
-        self.deeds: list[tuple[int, str]] = []
+        self.decisions: list[tuple[int, str]] = []
         """Binds and evictions, with the monotonic time in microseconds."""
         self.hurt: set[str] = set()
         """Groups that lost a pod, whoever took it, or of which one has failed."""
@@ -74,8 +74,8 @@ class Laws:
     def look(self, now: int, scheduler: LiveScheduler, plan: Plan) -> None:
         """A plan is about to be carried out."""
         state = scheduler.feed.state
-        self.deeds += [(now, f"bind {bind.pod} to {bind.node}") for bind in plan.binds]
-        self.deeds += [(now, f"{eviction.action} {eviction.pod} for {eviction.by}") for eviction in plan.evictions]
+        self.decisions += [(now, f"bind {bind.pod} to {bind.node}") for bind in plan.binds]
+        self.decisions += [(now, f"{eviction.action} {eviction.pod} for {eviction.by}") for eviction in plan.evictions]
         self.plan = plan
         self._gangs(state, plan)
         self._floor(state, plan)

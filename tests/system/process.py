@@ -17,7 +17,7 @@ from kilauea.client.transport import Answer
 from kilauea.client.view import Cache
 from kilauea.engine.plan import Plan
 from kilauea.runtime.leading import Leadership
-from kilauea.runtime.reconciling import Driver
+from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
 from kilauea.telemetry.metrics import SchedulerMetrics

@@ -31,10 +31,10 @@ from kilauea.apiserver.storage.log import RevisionLog, Row
 from kilauea.apiserver.storage.writer import Commits, Committed, Failed
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, unreachable
-from kilauea.runtime.admission import VolcanoAdmission
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.in_process import Definitions
-from kilauea.runtime.template_rules import template_complaints
+from kilauea.runtime.cluster.admission import VolcanoAdmission
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.cluster.in_process import Definitions
+from kilauea.runtime.inputs.template_rules import template_complaints
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")

@@ -54,8 +54,17 @@ KINDS: dict[str, type[Object]] = {
 GROUPS: dict[str, str] = {kind: SCHEDULING[kind].group for kind in KINDS}
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 
-WORKLOADS = frozenset({"batch.volcano.sh/Job", "apps/Deployment", "apps/StatefulSet", "batch/Job"})
-"""Kinds (`group/Kind`) of which pods are made: kept as they are written, because their pods are, too."""
+WORKLOADS = frozenset(
+    {
+        "apps/Deployment",
+        "apps/StatefulSet",
+        "batch.volcano.sh/CronJob",
+        "batch.volcano.sh/Job",
+        "batch/CronJob",
+        "batch/Job",
+    }
+)
+"""Kinds (`group/Kind`) of which pods are made, now or later: kept as they are written, because their pods are, too."""
 
 MAX_LIST_DEPTH = 8
 """How deep lists may stand in lists."""

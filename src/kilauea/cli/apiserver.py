@@ -33,7 +33,9 @@ def parse_listen(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f'"{text}" is no address: use HOST:PORT such as 127.0.0.1:6443', param_hint="--listen")
+        raise click.BadParameter(
+            f'"{text}" is not an address: use HOST:PORT, for example 127.0.0.1:6443', param_hint="--listen"
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -76,12 +78,13 @@ def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durab
     """
     import asyncio
 
-    from kilauea.runtime.apiserver import Options, StartError, serve
+    from kilauea.runtime.cluster.apiserver import ServerOptions, serve
+    from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
 
     host, port = parse_listen(listen)
     folder = data_dir or default_data_dir()
-    options = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
+    options = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability)
 
     def ready(address: str) -> None:
         click.echo(f"listening on {address}\nexport KUBECONFIG={options.kubeconfig}")

@@ -13,8 +13,8 @@ from kilauea.cli.table import printable, table
 
 if TYPE_CHECKING:
     from kilauea.engine.explain.conf_check import Issue
-    from kilauea.runtime.conf_file import ConfFile
-    from kilauea.runtime.extensions import Extensions
+    from kilauea.runtime.inputs.conf_file import ConfFile
+    from kilauea.simulator.extensions import Extensions
 
 EXAMPLES = """\b
 Examples:
@@ -49,9 +49,9 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
     is worth knowing. Exit code 0 if there is no error, 2 if there is one.
     """
     from kilauea.engine.explain.conf_check import ERROR
-    from kilauea.runtime.conf_file import read_conf_file
-    from kilauea.runtime.extensions import ExtensionError, load_extensions
-    from kilauea.runtime.files import SourceError
+    from kilauea.runtime.inputs.conf_file import read_conf_file
+    from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.inputs.files import SourceError
 
     try:
         extensions = load_extensions(folders)

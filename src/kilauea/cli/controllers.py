@@ -1,29 +1,31 @@
-"""`kilauea controllers`: Volcano's controllers, and if wanted Kubernetes' own, for any Kubernetes API."""
+"""`kilauea controllers`: Volcano's controllers, and on request Kubernetes' own, for any Kubernetes API."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.daemon import (
-    address_of,
+    daemon_options,
     health,
     master,
     original_flags,
     pace,
+    run_daemon,
     scheduler_names,
     start_log,
     verbosity,
 )
-from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.leader_election import leader_election, lease_of
+from kilauea.cli.inputs import Usage
+from kilauea.cli.leader_election import leader_election
 from kilauea.cli.options import access, switch
 
 if TYPE_CHECKING:
-    from kilauea.runtime.controllers import Options
+    from kilauea.runtime.manager.process import ManagerOptions
 
 EXAMPLES = """\b
 Examples:
@@ -37,9 +39,9 @@ max-requeue-num feature-gates log-flush-frequency logtostderr leader-elect-resou
 shard-sync-period enable-node-event-trigger sharding-configmap sharding-configmap-namespace ca-cert-file tls-cert-file
 tls-private-key-file
 """.split()
-"""Flags of the original that are taken, so that its manifests can be used, and have nothing to act on here."""
+"""Flags of the original that are accepted, so that its manifests work, and have no effect."""
 NOT_YET = ("sharding-controller",)
-"""Controllers that Volcano has and this build has not yet."""
+"""Controllers of Volcano that this version does not have."""
 
 log = logging.getLogger(__name__)
 
@@ -52,21 +54,21 @@ log = logging.getLogger(__name__)
     default="*,-sharding-controller",
     show_default=True,
     metavar="LIST",
-    help="Volcano's: * for all, NAME for one, -NAME for not that one; with commas.",
+    help="Volcano's controllers, separated by commas: * for all, NAME for one, -NAME to leave one out.",
 )
 @click.option(
     "--kubernetes-controllers",
     "kubernetes",
     default="",
     metavar="LIST",
-    help="Kubernetes' own, for clusters where nobody else runs them. [default: none]",
+    help="Kubernetes' own controllers, for clusters without a controller manager. [default: none]",
 )
 @scheduler_names("Give PodGroups to plain pods with this schedulerName.")
-@switch("--inherit-owner-annotations", True, "PodGroups take over annotations of the pods' owners.")
+@switch("--inherit-owner-annotations", True, "PodGroups inherit annotations of the pods' owners.")
 @pace(qps=2000, burst=2000)
 @health
 @switch("--enable-metrics", False, "Serve /metrics at --listen-address.")
-@click.option("--listen-address", default=":8081", show_default=True, help="Where /metrics is, if enabled.")
+@click.option("--listen-address", default=":8081", show_default=True, help="Address of /metrics, if enabled.")
 @leader_election("vc-controller-manager", "Work only while the lease is held.")
 @master
 @verbosity
@@ -74,80 +76,51 @@ log = logging.getLogger(__name__)
 def controllers(verbosity: int, **given: Any) -> None:
     """Run Volcano's controllers until SIGTERM or Ctrl-C.
 
-    Jobs with their pods and PodGroups, flows, cron jobs and the time to live of jobs; PodGroups for plain pods; states
+    Jobs with their pods and PodGroups, flows, cron jobs and clean-up of finished jobs; PodGroups for plain pods; states
     and counts of Queues; HyperNodes from labels of nodes; colocation settings of pods.
 
-    With --kubernetes-controllers also what a cluster's own controller manager does: ReplicaSets, Deployments,
-    StatefulSets, Jobs, disruption budgets, volumes, and the life of nodes.
+    With --kubernetes-controllers also those of a cluster's own controller manager: ReplicaSets, Deployments,
+    StatefulSets, Jobs, disruption budgets, volumes, and the lifecycle of nodes.
     """
-    import asyncio
-
-    from kilauea.client.access import AccessError
-    from kilauea.client.lease import LeaseLost
-    from kilauea.runtime.controllers import StartError
+    from kilauea.runtime.manager.process import run_manager
 
     start_log(verbosity)
-    try:
-        asyncio.run(_run(_options(**given)))
-    except AccessError as error:
-        raise Usage(f"kilauea controllers: {error}") from error
-    except (StartError, LeaseLost) as error:
-        raise Failure(f"kilauea controllers: {error}") from error
+    options = _options(given)
+    run_daemon("kilauea controllers", lambda stop: run_manager(options, stop))
 
 
-def _options(**given: Any) -> Options:
-    """The options of the process.
+def _options(given: Mapping[str, Any]) -> ManagerOptions:
+    """Return the options of the process.
 
     Raises:
-        Usage: some of them cannot be used.
+        Usage: an option is invalid.
     """
     from kilauea.api.ports import Key
-    from kilauea.runtime.controllers import Options, wanted_controllers
+    from kilauea.runtime.manager.process import ManagerOptions, selected_controllers
 
-    lease, terms = lease_of(given)
-    pages = []
-    if given["enable_healthz"]:
-        pages.append(address_of(given["healthz_address"], "--healthz-address"))
-    if given["enable_metrics"]:
-        pages.append(address_of(given["listen_address"], "--listen-address"))
     release = os.environ.get("HELM_RELEASE_NAME") or "volcano"
-    options = Options(
-        kubeconfig=given["kubeconfig"],
-        environment=dict(os.environ),
+    options = ManagerOptions(
+        daemon=daemon_options(given),
         volcano=_names(given["volcano"]),
         kubernetes=_names(given["kubernetes"]),
         schedulers=given["schedulers"],
         inherit=given["inherit_owner_annotations"],
-        qps=given["qps"],
-        burst=given["burst"],
-        lease=lease,
-        terms=terms,
-        master=given["master"],
-        pages=pages,
         discovery=Key(os.environ.get("KUBE_POD_NAMESPACE") or "volcano-system", f"{release}-controller-configmap"),
     )
     try:
-        if not wanted_controllers(options, since=0):
-            raise Usage("--controllers: none is left: use * or a name such as queue-controller")
+        if not selected_controllers(options, since=0):
+            raise Usage("--controllers selects no controller: use * or a name, for example queue-controller")
     except ValueError as error:
         raise Usage(f"--controllers: {error}") from error
     return options
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """The entries of a list; controllers that there are not yet are left out, and said."""
+    """Return the entries of a list, without controllers that this version lacks, which are logged."""
     kept = []
     for entry in filter(None, (each.strip() for each in text.split(","))):
         if entry.lstrip("+-") not in NOT_YET:
             kept.append(entry)
         elif not entry.startswith("-"):
-            log.warning("--controllers: %s is not there yet", entry)
+            log.warning("--controllers: this version has no %s", entry)
     return tuple(kept)
-
-
-async def _run(options: Options) -> None:
-
-    from kilauea.runtime.controllers import run_controllers
-    from kilauea.runtime.tasks import stopped_by_signals
-
-    await run_controllers(options, stopped_by_signals())

@@ -1,50 +1,67 @@
-"""Options of the commands that work beside a cluster until they are told to stop, as Volcano's commands spell them."""
+"""Options of the commands that work for a cluster until they are stopped, spelled as Volcano's commands spell them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kilauea.cli.inputs import Usage
+from kilauea.cli.inputs import Failure, Usage
+from kilauea.cli.leader_election import lease_of
 from kilauea.cli.options import Command, switch
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kilauea.runtime.daemon import DaemonOptions
 
 
 class Level(click.ParamType[Any]):
-    """How much is logged, as Go's flags spell it: `-v=4` and `-v 4`."""
+    """Log verbosity, as Go's flags spell it: `-v=4` and `-v 4`."""
 
     name = "level"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
+        """Return the number."""
         text = str(value).removeprefix("=")
         if not text.isdecimal():
-            self.fail(f'"{value}" is no number: use 0 to 10', param, ctx)
+            self.fail(f'"{value}" is not a number: use 0 to 10', param, ctx)
         return int(text)
 
 
 verbosity = click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
-master = click.option("--master", default="", metavar="URL", help="Address of the server, instead of the kubeconfig's.")
+master = click.option("--master", default="", metavar="URL", help="URL of the API server, instead of the kubeconfig's.")
 
 
 def pace(qps: int, burst: int) -> Callable[[Command], Command]:
-    """The options that bound the requests to the API server, with their defaults."""
+    """Options that limit requests to the API server, with their defaults."""
 
     def options(command: Command) -> Command:
         command = click.option(
-            "--kube-api-burst", "burst", type=click.IntRange(min=1), default=burst, show_default=True, help="At once."
+            "--kube-api-burst",
+            "burst",
+            type=click.IntRange(min=1),
+            default=burst,
+            show_default=True,
+            help="At once.",
         )(command)
         return click.option(
-            "--kube-api-qps", "qps", type=click.FloatRange(min=1), default=qps, show_default=True, help="Requests/s."
+            "--kube-api-qps",
+            "qps",
+            type=click.FloatRange(min=1),
+            default=qps,
+            show_default=True,
+            help="Requests/s.",
         )(command)
 
     return options
 
 
 def scheduler_names(words: str) -> Callable[[Command], Command]:
-    """The option that names the schedulers whose pods are meant."""
+    """Option that selects pods by the name of their scheduler."""
     return click.option(
         "--scheduler-name",
         "schedulers",
@@ -57,9 +74,9 @@ def scheduler_names(words: str) -> Callable[[Command], Command]:
 
 
 def health(command: Command) -> Command:
-    """The options of the page that says whether the process is well."""
+    """Options of the health page."""
     command = click.option(
-        "--healthz-address", default=":11251", show_default=True, help="Where /healthz is, if enabled."
+        "--healthz-address", default=":11251", show_default=True, help="Address of /healthz, if enabled."
     )(command)
     return switch("--enable-healthz", False, "Serve /healthz at --healthz-address.")(command)
 
@@ -70,7 +87,7 @@ def _without_effect(context: click.Context, parameter: click.Parameter, value: s
 
 
 def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
-    """Take flags that have no effect."""
+    """Accept flags of the original that have no effect here."""
 
     def take(command: Command) -> Command:
         for name in names:
@@ -89,18 +106,85 @@ def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
 
 
 def address_of(text: str, option: str) -> tuple[str, int]:
-    """Host and port of `:8080` or `127.0.0.1:0`; without a host, all addresses.
+    """Parse host and port of `:8080` or `127.0.0.1:0`; an empty host means all addresses.
 
     Raises:
-        Usage: it has another form.
+        Usage: the text is not an address.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise Usage(f'{option}: "{text}" is no address: use HOST:PORT such as 127.0.0.1:8080')
+        raise Usage(f'{option}: "{text}" is not an address: use HOST:PORT, for example 127.0.0.1:8080')
     return host.strip("[]"), int(port)
 
 
 def start_log(verbosity: int) -> None:
-    """Write what happens to standard error: from level 4 on, everything."""
+    """Log to standard error; from level 4 on with debug messages."""
     level = logging.DEBUG if verbosity > 3 else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+
+
+def pages_of(given: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Return the addresses at which health and metrics are served.
+
+    Raises:
+        Usage: one of them is not an address.
+    """
+    pages = []
+    if given.get("enable_metrics"):
+        pages.append(address_of(given["listen_address"], "--listen-address"))
+    if given["enable_healthz"]:
+        pages.append(address_of(given["healthz_address"], "--healthz-address"))
+    return tuple(pages)
+
+
+def daemon_options(given: Mapping[str, Any]) -> DaemonOptions:
+    """Return the part of the options that all daemons share; a command without leader election holds no lease.
+
+    Raises:
+        Usage: an option is invalid.
+    """
+    from kilauea.client.lease import Terms
+    from kilauea.runtime.daemon import DaemonOptions
+
+    lease, terms = lease_of(given) if "leader_elect" in given else (None, Terms())
+    return DaemonOptions(
+        kubeconfig=given["kubeconfig"],
+        environment=dict(os.environ),
+        master=given["master"],
+        qps=given["qps"],
+        burst=given["burst"],
+        lease=lease,
+        terms=terms,
+        pages=pages_of(given),
+    )
+
+
+def run_daemon(command: str, start: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run a daemon until SIGTERM or Ctrl-C.
+
+    Args:
+        command: its name, for messages.
+        start: runs it until the event is set.
+
+    Raises:
+        Usage: the cluster, the configuration or a plugin cannot be used.
+        Failure: it could not start, or lost its lease.
+    """
+    import asyncio
+
+    from kilauea.client.access import AccessError
+    from kilauea.client.lease import LeaseLost
+    from kilauea.runtime.daemon import StartError
+    from kilauea.runtime.inputs.extensions import ExtensionError
+    from kilauea.runtime.inputs.files import SourceError
+    from kilauea.runtime.tasks import stopped_by_signals
+
+    async def main() -> None:
+        await start(stopped_by_signals())
+
+    try:
+        asyncio.run(main())
+    except (ExtensionError, SourceError, AccessError) as error:
+        raise Usage(f"{command}: {error}") from error
+    except (StartError, LeaseLost) as error:
+        raise Failure(f"{command}: {error}") from error

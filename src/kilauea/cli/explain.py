@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from kilauea.cli.inputs import (
+    Failure,
     conf_option,
     kubeconfig_option,
     now_option,
@@ -52,24 +53,24 @@ def explain(
     """Show why the KIND called NAME waits (or KIND/NAME): the rule that decides, with numbers, the smallest change that
     would let it start, the groups ahead of it, and the largest holders of what it lacks.
 
-    KIND is job, pod, podgroup, deployment, statefulset or cronjob, or one of their short names. Of a queue its figures
-    are shown and what waits in it; of a node what it offers, and why it takes no pods.
+    KIND is job, pod, podgroup, deployment, replicaset, statefulset or cronjob, or one of their short names. Of a queue
+    its figures are shown and what waits in it; of a node what it offers, and why it takes no pods.
 
     Nothing is changed anywhere: the next cycle of the scheduler is worked out here, for the cluster as it is now.
     """  # noqa: D205 - the first line of the help is the sentence
     from kilauea.cli.explain_output import render_explanation
+    from kilauea.cli.group_names import owners_of
     from kilauea.cli.places import render_place
-    from kilauea.cli.subjects import Answered, groups_of, subject
+    from kilauea.cli.subjects import Answered, concerned, groups_of, subject
     from kilauea.cli.table import printable
-    from kilauea.runtime.planning import explain_group, plan_cycles
 
     what = subject(words)
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
-    result = plan_cycles(inputs.cluster, inputs.conf, inputs.now, None, 1, inputs.extensions)
+    result = inputs.plan()
     load = time.perf_counter() - started - result.cycle_seconds
-    warn(inputs, result.plan, folders)
     if what.kind in ("queue", "node"):
+        warn(inputs, result.plan, folders, [what.name])
         sys.stdout.write(render_place(what, result, output))
         return
     try:
@@ -77,6 +78,13 @@ def explain(
     except Answered as answer:
         click.echo(printable(f"{answer}."))
         return
+    except Failure:
+        warn(inputs, result.plan, folders)
+        raise
+    warn(inputs, result.plan, folders, concerned(what.name, groups, result.state))
+    owners = owners_of(result.objects)
     for group in groups:
-        explanation, seconds = explain_group(result, inputs.conf, inputs.now, None, group, inputs.extensions)
-        sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))
+        started = time.perf_counter()
+        explanation = result.explain(group)
+        seconds = time.perf_counter() - started
+        sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners))

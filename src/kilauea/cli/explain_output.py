@@ -16,6 +16,7 @@ from kilauea.cli.explain_queues import (
     level_data,
     queue_lines,
 )
+from kilauea.cli.group_names import Owners, long, title
 from kilauea.cli.plan_output import plural
 from kilauea.cli.table import printable, table
 from kilauea.engine.explain.formatting import human, numbers
@@ -23,19 +24,28 @@ from kilauea.engine.explain.group import Blocker, Change, Explanation
 
 VERDICTS = {
     "starts": "starts in this cycle.",
-    "starts in part": "has its minimum, and pods beyond it that wait.",
-    "runs": "runs; nothing of it waits.",
+    "starts in part": "has its minimum; pods beyond it wait.",
+    "runs": "is running; no pod of it waits.",
     "waits": "waits.",
 }
 
 
-def render_explanation(explanation: Explanation, output: str, seconds: tuple[float, float, float]) -> str:
-    """The text of an explanation; `seconds` are those of loading, of the cycle and of explaining."""
+def render_explanation(
+    explanation: Explanation, output: str, seconds: tuple[float, float, float], owners: Owners
+) -> str:
+    """The text of an explanation.
+
+    Args:
+        explanation: what to show.
+        output: `table`, `wide`, `json` or `yaml`.
+        seconds: those of loading, of the cycle and of explaining.
+        owners: the workloads of pod groups, by whose names people know these.
+    """
     if output == "json":
         return encode_json(as_data(explanation, seconds)).decode() + "\n"
     if output == "yaml":
         return yaml.safe_dump(as_data(explanation, seconds), sort_keys=True, allow_unicode=True)
-    return "\n".join(map(printable, _text(explanation))) + "\n"
+    return "\n".join(map(printable, _text(explanation, owners))) + "\n"
 
 
 def as_data(explanation: Explanation, seconds: tuple[float, float, float]) -> dict[str, Any]:
@@ -75,8 +85,8 @@ def _change(c: Change) -> dict[str, Any]:
     return {"what": c.what, "object": c.object, "resource": c.resource, "by": by, "to": c.to or None}
 
 
-def _text(explanation: Explanation) -> list[str]:
-    lines = [f"Pod group {explanation.group} {VERDICTS[explanation.verdict]}"]
+def _text(explanation: Explanation, owners: Owners) -> list[str]:
+    lines = [f"{title(explanation.group, owners)} {VERDICTS[explanation.verdict]}"]
     for number, b in enumerate(explanation.blockers):
         lines += ["", f"{'It waits' if number == 0 else 'Also'} because: {b.message}"]
         if b.resource:
@@ -91,21 +101,23 @@ def _text(explanation: Explanation) -> list[str]:
     if explanation.nodes:
         rows = [[str(n.count), n.reason, n.example] for n in explanation.nodes]
         lines += ["", *table(["NODES", "REASON", "FOR EXAMPLE"], rows)]
-    lines += queue_lines(explanation)
+    lines += queue_lines(explanation, owners)
     if explanation.change is not None:
-        lines += ["", f"Smallest change that admits it: {sentence(explanation.change)}."]
-    elif explanation.promised:
-        lines += ["", "Nothing has to change: it starts when that room is free."]
+        lines += ["", f"Smallest change that admits it: {sentence(explanation.change, owners)}."]
+    elif explanation.nominated:
+        lines += ["", "Nothing has to change: it starts when those resources are free."]
     elif explanation.verdict == "waits" and not explanation.stated:
         lines += ["", "No single change of a queue, a quota, its pods, its minimum, another job or nodes admits it."]
     return lines
 
 
-def sentence(c: Change) -> str:
+def sentence(c: Change, owners: Owners) -> str:
     """A change in words."""
     amount, many = human(c.resource, c.by) if c.resource else "", int(c.by) > 1
     return {
-        "queue": f"make queue {c.object}, or open it",
+        "queue": f"create queue {c.object}, or correct the queue of its job",
+        "open": f"open queue {c.object} (`vcctl queue operate -n {c.object} -a open`)",
+        "leaf": f"submit it to queue {c.object}",
         "quota": f"raise the capability of queue {c.object} by {amount}",
         "cards": f"raise the card quota of queue {c.object} by {amount}",
         "weight": f"raise the weight of queue {c.object} by {int(c.by)}",
@@ -114,13 +126,24 @@ def sentence(c: Change) -> str:
         "priorityClass": f"create PriorityClass {c.object}, or correct priorityClassName",
         "gates": f"remove the scheduling gate {c.object} from {plural(int(c.by), 'pod')}",
         "uncordon": f"uncordon {'nodes' if many else 'node'} {c.object}",
-        "taint": f"tolerate the taint {c.object} in its pods, or remove it from nodes ({int(c.by)} have it)",
-        "selector": f"remove {c.object} from the nodeSelector of its pods, or give nodes that label",
-        "affinity": f"remove the required node affinity of the pods of {c.object}",
-        "tier": f"set highestTierAllowed of {c.object} to {c.to}",
-        "minimum": f"lower minMember of {c.object} by {int(c.by)}, to {c.to}",
+        "ready": f"make {'nodes' if many else 'node'} {c.object} ready (`kubectl describe node` shows what is wrong)",
+        "taint": f"tolerate the taint {c.object} in its pods, or remove it from its {plural(int(c.by), 'node')}",
+        "selector": f"remove {c.object} from the nodeSelector of its pods, or label nodes with it",
+        "affinity": f"remove the required node affinity of the pods of {long(c.object, owners)}",
+        "podAffinity": f"remove the required pod affinity of the pods of {long(c.object, owners)}",
+        "podAntiAffinity": f"remove the required pod anti-affinity of the pods of {long(c.object, owners)}",
+        "spread": f"remove the topology spread constraints of the pods of {long(c.object, owners)}",
+        "tier": f"set highestTierAllowed of {long(c.object, owners)} to {c.to}",
+        "minimum": f"lower minMember of pod group {c.object} by {int(c.by)}, to {c.to}",
         "minAvailable": f"lower minAvailable of job {c.object} by {int(c.by)}, to {c.to}",
-        "job": f"take away the job {c.object}",
+        "job": _gone(c.object, owners),
         "nodes": f"add {plural(int(c.by), 'node')} like {c.object}",
         "node": f"add a node like {c.object}, with {amount}",
     }[c.what]
+
+
+def _gone(group: str, owners: Owners) -> str:
+    """How to make a group go away."""
+    if group not in owners:
+        return f"delete pod group {group} and its pods"
+    return f"{'delete or suspend' if owners[group].kind == 'Job' else 'delete or scale down'} {long(group, owners)}"

@@ -1,10 +1,11 @@
-"""What queues and evictions have to do with a group that waits: tables for people, plain data for programs."""
+"""The queues and evictions behind a group that waits: tables for people, plain data for programs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kilauea.api.quantity import format_amount
+from kilauea.cli.group_names import Owners, short
 from kilauea.cli.plan_output import plural
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human
@@ -17,7 +18,7 @@ BORROWERS_SHOWN = 8
 """Rows of borrowers in the text."""
 
 AHEAD_SHOWN, HOLDERS_SHOWN = 5, 5
-"""Rows of groups that are asked first, and of groups that hold a resource."""
+"""Rows of groups ahead, and of groups that hold a resource."""
 
 REASONS_SHOWN = 12
 """Rows of reasons for each action in the text."""
@@ -87,7 +88,7 @@ def attempt_data(attempt: Attempt) -> dict[str, Any]:
 
 
 def ahead_data(ahead: Ahead) -> dict[str, Any]:
-    """A group that is asked first, as plain data."""
+    """A group ahead, as plain data."""
     return {
         "podGroup": ahead.group,
         "queue": ahead.queue,
@@ -98,11 +99,11 @@ def ahead_data(ahead: Ahead) -> dict[str, Any]:
 
 
 def _pods(ahead: Ahead) -> dict[str, int]:
-    return {"starting": ahead.starting, "promised": ahead.promised, "waiting": ahead.waiting}
+    return {"starting": ahead.starting, "nominated": ahead.nominated, "waiting": ahead.waiting}
 
 
 def holder_data(holder: Holder) -> dict[str, Any]:
-    """A group that holds what is lacking, as plain data."""
+    """A group that holds some of a missing resource, as plain data."""
     amount = format_amount(holder.resource, holder.amount)
     return {"podGroup": holder.group, "queue": holder.queue, "resource": holder.resource, "amount": amount}
 
@@ -110,11 +111,11 @@ def holder_data(holder: Holder) -> dict[str, Any]:
 # --- for people
 
 
-def queue_lines(explanation: Explanation) -> list[str]:
+def queue_lines(explanation: Explanation, owners: Owners) -> list[str]:
     """The tables, each with a line that says what it is, and an empty line before it."""
     admission = any(b.code == "QueueQuotaInsufficient" for b in explanation.blockers)
     parts = [_levels(explanation.levels, admission=admission), _borrowers(explanation)]
-    parts += [_ahead(explanation.ahead), _holders(explanation.holders)]
+    parts += [_ahead(explanation.ahead, owners), _holders(explanation.holders, owners)]
     parts += [_attempt(attempt) for attempt in explanation.attempts]
     return [line for part in parts if part for line in ("", *part)]
 
@@ -134,7 +135,7 @@ def _levels(levels: tuple[Level, ...], *, admission: bool) -> list[str]:
         figures = (level.allocated, level.asked, kept_for, level.guarantee or None, level.deserved, level.may_use)
         rows.append([name, level.resource, *(_cell(level.resource, f) for f in figures), "yes" * level.blocks])
         before = level.queue
-    heading = ["QUEUE", "RESOURCE", "HOLDS", "ASKED", "ADMITTED", "GUARANTEED", "DESERVES", "MAY USE", "BLOCKS"]
+    heading = ["QUEUE", "RESOURCE", "ALLOCATED", "REQUESTED", "INQUEUE", "GUARANTEE", "DESERVED", "MAY USE", "BLOCKS"]
     kept = [i for i in range(len(heading)) if i in (0, 1, 2) or any(row[i] not in ("", "-") for row in rows)]
     title = "Its queue:" if levels[-1].depth == 0 else "Its queue, and the queues above it:"
     return [title, *table([heading[i] for i in kept], [[row[i] for i in kept] for row in rows])]
@@ -154,7 +155,7 @@ def _borrowers(explanation: Explanation) -> list[str]:
     rows = []
     for b in borrowers[:BORROWERS_SHOWN]:
         rows.append([b.queue, b.resource, *(_cell(b.resource, a) for a in (b.allocated, b.deserved, b.borrowed))])
-    shown = table(["QUEUE", "RESOURCE", "HOLDS", "DESERVES", "BORROWED"], rows)
+    shown = table(["QUEUE", "RESOURCE", "ALLOCATED", "DESERVED", "BORROWED"], rows)
     more = len(borrowers) - BORROWERS_SHOWN
     full = [level.queue for level in explanation.levels if level.blocks]
     where = f" below {full[0]}" if full else ""
@@ -162,37 +163,37 @@ def _borrowers(explanation: Explanation) -> list[str]:
     return [title, *shown, *([f"... and {more} more; -o json has them all"] if more > 0 else [])]
 
 
-def _ahead(ahead: tuple[Ahead, ...]) -> list[str]:
-    """Who is asked first."""
+def _ahead(ahead: tuple[Ahead, ...], owners: Owners) -> list[str]:
+    """The groups whose turn comes first."""
     if not ahead:
         return []
-    rows = [[a.group, a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
+    rows = [[short(a.group, owners), a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
     more = len(ahead) - AHEAD_SHOWN
     return [
         "Groups ahead of it:",
-        *table(["POD GROUP", "QUEUE", "PODS STARTING", "NOMINATED", "WAITING", "FIRST BECAUSE"], rows),
+        *table(["GROUP", "QUEUE", "PODS STARTING", "NOMINATED", "WAITING", "FIRST BECAUSE"], rows),
         *([f"... and {more} more; -o json has them all"] if more > 0 else []),
     ]
 
 
-def _holders(holders: tuple[Holder, ...]) -> list[str]:
-    """Who holds what is lacking: the largest of each resource."""
+def _holders(holders: tuple[Holder, ...], owners: Owners) -> list[str]:
+    """The groups that hold most of each missing resource."""
     rows, left = [], 0
     for resource in dict.fromkeys(each.resource for each in holders):
         of_it = [each for each in holders if each.resource == resource]
         left += max(len(of_it) - HOLDERS_SHOWN, 0)
-        rows += [[resource, h.group, h.queue, _cell(resource, h.amount)] for h in of_it[:HOLDERS_SHOWN]]
+        rows += [[resource, short(h.group, owners), h.queue, _cell(resource, h.amount)] for h in of_it[:HOLDERS_SHOWN]]
     if not rows:
         return []
     return [
         "Largest holders of the missing resource:",
-        *table(["RESOURCE", "POD GROUP", "QUEUE", "HOLDS"], rows),
+        *table(["RESOURCE", "GROUP", "QUEUE", "ALLOCATED"], rows),
         *([f"... and {left} more; -o json has them all"] if left else []),
     ]
 
 
 def _attempt(attempt: Attempt) -> list[str]:
-    """What one action could do, and whom it spared."""
+    """The pods that one action considered, and why it evicted none of them."""
     where = WHERE[attempt.action]
     if attempt.refusal:
         return [f"The action {attempt.action} evicts no pod for {attempt.pod}: {attempt.refusal}."]
@@ -203,10 +204,9 @@ def _attempt(attempt: Attempt) -> list[str]:
         for s in attempt.spared[:REASONS_SHOWN]
     ]
     more = len(attempt.spared) - REASONS_SHOWN
-    them = "it" if attempt.considered == 1 else "them"
     count = f"{plural(attempt.considered, 'pod')} {where.removeprefix('pods ')}"
     return [
-        f"The action {attempt.action} looks at {count} for {attempt.pod} and spares {them}:",
-        *table(["PODS", "OF GROUPS", "QUEUE", "SPARED BECAUSE", "FOR EXAMPLE"], rows),
+        f"The action {attempt.action} considers {count} for {attempt.pod} and evicts none:",
+        *table(["PODS", "OF GROUPS", "QUEUE", "NOT EVICTED BECAUSE", "FOR EXAMPLE"], rows),
         *([f"... and {plural(more, 'more reason')}; -o json has them all"] if more > 0 else []),
     ]

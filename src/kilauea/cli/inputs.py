@@ -1,25 +1,28 @@
-"""What the commands about a cluster have in common: the options that name their inputs, and the reading of these."""
+"""The inputs of commands about a cluster: options that name them, and functions that read them."""
 
 from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kilauea.api.wellknown import ALL_SCHEDULERS
 from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf
     from kilauea.engine.plan import Plan
-    from kilauea.runtime.extensions import Extensions
-    from kilauea.runtime.planning import Cluster
-    from kilauea.runtime.snapshot import Snapshot
+    from kilauea.runtime.inputs.objects import Cluster
+    from kilauea.runtime.inputs.snapshot import Snapshot
+    from kilauea.simulator.extensions import Extensions
+    from kilauea.simulator.scenario import Result
 
 OUTPUTS = ("table", "wide", "json", "yaml")
 
@@ -62,7 +65,7 @@ output_option = click.option(
 
 
 class Inputs(NamedTuple):
-    """What a command about a cluster works on."""
+    """The inputs of a command about a cluster."""
 
     cluster: Cluster
     conf: SchedulerConf
@@ -72,6 +75,13 @@ class Inputs(NamedTuple):
     built_in: bool
     """The configuration is the built-in one."""
 
+    def plan(self, seed: int | None = None, cycles: int = 1, schedulers: Sequence[str] = ALL_SCHEDULERS) -> Result:
+        """Return the plan of the last of some cycles; objects that the state rejects join the warnings."""
+        scenario = self.cluster.scenario(self.conf, self.now, seed, self.extensions, schedulers)
+        result = scenario.plan(cycles, time.perf_counter)
+        self.cluster.warnings.extend(result.problems)
+        return result
+
 
 def read_inputs(
     paths: Sequence[str],
@@ -80,7 +90,7 @@ def read_inputs(
     folders: Sequence[str],
     at: str | None,
 ) -> Inputs:
-    """What the options of a command name, read.
+    """Read the inputs that the options of a command name.
 
     Raises:
         Usage: one of them cannot be used.
@@ -89,10 +99,10 @@ def read_inputs(
     from kilauea.api.times import parse_time
     from kilauea.controllers.configuration import NAME
     from kilauea.engine.conf import ConfError
-    from kilauea.runtime.conf_file import conf_file
-    from kilauea.runtime.extensions import ExtensionError, load_extensions
-    from kilauea.runtime.files import SourceError
-    from kilauea.runtime.planning import conf_in, read_cluster, read_conf
+    from kilauea.runtime.inputs.conf_file import conf_file, conf_in, read_conf
+    from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
+    from kilauea.runtime.inputs.files import SourceError
+    from kilauea.runtime.inputs.objects import read_cluster
 
     try:
         now = parse_time(at) if at else None
@@ -132,12 +142,12 @@ def read_inputs(
 
 
 def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
-    """Whether files are to be added to the cluster of KUBECONFIG: they contain no node that could run their pods.
+    """True if files are to be added to the cluster of KUBECONFIG: they contain no node that could run their pods.
 
     Raises:
         Usage: a file cannot be read.
     """
-    from kilauea.runtime.files import SourceError, describe_nodes
+    from kilauea.runtime.inputs.files import SourceError, describe_nodes
 
     named = os.environ.get("KUBECONFIG")
     try:
@@ -159,26 +169,39 @@ def _live(kubeconfig: Path | None) -> Snapshot:
         Failure: it cannot be asked.
     """
     from kilauea.api.ports import ApiError
+    from kilauea.cli.api_errors import unread_cluster
     from kilauea.client.access import AccessError
-    from kilauea.runtime.snapshot import snapshot
+    from kilauea.runtime.inputs.snapshot import snapshot
 
     try:
         return snapshot(kubeconfig, os.environ)
     except AccessError as error:
         raise Usage(f"{error}; or give files with -f") from error
     except ApiError as error:
-        asked = "; ".join(getattr(error, "__notes__", ()))
-        raise Failure(f"the cluster does not answer{f' ({asked})' if asked else ''}: {error}") from error
+        raise Failure(unread_cluster(error)) from error
 
 
-def warn(inputs: Inputs, plan: Plan, folders: Sequence[str]) -> None:
-    """Write to standard error what was found wrong with what was read."""
-    found = [*map(str, inputs.conf.findings), *map(str, plan.findings)]
+def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[str] | None = None) -> None:
+    """Write to standard error what was found wrong with what was read.
+
+    Args:
+        inputs: what was read.
+        plan: what was decided.
+        folders: those of the user's plugins.
+        about: names of objects; warnings about others are left out. None for all.
+    """
+    found = [*map(str, inputs.conf.findings), *inputs.extensions.warnings]
     if folders and inputs.built_in:
         found.insert(
             0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
         )
-    for warning in (*inputs.extensions.warnings, *inputs.cluster.warnings, *found):
+    if not any(obj.kind == "Node" for obj in inputs.cluster.objects):
+        found.append("the files contain no nodes: add them with -f, or name a cluster with --kubeconfig or KUBECONFIG")
+    of_objects = [*inputs.cluster.warnings, *map(str, plan.findings)]
+    if about is not None:
+        named = re.compile("|".join(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])" for name in sorted(about)))
+        of_objects = [warning for warning in of_objects if named.search(warning)]
+    for warning in (*found, *of_objects):
         click.echo(f"warning: {printable(warning)}", err=True)
 
 

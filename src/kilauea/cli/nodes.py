@@ -6,16 +6,14 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kilauea.cli.daemon import run_daemon
 from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
 from kilauea.cli.options import Command, access
-
-if TYPE_CHECKING:
-    from kilauea.runtime.nodes import Options
 
 EXAMPLES = """\b
 Examples:
@@ -118,26 +116,19 @@ def nodes(
     otherwise. What a Node says about itself stays. A pod runs as long as its annotation kilauea.dev/run-time or a sleep
     in its command says, and ends with the code of kilauea.dev/exit-code or of an exit. Ctrl-C or SIGTERM ends it.
     """
-    import asyncio
-
     from kilauea.api.times import SECOND
-    from kilauea.client.access import AccessError
     from kilauea.nodes.machine import Machine
-    from kilauea.runtime.nodes import Options
+    from kilauea.runtime.cluster.nodes import NodesOptions, run_nodes
+    from kilauea.runtime.daemon import DaemonOptions
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
     if start_delay < 0:
         raise Usage("--start-delay must not be negative, for example 2s")
+    daemon = DaemonOptions(kubeconfig, dict(os.environ), seed=seed)
     machine = Machine(node_cpu, node_memory, node_gpu, node_pods)
-    try:
-        asyncio.run(_run(Options(kubeconfig, dict(os.environ), count, machine, start_delay / SECOND, seed, run_time)))
-    except AccessError as error:
-        raise Usage(f"kilauea nodes: {error}") from error
+    options = NodesOptions(daemon, count, machine, start_delay / SECOND, run_time)
 
+    def ready(number: int) -> None:
+        click.echo(f"simulating {number} nodes")
 
-async def _run(options: Options) -> None:
-
-    from kilauea.runtime.nodes import run_nodes
-    from kilauea.runtime.tasks import stopped_by_signals
-
-    await run_nodes(options, lambda number: click.echo(f"simulating {number} nodes"), stopped_by_signals())
+    run_daemon("kilauea nodes", lambda stop: run_nodes(options, ready, stop))

@@ -1,4 +1,4 @@
-"""Options that commands share: switches that take a word, and which cluster."""
+"""Options that commands share: switches with a value, and access to a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Flag(click.ParamType[Any]):
     name = "bool"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """What a word means."""
+        """Return the value of a word."""
         from kilauea.api.wellknown import parse_bool
 
         parsed = value if isinstance(value, bool) else parse_bool(value)
@@ -27,14 +27,14 @@ class Flag(click.ParamType[Any]):
 
 
 def switch(name: str, default: bool, words: str) -> Callable[[Command], Command]:
-    """An option that is on, off, or told by a word."""
+    """Return an option that is on, off, or set by a word."""
     return click.option(
         name, type=Flag(), is_flag=False, flag_value="true", default=str(default).lower(), show_default=True, help=words
     )
 
 
 def access(command: Command) -> Command:
-    """The option that says which cluster."""
+    """Option that selects the cluster."""
     return click.option(
         "--kubeconfig",
         type=click.Path(path_type=Path, dir_okay=False),

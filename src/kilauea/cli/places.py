@@ -1,4 +1,4 @@
-"""What `kilauea explain` says of a queue and of a node: its figures, what is wrong with it, and what waits for it."""
+"""Explanations of a queue and of a node: figures, faults, and groups that wait."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import yaml
 from kilauea.api.core import Node
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_resources
+from kilauea.cli.group_names import owners_of, short
 from kilauea.cli.inputs import Failure
 from kilauea.cli.plan_output import cell, plural, queue_data
 from kilauea.cli.subjects import Subject
@@ -18,7 +19,7 @@ from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import binding_reasons, with_hint
 from kilauea.engine.model.resources import PODS, order_of
-from kilauea.runtime.planning import Result
+from kilauea.simulator.scenario import Result
 
 GROUPS_SHOWN = 20
 """Rows of groups that wait in a queue."""
@@ -66,8 +67,9 @@ def _queue_lines(name: str, data: dict[str, Any], result: Result) -> list[str]:
     used = {n for column in columns for n, held in (column or {}).items() if held} - {PODS}
     rows = [[resource, *(cell(resource, column) for column in columns)] for resource in sorted(used, key=order_of)]
     parts = [table(["RESOURCE", "DESERVED", "ALLOCATED", "REQUEST", "GUARANTEE", "MAY USE"], rows)]
-    listed = [[w["podGroup"], w["code"], w["reason"]] for w in waiting[:GROUPS_SHOWN]]
-    parts.append(table(["POD GROUP", "CODE", "WAITS BECAUSE"], listed))
+    owners = owners_of(result.objects)
+    listed = [[short(w["podGroup"], owners), w["code"], w["reason"]] for w in waiting[:GROUPS_SHOWN]]
+    parts.append(table(["GROUP", "CODE", "WAITS BECAUSE"], listed))
     lines += [line for part in parts if part for line in ("", *part)]
     if len(waiting) > GROUPS_SHOWN:
         lines.append(f"... and {len(waiting) - GROUPS_SHOWN} more; -o json has them all")

@@ -10,6 +10,7 @@ import click
 
 from kilauea.cli.inputs import (
     Failure,
+    Usage,
     conf_option,
     kubeconfig_option,
     now_option,
@@ -69,7 +70,7 @@ def plan(
 
     Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
     files and folders add up, and Volcano's jobs count as the pods that they would get. With --kubeconfig they are
-    submitted, in thought, to the cluster as it is now, with the scheduler configuration that it has.
+    submitted, as a dry run, to the cluster as it is now, with the scheduler configuration that it has.
 
     With --cycles, cycles are a second apart. Pods that were bound run at once. Evicted pods hold their room for as many
     cycles as their terminationGracePeriodSeconds says, none if they do not say; then those that a controller owns come
@@ -77,21 +78,35 @@ def plan(
     """
     from kilauea.api.wellknown import ALL_SCHEDULERS
     from kilauea.cli.explain_output import render_explanation
+    from kilauea.cli.group_names import owners_of
     from kilauea.cli.plan_output import render
+    from kilauea.cli.subjects import concerned
     from kilauea.engine.conf import nearest
-    from kilauea.runtime.planning import explain_group, plan_cycles
 
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
-    cluster, conf, extensions, now, _ = inputs
     read = time.perf_counter()
-    result = plan_cycles(cluster, conf, now, seed, cycles, extensions, schedulers or ALL_SCHEDULERS)
+    result = inputs.plan(seed, cycles, schedulers or ALL_SCHEDULERS)
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
-    warn(inputs, result.plan, folders)
     if group is None:
+        warn(inputs, result.plan, folders)
         sys.stdout.write(render(result, output, load))
+        if inputs.cluster.unusable:
+            raise Usage(_incomplete(inputs.cluster.unusable))
         return
-    explanation, seconds = explain_group(result, conf, result.now, seed, group, extensions)
-    if explanation.verdict == "unknown":
+    begun = time.perf_counter()
+    explanation = result.explain(group)
+    seconds = time.perf_counter() - begun
+    missing = explanation.verdict == "unknown"
+    warn(inputs, result.plan, folders, None if missing else concerned(group.partition("/")[2], [group], result.state))
+    if missing:
         raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
-    sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds)))
+    owners = owners_of(result.objects)
+    sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners))
+
+
+def _incomplete(parts: int) -> str:
+    """The error after a plan of files of which parts cannot be used."""
+    from kilauea.cli.plan_output import plural
+
+    return f"{plural(parts, 'part')} of the files cannot be used; the plan leaves them out: see the warnings above"

@@ -10,7 +10,9 @@ import yaml
 
 from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount, format_resources
+from kilauea.api.unserved import left_to
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
+from kilauea.cli.group_names import Owners, owners_of, short
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human, in_words
 from kilauea.engine.explain.group import rank, with_hint, with_hints
@@ -18,7 +20,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.planning import Result
+from kilauea.simulator.scenario import Result
 
 REASONS_SHOWN = 20
 """Rows of reasons in the table."""
@@ -71,7 +73,7 @@ def _decisions(plan: Plan) -> dict[str, Any]:
 
 
 def _cycles(result: Result) -> dict[str, Any]:
-    """What each of several cycles decided."""
+    """The decisions of each of several cycles."""
     if len(result.steps) < 2:
         return {}
     return {"cycles": [_decisions(step.plan) for step in result.steps], "atRestAfter": result.at_rest_after}
@@ -88,7 +90,7 @@ def _groups(plan: Plan, state: ClusterState) -> dict[str, Any]:
 
 
 def _submitted(result: Result, key: str) -> dict[str, Any]:
-    """What becomes of a pod group that is submitted."""
+    """The outcome of a pod group that is submitted."""
     plan, state = result.plan, result.state
     job = state.jobs[key]
     waiting = [p for p in plan.pending if p.group == key]
@@ -146,22 +148,28 @@ def _pending(p: Pending) -> dict[str, Any]:
 
 
 def _tables(result: Result, wide: bool) -> list[str]:
-    plan, state = result.plan, result.state
+    plan, state, owners = result.plan, result.state, owners_of(result.objects)
     parts = [
         _history(result),
         [_totals(plan, state)],
-        _submissions(result),
+        _submissions(result, owners),
         table(
             ["PODS NOT CREATED", "OF GROUP", "REASON"],
-            [[str(missing.pods), key, missing.message] for key, missing in result.not_created.items()],
+            [[str(missing.pods), short(key, owners), missing.message] for key, missing in result.not_created.items()],
         ),
         table(
-            ["PODS LEFT TO OTHERS", "OF GROUP", "SCHEDULER NAME"],
-            [[str(of.pods), key, of.scheduler] for key, of in result.elsewhere.items()],
+            ["PODS OF OTHER SCHEDULERS", "OF GROUP", "REASON"],
+            [
+                [str(of.pods), short(key, owners), left_to(of.scheduler, state.scheduler_names)]
+                for key, of in result.elsewhere.items()
+            ],
         ),
-        _starting(plan, state, wide),
-        table(["EVICTED", "NODE", "FOR", "ACTION"], [[e.pod, e.node, e.by, e.action] for e in plan.evictions]),
-        _every_pending(plan, state) if wide else _pending_by_reason(plan, state),
+        _starting(plan, state, owners, wide),
+        table(
+            ["EVICTED", "NODE", "FOR", "ACTION"],
+            [[e.pod, e.node, short(e.by, owners), e.action] for e in plan.evictions],
+        ),
+        _every_pending(plan, state) if wide else _pending_by_reason(plan, state, owners),
         _queue_figures(plan),
     ]
     lines: list[str] = []
@@ -203,14 +211,14 @@ def _totals(plan: Plan, state: ClusterState) -> str:
     return f"{', '.join(there)}: {'nothing to do' if nothing else ', '.join(outcome)}."
 
 
-def _submissions(result: Result) -> list[str]:
-    """What becomes of what is submitted to a live cluster."""
+def _submissions(result: Result, owners: Owners) -> list[str]:
+    """The outcome of each group that is submitted to a live cluster."""
     rows = []
     for key in result.submitted:
         of = _submitted(result, key)
         rows.append(
             [
-                key,
+                short(key, owners),
                 of["queue"],
                 str(of["starting"]),
                 str(of["waiting"]),
@@ -227,8 +235,8 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def _starting(plan: Plan, state: ClusterState, wide: bool) -> list[str]:
-    """What starts: by queue, or in the wide form pod by pod."""
+def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> list[str]:
+    """The pods that start: by queue, or in the wide form one by one."""
     if wide:
         rows = [[state.jobs[state.tasks[b.pod].group].queue, b.pod, b.node] for b in plan.binds]
         return table(["QUEUE", "STARTING POD", "NODE"], rows)
@@ -238,10 +246,15 @@ def _starting(plan: Plan, state: ClusterState, wide: bool) -> list[str]:
     for bind in plan.binds:
         job = state.jobs[state.tasks[bind.pod].group]
         pods[job.queue] += 1
-        groups.setdefault(job.queue, set()).add(job.key)
+        groups.setdefault(job.queue, set()).add(short(job.key, owners))
         nodes.setdefault(job.queue, set()).add(bind.node)
     rows = [[q, str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())]
     return table(["QUEUE", "PODS STARTING", "OF GROUPS", "ON NODES", "GROUPS"], rows)
+
+
+def _evicted(plan: Plan, owners: Owners) -> list[str]:
+    rows = [[e.pod, e.node, short(e.by, owners), e.action] for e in plan.evictions]
+    return table(["EVICTED", "NODE", "FOR", "ACTION"], rows)
 
 
 def _some(names: set[str]) -> str:
@@ -251,7 +264,7 @@ def _some(names: set[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _pending_by_reason(plan: Plan, state: ClusterState) -> list[str]:
+def _pending_by_reason(plan: Plan, state: ClusterState, owners: Owners) -> list[str]:
     """One row for each reason: a group waits for what blocks it, whatever its other pods could do."""
     by_group: dict[str, list[Pending]] = {}
     for p in plan.pending:
@@ -265,7 +278,7 @@ def _pending_by_reason(plan: Plan, state: ClusterState) -> list[str]:
         name, why, _ = groups[0]
         waiting = sum(count for _, _, count in groups)
         words = in_words(with_hint(why, state))
-        cells.append([queue or "-", str(waiting), str(len(groups)), code, name, words])
+        cells.append([queue or "-", str(waiting), str(len(groups)), code, short(name, owners), words])
     shown = table(["QUEUE", "PODS WAITING", "OF GROUPS", "CODE", "FOR EXAMPLE", "REASON"], cells[:REASONS_SHOWN])
     more = len(cells) - REASONS_SHOWN
     return [*shown, f"... and {plural(more, 'more reason')}; -o wide shows every pod"] if more > 0 else shown

@@ -48,11 +48,10 @@ def queues(
     """
     from kilauea.cli.queues_output import render_queues
     from kilauea.engine.conf import QUEUE_PLUGINS
-    from kilauea.runtime.planning import plan_cycles
 
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     conf = dataclasses.replace(inputs.conf, actions=())
-    result = plan_cycles(inputs.cluster, conf, inputs.now, None, 1, inputs.extensions)
+    result = inputs._replace(conf=conf).plan()
     warn(inputs, result.plan, folders)
     if not any(entry.name in QUEUE_PLUGINS for tier in conf.tiers for entry in tier):
         click.echo(

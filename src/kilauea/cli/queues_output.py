@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -21,6 +22,7 @@ WIDE = ["REAL CAPABILITY", "REQUEST", "INQUEUE", "ELASTIC"]
 
 def render_queues(queues: Mapping[str, QueueOutcome], output: str) -> str:
     """The text of queues in one of the forms `table`, `wide`, `json`, `yaml`."""
+    queues = _with_root(queues)
     if output == "json":
         return encode_json(as_data(queues)).decode() + "\n"
     if output == "yaml":
@@ -35,8 +37,40 @@ def as_data(queues: Mapping[str, QueueOutcome]) -> dict[str, Any]:
     }
 
 
+def _with_root(queues: Mapping[str, QueueOutcome]) -> Mapping[str, QueueOutcome]:
+    """The queues, with figures of root where no plugin keeps a tree: those of all other queues together."""
+    root = queues.get(ROOT_QUEUE)
+    if root is None or root.allocated or root.request:
+        return queues
+    others = [queue for name, queue in queues.items() if name != ROOT_QUEUE]
+    deserved = _sum(queue.deserved or {} for queue in others) or root.deserved
+    whole = dataclasses.replace(
+        root,
+        deserved=deserved,
+        allocated=_sum(queue.allocated for queue in others),
+        request=_sum(queue.request for queue in others),
+        inqueue=_sum(queue.inqueue for queue in others),
+        elastic=_sum(queue.elastic for queue in others),
+    )
+    return {**queues, ROOT_QUEUE: dataclasses.replace(whole, share=_share(whole))}
+
+
+def _sum(amounts: Iterable[Amounts]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _share(queue: QueueOutcome) -> float | None:
+    """The largest part of what a queue deserves that it holds."""
+    deserved = queue.deserved or {}
+    return max((queue.allocated.get(name, 0) / amount for name, amount in deserved.items() if amount), default=None)
+
+
 def borrowed(queue: QueueOutcome) -> dict[str, float]:
-    """What a queue holds beyond what it deserves, by resource; pod slots are not counted."""
+    """The resources that a queue holds beyond what it deserves; pod slots are not counted."""
     deserved = queue.deserved or {}
     beyond = {name: held - deserved.get(name, 0) for name, held in queue.allocated.items() if name != PODS}
     return {name: amount for name, amount in beyond.items() if amount > 0}

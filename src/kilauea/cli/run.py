@@ -66,6 +66,7 @@ def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, *
     import asyncio
 
     from kilauea.api.ports import ApiError
+    from kilauea.cli.api_errors import refusal_text
     from kilauea.cli.vcctl.cluster import Cluster
     from kilauea.cli.vcctl.command import CommandError
     from kilauea.client.access import AccessError
@@ -76,9 +77,9 @@ def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, *
         job = job_for(command, namespace, **given)
         code = asyncio.run(_submit(cluster, job, wait))
     except (CommandError, AccessError) as error:
-        raise Usage(f"kilauea run: {error}") from error
+        raise Usage(str(error)) from error
     except ApiError as error:
-        raise Failure(f"kilauea run: {error}") from error
+        raise Failure(refusal_text(error)) from error
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
@@ -196,7 +197,7 @@ async def _submit(cluster: Cluster, job: dict[str, Any], wait: bool) -> int:
 
 
 def submitted(job: Obj) -> str:
-    """What was submitted: `submitted to queue research: 4 copies of 2 cpu, 4Gi memory, each for at most 1h30m`."""
+    """The confirmation: `submitted to queue research: 4 copies of 2 cpu, 4Gi memory, each for at most 1h30m`."""
     spec, (task,) = job["spec"], job["spec"]["tasks"]
     pod = task["template"]["spec"]
     amounts = ", ".join(f"{amount} {name}" for name, amount in pod["containers"][0]["resources"]["requests"].items())

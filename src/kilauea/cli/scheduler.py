@@ -1,26 +1,32 @@
-"""`kilauea scheduler`: schedule the pods of a cluster. The flags are spelled as Volcano's scheduler spells them."""
+"""`kilauea scheduler`: schedule the pods of a cluster. Its flags are those of Volcano's scheduler."""
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.daemon import (
-    address_of,
+    daemon_options,
     health,
     master,
     original_flags,
     pace,
+    run_daemon,
     scheduler_names,
     start_log,
     verbosity,
 )
 from kilauea.cli.durations import Duration
-from kilauea.cli.inputs import Failure, Usage
-from kilauea.cli.leader_election import leader_election, lease_of
+from kilauea.cli.inputs import Usage
+from kilauea.cli.leader_election import leader_election
 from kilauea.cli.options import access, switch
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kilauea.runtime.scheduler.live import LiveOptions
 
 EXAMPLES = """\b
 Examples:
@@ -34,98 +40,69 @@ resync-period minimum-feasible-nodes minimum-percentage-nodes-to-find percentage
 cache-dump-dir node-worker-threads gate-removal-worker-num ignored-provisioners resource-sync-timeout feature-gates
 scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lock
 """.split()
-"""Flags of the original that are taken, so that its manifests can be used, and have nothing to act on here."""
+"""Flags of the original that are accepted, so that its manifests work, and have no effect."""
 
 
 @click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES)
 @access
 @scheduler_names("Schedule pods with this schedulerName; pods of default-scheduler need no PodGroup.")
-@click.option("--scheduler-conf", metavar="FILE", help="Configuration; read again when it changes.")
-@click.option("--plugins-dir", "folders", multiple=True, metavar="DIR", help="Folder with plugins of your own.")
+@click.option("--scheduler-conf", metavar="FILE", help="Configuration; reloaded when it changes.")
+@click.option("--plugins-dir", "folders", multiple=True, metavar="DIR", help="Folder with your own plugins.")
 @click.option(
-    "--schedule-period", type=Duration(), default="1s", show_default=True, help="Pause between cycles if all is quiet."
+    "--schedule-period",
+    type=Duration(),
+    default="1s",
+    show_default=True,
+    help="Time between cycles when idle.",
 )
 @click.option("--default-queue", default="default", show_default=True, help="Queue of PodGroups that name none.")
-@click.option("--listen-address", default=":8080", show_default=True, help="Where /metrics and the others are.")
+@click.option("--listen-address", default=":8080", show_default=True, help="Address of /metrics and the health pages.")
 @health
 @switch("--enable-metrics", True, "Serve the pages at --listen-address.")
 @pace(qps=2000, burst=2000)
 @switch("--priority-class", True, "Read PriorityClasses.")
 @switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
-@switch("--disable-default-scheduler-config", False, "Without a good --scheduler-conf, do not start.")
+@switch("--disable-default-scheduler-config", False, "Do not start without a valid --scheduler-conf.")
 @leader_election("volcano", "Schedule only while the lease is held.")
-@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
+@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, by this seed.")
 @master
 @verbosity
 @original_flags(NO_EFFECT)
 def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
 
-    Nothing is decided before everything has been read; /readyz says what is missing. Compatible with Volcano: the same
-    PodGroups, Queues, configuration, flags and metrics.
+    Scheduling begins once every kind of object is listed; /readyz shows which are missing. Compatible with Volcano: the
+    same PodGroups, Queues, configuration, flags and metrics.
     """
-    import asyncio
-
-    from kilauea.client.access import AccessError
-    from kilauea.client.lease import LeaseLost
-    from kilauea.runtime.extensions import ExtensionError, load_extensions
-    from kilauea.runtime.files import SourceError
-    from kilauea.runtime.scheduler.process import StartError
+    from kilauea.runtime.inputs.extensions import load_extensions
+    from kilauea.runtime.scheduler.process import SchedulerOptions, run_scheduler
 
     start_log(verbosity)
-    options = _options(scheduler_conf, **given)
-    try:
+    strict = given["disable_default_scheduler_config"]
+    options = SchedulerOptions(daemon_options(given), scheduler_conf, strict, _live(given))
+
+    async def start(stop: asyncio.Event) -> None:
         extensions = load_extensions(folders, installed=scheduler_conf is not None)
-        asyncio.run(_run(options, extensions))
-    except (ExtensionError, SourceError, AccessError) as error:
-        raise Usage(f"kilauea scheduler: {error}") from error
-    except (StartError, LeaseLost) as error:
-        raise Failure(f"kilauea scheduler: {error}") from error
+        await run_scheduler(options, stop, extensions)
+
+    run_daemon("kilauea scheduler", start)
 
 
-async def _run(options: Any, extensions: Any) -> None:
-
-    from kilauea.runtime.scheduler.process import run_scheduler
-    from kilauea.runtime.tasks import stopped_by_signals
-
-    await run_scheduler(options, stopped_by_signals(), extensions)
-
-
-def _options(scheduler_conf: str | None, **given: Any) -> Any:
-    """The options of the process.
+def _live(given: Mapping[str, Any]) -> LiveOptions:
+    """Return how to schedule.
 
     Raises:
-        Usage: some of them cannot be used.
+        Usage: an option is invalid.
     """
     from kilauea.runtime.scheduler.live import LiveOptions
-    from kilauea.runtime.scheduler.process import Options
 
-    lease, terms = lease_of(given)
-    pages = []
-    if given["enable_metrics"]:
-        pages.append(address_of(given["listen_address"], "--listen-address"))
-    if given["enable_healthz"]:
-        pages.append(address_of(given["healthz_address"], "--healthz-address"))
     if given["schedule_period"] <= 0:
-        raise Usage("--schedule-period: must be longer than nothing, such as 1s")
-    live = LiveOptions(
+        raise Usage("--schedule-period must be positive, for example 1s")
+    return LiveOptions(
         names=given["schedulers"],
         default_queue=given["default_queue"],
         period=given["schedule_period"],
         priority_classes=given["priority_class"],
         storage=given["csi_storage"],
         seed=given["seed"],
-    )
-    return Options(
-        kubeconfig=given["kubeconfig"],
-        master=given["master"],
-        environment=dict(os.environ),
-        scheduler_conf=scheduler_conf,
-        strict=given["disable_default_scheduler_config"],
-        pages=tuple(pages),
-        qps=given["qps"],
-        burst=given["burst"],
-        lease=lease,
-        terms=terms,
-        live=live,
     )

@@ -1,16 +1,17 @@
-"""What `kilauea explain` can be asked about, by the names that kubectl has for it, and the pod groups that it means."""
+"""The objects that `kilauea explain` takes, by the names that kubectl has for them, and their pod groups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kilauea.cli.inputs import Failure, Usage
 
 if TYPE_CHECKING:
+    from kilauea.api.core import Pod
     from kilauea.api.meta import Object
     from kilauea.engine.state import ClusterState
-    from kilauea.runtime.planning import Cluster
+    from kilauea.runtime.inputs.objects import Cluster
 
 KINDS = {
     "job": ("job", "jobs", "vcjob", "vcjobs", "vj"),
@@ -20,11 +21,12 @@ KINDS = {
     "node": ("node", "nodes", "no"),
     "deployment": ("deployment", "deployments", "deploy"),
     "statefulset": ("statefulset", "statefulsets", "sts"),
-    "cronjob": ("cronjob", "cronjobs", "cj", "cronvcjob"),
+    "replicaset": ("replicaset", "replicasets", "rs"),
+    "cronjob": ("cronjob", "cronjobs", "cj", "cronvcjob", "cronvj"),
 }
-"""What can be explained, each with the names that it goes by."""
+"""The kinds that can be explained, each with its names."""
 
-OWNERS = {"job": "Job", "deployment": "ReplicaSet", "statefulset": "StatefulSet"}
+OWNERS = {"job": "Job", "deployment": "ReplicaSet", "replicaset": "ReplicaSet", "statefulset": "StatefulSet"}
 """The kind that owns the pods of a workload."""
 
 ENDED = {
@@ -36,7 +38,7 @@ ENDED = {
     "Terminated": "was terminated: nothing of it waits",
     "Failed": "has failed: nothing of it waits",
 }
-"""What phases of jobs mean in which they have no pods that wait."""
+"""Phases in which jobs have no waiting pods, as the end of a sentence."""
 
 
 class Answered(Exception):
@@ -44,14 +46,14 @@ class Answered(Exception):
 
 
 class Subject(NamedTuple):
-    """What was asked about."""
+    """The object asked about."""
 
     kind: str
     name: str
 
 
 def subject(words: tuple[str, ...]) -> Subject:
-    """What is meant by `KIND NAME` or `KIND/NAME`.
+    """Read `KIND NAME` or `KIND/NAME`.
 
     Raises:
         Usage: it is neither, or of another kind.
@@ -74,7 +76,7 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
 
     Raises:
         Failure: there is no such object, or it has none; the message says why.
-        Answered: it has none, as it should be.
+        Answered: it has none, and the message says why that is right.
     """
     key = f"{namespace}/{what.name}"
     if what.kind == "pod":
@@ -92,21 +94,64 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
     if what.kind == "cronjob":
         jobs = list(_jobs_of_cron(key, cluster))
         groups = dict.fromkeys(group for job in jobs for group in _by_owner("Job", [job], cluster.objects, state))
-        return list(groups) or _missing(what, key, [])
+        return list(groups) or _without_pods(what, key, cluster, state, ())
     owners = [key]
     if what.kind == "deployment":
         owners = [o.key for o in cluster.objects if o.kind == "ReplicaSet" and _owned(o, "Deployment", key)] + [key]
     groups = dict.fromkeys(_by_owner(OWNERS[what.kind], owners, cluster.objects, state))
-    return list(groups) or _missing(what, key, list(cluster.groups_of_jobs) if what.kind == "job" else [])
+    return list(groups) or _without_pods(what, key, cluster, state, owners)
+
+
+def concerned(name: str, groups: Iterable[str], state: ClusterState) -> set[str]:
+    """Names in warnings that concern an object with these pod groups: its own, and those of its queues."""
+    names = {name}
+    for group in groups:
+        names |= {group, group.partition("/")[2]}
+        queue = state.queues.get(state.jobs[group].queue)
+        while queue is not None and queue.name not in names:
+            names.add(queue.name)
+            queue = state.queues.get(queue.parent)
+        names.add(state.jobs[group].queue)
+    return names
+
+
+def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState, owners: Sequence[str]) -> list[str]:
+    """Say why none of the pods of a workload is in a group.
+
+    Raises:
+        Answered: it has none that wait, or they wait for another scheduler.
+        Failure: there is no such workload, or it has no pods.
+    """
+    from kilauea.api.unserved import left_to
+
+    if (why := cluster.states.get(f"{what.kind} {key}")) is not None:
+        raise Answered(f"{what.kind} {key} {why}")
+    pods = [pod for pod in _pods(cluster.objects) if any(_owned(pod, OWNERS[what.kind], owner) for owner in owners)]
+    foreign = [pod for pod in pods if (pod.spec.scheduler_name or "") not in state.scheduler_names]
+    if foreign:
+        scheduler = foreign[0].spec.scheduler_name or ""
+        raise Answered(f"{what.kind} {key} waits for another scheduler: {left_to(scheduler, state.scheduler_names)}")
+    if pods:
+        raise Failure(f"{what.kind} {key}: its pods are in no pod group")
+    refused = (cluster.refused_pods.get(f"{OWNERS.get(what.kind, '')} {owner}") for owner in owners)
+    if message := next(filter(None, refused), ""):
+        raise Answered(f"{what.kind} {key} has no pods: {message}")
+    return _missing(what, key, list(cluster.groups_of_jobs) if what.kind == "job" else [])
+
+
+def _pods(objects: Iterable[Object]) -> list[Pod]:
+    """The pods among some objects, by their names."""
+    from kilauea.api.core import Pod
+
+    return sorted((obj for obj in objects if isinstance(obj, Pod)), key=lambda pod: pod.key)
 
 
 def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
-    from kilauea.api.core import Pod
-    from kilauea.runtime.planning import left_to
+    from kilauea.api.unserved import left_to
 
     task = state.tasks.get(key)
     if task is None:
-        written = next((o for o in cluster.objects if isinstance(o, Pod) and o.key == key), None)
+        written = next((pod for pod in _pods(cluster.objects) if pod.key == key), None)
         if written is not None and (scheduler := written.spec.scheduler_name or ""):
             raise Answered(f"pod {key} waits for another scheduler: {left_to(scheduler, state.scheduler_names)}")
         return _missing(Subject("pod", key), key, list(state.tasks))[0]
@@ -132,7 +177,7 @@ def _owned(obj: Object, kind: str, key: str) -> bool:
 
 def _by_owner(kind: str, keys: list[str], objects: Iterable[Object], state: ClusterState) -> Iterator[str]:
     """The groups of pods that have one of these owners, in the order of the pods."""
-    for obj in sorted((o for o in objects if o.kind == "Pod"), key=lambda o: o.key):
+    for obj in _pods(objects):
         if any(_owned(obj, kind, key) for key in keys):
             task = state.tasks.get(obj.key)
             if task is not None and task.group in state.jobs:

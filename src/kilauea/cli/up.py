@@ -13,7 +13,7 @@ from kilauea.cli.nodes import node_size, run_time_option
 
 if TYPE_CHECKING:
     from kilauea.apiserver.storage import Durability
-    from kilauea.runtime.up import Up
+    from kilauea.runtime.cluster.up import Up
 
 EXAMPLES = """\b
 Examples:
@@ -65,11 +65,11 @@ def default_folder() -> Path:
     "--scheduler-conf",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Scheduler configuration, as Volcano's; read again when it changes. [default: that of Volcano's config map]",
+    help="Scheduler configuration, as Volcano's; reloaded when it changes. [default: that of Volcano's config map]",
 )
 @run_time_option
-@click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
-@click.option("--seed", type=int, help="Seed of what is left to chance: uids, generated names, pauses.")
+@click.option("--no-scheduler", is_flag=True, help="Run without a scheduler.")
+@click.option("--seed", type=int, help="Seed of what is random: uids, generated names, pauses.")
 def up(
     nodes: int,
     node_cpu: str,
@@ -87,27 +87,28 @@ def up(
 ) -> None:
     """Run a whole batch cluster in this process: API server, scheduler, controllers and simulated nodes.
 
-    Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; started
-    again on it, the cluster goes on where it was. Ctrl-C or SIGTERM ends it.
+    Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; a restart
+    on it continues where the cluster was. Ctrl-C or SIGTERM ends it.
     """
+    from kilauea.cli.remedy import advice
     from kilauea.nodes.machine import Machine
-    from kilauea.runtime.apiserver import Options
-    from kilauea.runtime.up import Up
+    from kilauea.runtime.cluster.apiserver import ServerOptions
+    from kilauea.runtime.cluster.up import Up
 
     host, port = parse_listen(listen)
     folder = data_dir or default_folder()
-    server = Options(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
+    server = ServerOptions(host, port, folder, kubeconfig or folder / "kubeconfig", durability, seed)
     machine = Machine(node_cpu, node_memory, node_gpu)
-    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time))
+    run(Up(server, nodes, machine, manifests, scheduler_conf, not no_scheduler, run_time, advice))
 
 
 def run(options: Up) -> None:
     """Run until told to stop."""
     import asyncio
 
-    from kilauea.runtime.apiserver import StartError
+    from kilauea.runtime.cluster.up import run_up
+    from kilauea.runtime.daemon import StartError
     from kilauea.runtime.tasks import stopped_by_signals
-    from kilauea.runtime.up import run_up
 
     def ready(address: str) -> None:
         click.echo(f"The cluster is ready at {address}. Ctrl-C ends it.\n")

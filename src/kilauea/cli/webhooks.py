@@ -1,32 +1,33 @@
-"""`kilauea webhooks`: Volcano's admission for any Kubernetes; the flags are spelled as Volcano spells them."""
+"""`kilauea webhooks`: Volcano's admission for any Kubernetes; the its flags are Volcano's."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilauea.cli.daemon import (
-    address_of,
+    daemon_options,
     health,
     master,
     original_flags,
     pace,
+    run_daemon,
     scheduler_names,
     start_log,
     verbosity,
 )
 from kilauea.cli.durations import Duration
-from kilauea.cli.inputs import Failure, Usage
+from kilauea.cli.inputs import Usage
 from kilauea.cli.options import access, switch
 
 if TYPE_CHECKING:
     from kilauea.admission.review import Settings
     from kilauea.runtime.webhooks.certificates import Files
     from kilauea.runtime.webhooks.configurations import Where
-    from kilauea.runtime.webhooks.process import Options
+    from kilauea.runtime.webhooks.process import WebhookOptions
 
 EXAMPLES = """\b
 Examples:
@@ -50,25 +51,25 @@ GATE = "SchedulingGatesQueueAdmission"
     "authority",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Who signed it. [default: without the three, a certificate of our own, kept in a Secret]",
+    help="Its authority. [default: without the three, an own certificate, kept in a Secret]",
 )
 @click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service before the webhooks.")
 @click.option("--webhook-service-name", "service", default="", help="Its name.")
-@click.option("--webhook-url", "url", default="", metavar="URL", help="Their address, where there is no service.")
-@click.option("--enabled-admission", "enabled", metavar="PATHS", help="With commas. [default: all there are]")
+@click.option("--webhook-url", "url", default="", metavar="URL", help="URL of the webhooks, without a service.")
+@click.option("--enabled-admission", "enabled", metavar="PATHS", help="Paths, separated by commas. [default: all]")
 @scheduler_names("Look at pods with this schedulerName; the first is that of jobs without one.")
 @click.option(
     "--admission-conf",
     "conf",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Resource groups; read again when it changes.",
+    help="Resource groups; reloaded when it changes.",
 )
 @health
 @click.option("--graceful-shutdown-time", "grace", type=Duration(), default="30s", show_default=True)
 @switch("--enable-queue-allocated-pods-check", False, "Refuse to delete queues with allocated pods.")
 @click.option("--max-queue-depth", type=click.IntRange(min=1), default=5, show_default=True, help="Levels of queues.")
-@switch("--enable-root-queue-protection", True, "Nobody changes the resources of root.")
+@switch("--enable-root-queue-protection", True, "Refuse changes of root's resources.")
 @click.option("--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"{GATE} is the one there is.")
 @verbosity
 @original_flags(NO_EFFECT)
@@ -77,61 +78,44 @@ def webhooks(verbosity: int, **given: Any) -> None:
 
     Serves until SIGTERM or Ctrl-C, and writes the objects that tell the API server to ask here.
     """
-    import asyncio
-
-    from kilauea.client.access import AccessError
-    from kilauea.runtime.webhooks.process import StartError
-
-    start_log(verbosity)
-    try:
-        asyncio.run(_run(_options(**given)))
-    except AccessError as error:
-        raise Usage(f"kilauea webhooks: {error}") from error
-    except StartError as error:
-        raise Failure(f"kilauea webhooks: {error}") from error
-
-
-async def _run(options: Options) -> None:
-
-    from kilauea.runtime.tasks import stopped_by_signals
     from kilauea.runtime.webhooks.process import run_webhooks
 
-    await run_webhooks(options, stopped_by_signals(), lambda address: click.echo(f"webhooks are ready at {address}"))
+    start_log(verbosity)
+    options = _options(given)
+
+    def ready(address: str) -> None:
+        click.echo(f"webhooks are ready at {address}")
+
+    run_daemon("kilauea webhooks", lambda stop: run_webhooks(options, stop, ready))
 
 
-def _options(**given: Any) -> Options:
-    """The options of the process.
+def _options(given: Mapping[str, Any]) -> WebhookOptions:
+    """Return the options of the process.
 
     Raises:
-        Usage: some of them cannot be used.
+        Usage: an option is invalid.
     """
     from kilauea.api.times import SECOND
-    from kilauea.runtime.webhooks.process import Options
+    from kilauea.runtime.webhooks.process import WebhookOptions
 
     if not 1 <= given["port"] <= 65535:
         raise Usage("Configured port is invalid: the port should be in the range of 1 and 65535")
-    pages = [address_of(given["healthz_address"], "--healthz-address")] if given["enable_healthz"] else []
-    return Options(
-        kubeconfig=given["kubeconfig"],
-        environment=dict(os.environ),
+    return WebhookOptions(
+        daemon=daemon_options(given),
         where=_where(given["namespace"], given["service"], given["url"]),
-        master=given["master"],
         host=given["host"],
         port=given["port"],
         paths=_paths(given["enabled"]),
-        settings=_settings(**given),
+        settings=_settings(given),
         admission_conf=given["conf"],
         files=_files(given["certificate"], given["key"], given["authority"]),
-        pages=pages,
         grace=given["grace"] / SECOND,
-        qps=given["qps"],
-        burst=given["burst"],
     )
 
 
-def _settings(**given: Any) -> Settings:
+def _settings(given: Mapping[str, Any]) -> Settings:
     from kilauea.admission.review import Settings
-    from kilauea.runtime.template_rules import template_complaints
+    from kilauea.runtime.inputs.template_rules import template_complaints
 
     return Settings(
         scheduler_names=given["schedulers"],
@@ -152,7 +136,7 @@ def _where(namespace: str, service: str, url: str) -> Where:
             "give --webhook-namespace and --webhook-service-name, or --webhook-url"
         )
     if url and not url.startswith("https://"):
-        raise Usage(f'--webhook-url: "{url}" is no address of webhooks: it begins with https://')
+        raise Usage(f'--webhook-url: "{url}" is not a URL of webhooks: it must begin with https://')
     return Where(namespace, service, url)
 
 
@@ -181,7 +165,7 @@ def _files(certificate: Path | None, key: Path | None, authority: Path | None) -
 
 
 def _gate(text: str) -> bool:
-    """Whether the gate is on."""
+    """Return True if the gate is on."""
     from kilauea.api.wellknown import parse_bool
 
     on = False
@@ -189,7 +173,7 @@ def _gate(text: str) -> bool:
         name, _, word = entry.partition("=")
         value = parse_bool(word)
         if value is None:
-            raise Usage(f'--feature-gates: "{entry}" is no gate: use {GATE}=true')
+            raise Usage(f'--feature-gates: "{entry}" is not a feature gate: use {GATE}=true')
         if name == GATE:
             on = value
         else:

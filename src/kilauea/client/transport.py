@@ -1,6 +1,6 @@
 """What carries requests to an API server, and what its refusals say.
 
-There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.direct`).
+There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.cluster.direct`).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Pending:
     reason is about an amount (in the engine's units).
 
     PodGroupNotFound, NoPodGroup, QueueNotFound: the pod's group or queue does not exist.
-    SchedulingGated: a scheduling gate holds the pod back.
+    SchedulingGated: the pod has a scheduling gate.
     NotEnoughTasks, NotEnoughPodsOfTask: the group has too few pods.
     NotAdmitted and what the voters say: the group is not admitted yet.
     QueueClosed, QueueQuotaExceeded, QueueOverused: the queue does not take the pod.

@@ -1,6 +1,6 @@
 """Work that only one process of several does: the one that holds a lease.
 
-    leadership = Leadership(clock, chance, Key("volcano-system", "volcano"), Terms())
+    leadership = Leadership(clock, rng, Key("volcano-system", "volcano"), Terms())
     async with HttpTransport(access) as own, HttpTransport(access, leadership.check) as transport:
         await leadership.lead(Client(own), work)        # the work writes by the other transport
 
@@ -27,18 +27,18 @@ log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """Whether this process may work, and write.
+    """Decides whether this process may work, and write.
 
     Args:
         clock: by its monotonic reading the lease runs out.
-        chance: so that processes do not ask all at once.
+        rng: jitter, so that processes do not compete at the same moment.
         lease: to hold while working; None to work without.
         terms: how long things take.
     """
 
-    def __init__(self, clock: Clock, chance: Random, lease: Key | None, terms: Terms) -> None:
+    def __init__(self, clock: Clock, rng: Random, lease: Key | None, terms: Terms) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._lease = lease
         self._terms = terms
         self._election: Election | None = None
@@ -69,7 +69,7 @@ class Leadership:
             return
         await self._make_namespace(api, self._lease.namespace)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._election = Election(api, self._clock, self._chance, self._lease, identity, self._terms)
+        self._election = Election(api, self._clock, self._rng, self._lease, identity, self._terms)
 
         async def led() -> None:
             self._led = True

@@ -1,4 +1,4 @@
-"""Processes that work side by side on something until they are told to stop: their turns, their memory, their end."""
+"""Tasks of a process that runs until it is stopped: thread switching, garbage collection, signals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 TURN_SECONDS = 0.0005
-"""After which a thread lets the others have their turn, so that neither cycles nor writes hold anybody up."""
+"""Seconds after which a thread yields to others, so that cycles and writes do not block requests."""
 
 YOUNG_OBJECTS = 50_000
-"""How many new objects there may be before cycles are looked for among them."""
+"""New objects after which the garbage collector looks for cycles among them."""
 
 
 def take_short_turns() -> None:
@@ -31,7 +31,7 @@ def collect_seldom() -> None:
     gc.set_threshold(YOUNG_OBJECTS, 50, 100)
 
 
-async def settled(complete: Awaitable[Any]) -> None:
+async def collect_seldom_after(complete: Awaitable[Any]) -> None:
     """Collect seldom once everything has been read."""
     await complete
     collect_seldom()
@@ -46,7 +46,7 @@ def stopped_by_signals() -> asyncio.Event:
 
 
 async def until(stop: asyncio.Event, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Work until told to stop, or until some of the work fails, with its error then."""
+    """Run coroutines until told to stop, or until one fails; then its error is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
     stopping = asyncio.ensure_future(stop.wait())
     waiting = {*tasks, stopping}

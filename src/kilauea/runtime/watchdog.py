@@ -26,9 +26,9 @@ from typing import Any
 from kilauea.engine.extension.guard import Hang, Kind, Watchdog
 
 PLUGIN_SECONDS = 5.0
-"""How long one call into a plugin may take."""
+"""Longest time of one call into a plugin."""
 ACTION_SECONDS = 60.0
-"""How long an action may take; an action places thousands of pods, a call into a plugin answers one question."""
+"""Longest time of an action; an action places thousands of pods, a call into a plugin answers one question."""
 AGAIN = 0.001
 """Seconds between attempts to stop a call."""
 LOOK = 0.01
@@ -58,7 +58,7 @@ def _invoke(function: Callable[..., Any], arguments: tuple[object, ...]) -> Any:
 
 
 def _in_own_code(frame: FrameType | None) -> bool:
-    """Whether nothing of this package is at work between a frame and the `_invoke` below it."""
+    """True if no code of this package runs between a frame and the `_invoke` below it."""
     while frame is not None:
         if frame.f_code is _invoke.__code__:
             return True
@@ -80,7 +80,7 @@ class _SignalWatchdog:
         self._deadlines: list[tuple[float, float]] = []
         """Of the calls that are going on, the innermost last: when they have to end, and their limit."""
         self._raised = 0
-        """How often the call at hand was told to end."""
+        """Number of attempts to stop the current call."""
 
     def start(self) -> None:
         """Take over the alarm signal and its timer."""

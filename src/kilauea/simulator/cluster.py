@@ -61,7 +61,7 @@ class SimulatedCluster:
 
     @property
     def settled(self) -> bool:
-        """Whether no pod is about to go."""
+        """True if no pod is terminating."""
         return not self._terminating
 
     def pod(self, key: str) -> Pod | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -31,6 +31,24 @@ def uncordoned(node: Node) -> Node:
     return replace(node, spec=replace(spec, unschedulable=False, taints=taints or None))
 
 
+def ready(node: Node) -> Node:
+    """The node as it is once its kubelet reports that all is well: without the taints that conditions bring."""
+    spec = node.spec or NodeSpec()
+    taints = [taint for taint in spec.taints or () if not of_condition(taint.key)]
+    return replace(node, spec=replace(spec, taints=taints or None))
+
+
+def is_ready(node: Node) -> bool:
+    """False for a node with a taint that keeps pods away because something is wrong with the node."""
+    taints: Sequence[Taint] = (node.spec.taints if node.spec else None) or ()
+    return not any(of_condition(taint.key) and taint.effect in HARD for taint in taints)
+
+
+def of_condition(key: str) -> bool:
+    """True for the key of a taint that Kubernetes sets and takes away by a condition of the node."""
+    return key.startswith("node.kubernetes.io/") and key != CORDON
+
+
 def hard_taints(node: Node) -> list[TaintKey]:
     """The taints that keep pods away, but for that of a cordon."""
     taints: Sequence[Taint] = (node.spec.taints if node.spec else None) or ()
@@ -43,7 +61,7 @@ def in_words(taint: TaintKey) -> str:
 
 
 def offered(node: Node) -> dict[str, int]:
-    """What a node has, in the engine's units."""
+    """The resources of a node, in the engine's units."""
     status = node.status
     return dict(resource_amounts((status.allocatable or status.capacity) if status else None))
 
@@ -53,7 +71,9 @@ def twin(node: Node, name: str, offer: ResourceMap | None = None) -> Node:
     status = node.status or NodeStatus()
     given = (status.allocatable or status.capacity or {}) if offer is None else offer
     labels = {**node.labels, "kubernetes.io/hostname": name}
-    return Node("v1", "Node", ObjectMeta(name=name, labels=labels), node.spec, NodeStatus(given, given))
+    return Node(
+        "v1", "Node", ObjectMeta(name=name, labels=labels), ready(uncordoned(node)).spec, NodeStatus(given, given)
+    )
 
 
 # --- pods
@@ -65,9 +85,9 @@ def tolerating(pod: Pod, taint: TaintKey) -> Pod:
     return replace(pod, spec=replace(pod.spec, tolerations=[*(pod.spec.tolerations or ()), toleration]))
 
 
-def without_selector(pod: Pod, key: str) -> Pod:
-    """The pod without one key of its node selector."""
-    left = {name: value for name, value in (pod.spec.node_selector or {}).items() if name != key}
+def without_selector(pod: Pod, keys: Collection[str]) -> Pod:
+    """The pod without some keys of its node selector."""
+    left = {name: value for name, value in (pod.spec.node_selector or {}).items() if name not in keys}
     return replace(pod, spec=replace(pod.spec, node_selector=left or None))
 
 
@@ -78,6 +98,29 @@ def without_node_affinity(pod: Pod) -> Pod:
         return pod
     wanted: Affinity = replace(affinity, node_affinity=replace(affinity.node_affinity, required=None))
     return replace(pod, spec=replace(pod.spec, affinity=wanted))
+
+
+def without_pod_affinity(pod: Pod) -> Pod:
+    """The pod without required affinity to other pods."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_affinity is None:
+        return pod
+    wanted: Affinity = replace(affinity, pod_affinity=replace(affinity.pod_affinity, required=None))
+    return replace(pod, spec=replace(pod.spec, affinity=wanted))
+
+
+def without_anti_affinity(pod: Pod) -> Pod:
+    """The pod without required anti-affinity to other pods."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return pod
+    wanted: Affinity = replace(affinity, pod_anti_affinity=replace(affinity.pod_anti_affinity, required=None))
+    return replace(pod, spec=replace(pod.spec, affinity=wanted))
+
+
+def without_spread(pod: Pod) -> Pod:
+    """The pod without topology spread constraints."""
+    return replace(pod, spec=replace(pod.spec, topology_spread_constraints=None))
 
 
 def without_gates(pod: Pod) -> Pod:
@@ -104,6 +147,11 @@ def _needed(name: str, tasks: Sequence[Task]) -> float:
         return len(tasks)
     plain = name.removeprefix("requests.").removeprefix("limits.")
     return sum(task.spec.requests.get(plain, 0) for task in tasks)
+
+
+def in_queue(group: PodGroup, queue: str) -> PodGroup:
+    """The group in another queue."""
+    return replace(group, spec=replace(group.spec, queue=queue))
 
 
 def within_tier(group: PodGroup, tier: int) -> PodGroup:

@@ -1,12 +1,12 @@
-"""What would admit a pod group: single changes, tried on the cluster itself.
+"""The smallest change that admits a pod group: single changes, tried on the cluster itself.
 
 A change is applied to the state as an event, a whole cycle decides, and the object as it was is applied again. So the
-answer holds for the cluster with everybody else in it, not for the group alone. Kinds of changes are tried from the
-least to the most costly for others: a queue or a quota, what keeps the pods from nodes that are there, the group's own
-minimum, another job, new nodes; the first kind that admits the group is taken, with the smallest amount that does.
+answer holds for the cluster with all other work in it, not for the group alone. Kinds of changes are tried from the
+least to the most costly for others: a queue or a quota, what keeps the pods from existing nodes, the group's own
+minimum, another job, new nodes. The first kind that admits the group wins, with the smallest amount that does.
 
-A trial costs a cycle, so it is spared where the answer is known before: where nobody is evicted and the nodes could not
-hold the group's minimum even if no other waiting pod got anything, and where a job is taken away like one before it.
+A trial costs a cycle, so it is skipped where the answer is known: where nothing is evicted and the nodes could not hold
+the group's minimum even if no other waiting pod got anything, and where an equal job was removed before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEW_NODE = "kilauea-what-if"
 """Name of the node that is added for a trial; it sorts like any other."""
 
 JOBS_TRIED = 6
-"""Jobs that are taken away, one at a time, before giving up on that kind of change; no two of them are alike."""
+"""Jobs that are removed, one at a time, before giving up on that kind of change; no two of them are alike."""
 
 JOBS_LOOKED_AT = 1000
 """Jobs among which they are looked for."""
@@ -54,13 +54,20 @@ MOST_NODES = 64
 """Nodes that are added at most."""
 
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
-"""Why nodes are ruled out by their labels."""
+"""The reason of nodes with other labels."""
+
+NEIGHBOURS: tuple[tuple[str, str, Callable[[Pod], Pod]], ...] = (
+    ("podAffinity", "node(s) didn't match pod affinity rules", remedies.without_pod_affinity),
+    ("podAntiAffinity", "node(s) didn't match pod anti-affinity rules", remedies.without_anti_affinity),
+    ("spread", "node(s) didn't match pod topology spread constraints", remedies.without_spread),
+)
+"""Rules about other pods on a node: the kind of the change, the start of the reason, and the pod without the rule."""
 
 MOST_WEIGHT = 64
 """How much the weight of a queue is raised at most."""
 
 OF_NODES = ("Unschedulable", "GangWaiting")
-"""Codes of what waits for nodes alone."""
+"""Codes of groups that wait for nodes alone."""
 
 Decide = Callable[[ClusterState], Plan]
 
@@ -74,7 +81,7 @@ class WhatIf:
         decide: the cycle to run; of its plan only binds and nominations are read.
         key: the pod group, `namespace/name`.
         plan: what the cycle decides without any change.
-        evicting: whether the cycle may evict, so that what is taken may become free.
+        evicting: the cycle may evict, so that used resources may become free.
     """
 
     def __init__(
@@ -99,10 +106,10 @@ class WhatIf:
         """The smallest change that admits the group; None if it is admitted already or no single change does."""
         if explanation.verdict != "waits" or not self._job.group:
             return None
-        kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._taint]
-        kinds += [self._selector, self._tier, self._minimum, self._fewer, self._nodes, self._node]
+        kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._ready, self._taint]
+        kinds += [self._selector, self._neighbours, self._tier, self._minimum, self._fewer, self._nodes, self._node]
         if self._has_room():
-            kinds[:0] = [self._queue, self._quota, self._cards, self._weight, self._namespace_quota]
+            kinds[:0] = [self._queue, self._leaf, self._quota, self._cards, self._weight, self._namespace_quota]
         for kind in kinds:
             change = kind(explanation)
             if change is not None:
@@ -112,7 +119,7 @@ class WhatIf:
     # --- trials
 
     def _admitted(self, changes: Iterable[Object], gone: Iterable[tuple[str, str]] = ()) -> bool:
-        """Whether the group is admitted once these objects are changed and those are gone."""
+        """True if the group is admitted once these objects are changed and those are gone."""
         forward: list[Event] = [Changed(obj) for obj in changes]
         back = [self._undo(obj.kind, object_label(obj)) for obj in changes]
         for kind, key in gone:
@@ -131,14 +138,14 @@ class WhatIf:
         return Gone(kind, key) if known is None else Changed(known)
 
     def _starts(self, plan: Plan) -> bool:
-        """Whether the group's minimum is placed or promised, and something of it starts."""
+        """True if the group's minimum is placed or nominated, and at least one pod starts."""
         job = self._job
         placed = ({b.pod for b in plan.binds} | {n.pod for n in plan.nominations}) & job.tasks.keys()
         minimum = self._state.jobs[self._key].min_available if self._key in self._state.jobs else 0
         return bool(placed) and len(placed) + job.ready_count >= minimum
 
     def _has_room(self) -> bool:
-        """Whether the nodes could hold what the group lacks of its minimum, if nobody else who waits got anything."""
+        """True if the nodes could hold what the group lacks of its minimum, if no other group got anything."""
         job, state = self._state.jobs.get(self._key), self._state
         if self._evicting or job is None:
             return True
@@ -175,7 +182,7 @@ class WhatIf:
     # --- kinds of changes
 
     def _queue(self, _: Explanation) -> Change | None:
-        """Make the group's queue, or open it."""
+        """Create the group's queue, or open it."""
         name = self._job.queue
         known = self._state.queues.get(name)
         if known is not None and known.open:
@@ -185,7 +192,18 @@ class WhatIf:
         if isinstance(made, Queue) and made.spec is not None:
             spec = made.spec
         queue = Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
-        return Change("queue", name, "", 1) if self._admitted([queue]) else None
+        return Change("queue" if known is None else "open", name, "", 1) if self._admitted([queue]) else None
+
+    def _leaf(self, explanation: Explanation) -> Change | None:
+        """Move the group from a queue with children to one below it."""
+        made = self._objects.get(("PodGroup", self._key))
+        if not isinstance(made, PodGroup) or not any(b.code == "QueueNotLeaf" for b in explanation.blockers):
+            return None
+        for name in sorted(self._state.queues):
+            above = self._state.queues[name].parent
+            if above == self._job.queue and self._admitted([remedies.in_queue(made, name)]):
+                return Change("leaf", name, "", 1)
+        return None
 
     def _quota(self, explanation: Explanation) -> Change | None:
         """Raise the capability of a queue in the resource that is short: of the group's own, or of one that blocks."""
@@ -296,6 +314,16 @@ class WhatIf:
         found = self._least(admits, (1, 2, 4), most=len(cordoned)) if cordoned else None
         return None if found is None else Change("uncordon", ", ".join(n.name for n in cordoned[:found]), "", found)
 
+    def _ready(self, _: Explanation) -> Change | None:
+        """Get as few nodes ready as it takes, those that the pods can use best first."""
+        down = sorted((node for node in self._of(Node) if not remedies.is_ready(node)), key=self._fitness)
+
+        def admits(count: int) -> bool:
+            return self._admitted([remedies.ready(node) for node in down[:count]])
+
+        found = self._least(admits, (1, 2, 4), most=len(down)) if down else None
+        return None if found is None else Change("ready", ", ".join(node.name for node in down[:found]), "", found)
+
     def _taint(self, _: Explanation) -> Change | None:
         """Tolerate a taint: first the one that most nodes have."""
         pods = self._pods()
@@ -311,17 +339,27 @@ class WhatIf:
         return None
 
     def _selector(self, explanation: Explanation) -> Change | None:
-        """Ask less of the labels of nodes."""
+        """Require less of the labels of nodes."""
         if not any(reason.reason == NOT_SELECTED for reason in explanation.nodes):
             return None
         pods = self._pods()
-        pairs = dict.fromkeys(pair for pod in pods for pair in sorted((pod.spec.node_selector or {}).items()))
-        for key, value in pairs:
-            if self._admitted([remedies.without_selector(pod, key) for pod in pods]):
-                return Change("selector", f"{key}={value}", "", 1)
+        pairs = sorted({pair for pod in pods for pair in (pod.spec.node_selector or {}).items()})
+        tried = [{key: value} for key, value in pairs] + ([dict(pairs)] if len(pairs) > 1 else [])
+        for wanted in tried:
+            if self._admitted([remedies.without_selector(pod, wanted) for pod in pods]):
+                return Change("selector", ", ".join(f"{key}={value}" for key, value in wanted.items()), "", len(wanted))
         wishes = any(pod.spec.affinity and pod.spec.affinity.node_affinity for pod in pods)
         if wishes and self._admitted([remedies.without_node_affinity(pod) for pod in pods]):
             return Change("affinity", self._key, "", 1)
+        return None
+
+    def _neighbours(self, explanation: Explanation) -> Change | None:
+        """Require less of the other pods on a node."""
+        given, pods = {reason.reason for reason in explanation.nodes}, self._pods()
+        for what, begin, without in NEIGHBOURS:
+            named = any(reason.startswith(begin) for reason in given)
+            if named and pods and self._admitted([without(pod) for pod in pods]):
+                return Change(what, self._key, "", 1)
         return None
 
     def _tier(self, _: Explanation) -> Change | None:
@@ -365,7 +403,7 @@ class WhatIf:
         return Change(what, name, "", found, to=made.spec.min_member - found)
 
     def _fewer(self, explanation: Explanation) -> Change | None:
-        """Take another job away: the least important first, then the smallest, then the newest."""
+        """Remove another job: the least important first, then the smallest, then the newest."""
         of_queue = any(b.code not in OF_NODES for b in explanation.blockers)
         others = [j for j in self._state.jobs.values() if j.key != self._key and j.group and not j.service and j.tasks]
         if not of_queue:
@@ -388,7 +426,7 @@ class WhatIf:
         return None
 
     def _kind(self, job: Job, *, of_queue: bool, labels: bool) -> object:
-        """What a job's going would give the group: jobs with the same pods on nodes as full give the same.
+        """A key of what removing a job would give the group: jobs with the same pods on equally full nodes share it.
 
         Args:
             job: the job.
@@ -485,7 +523,7 @@ class WhatIf:
         return (t for t in sorted(self._job.pending(), key=lambda t: t.order) if t.key not in placed)
 
     def _needed(self) -> dict[str, float]:
-        """What the waiting pods of the group ask for."""
+        """The sum of the requests of the group's waiting pods."""
         total: dict[str, float] = {}
         for task in self._job.pending():
             for name, amount in task.spec.requests.items():

@@ -23,7 +23,7 @@ from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.schema import apply_defaults, from_openapi, prune
 from kilauea.apiserver.storage import Store
-from kilauea.runtime.in_process import Definitions
+from kilauea.runtime.cluster.in_process import Definitions
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"

@@ -12,7 +12,7 @@ from kilauea.api.ports import ApiError, Key, Resource
 from kilauea.cli.vcctl.command import CommandError
 from kilauea.cli.vcctl.queue_deletion import delete_tree
 from kilauea.client.rest import Client
-from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.cluster.direct import DirectTransport
 from support.controlled import Cluster
 from support.vcctl_runs import Console, Objects
 

@@ -27,7 +27,7 @@ from kilauea.engine.plugins.gang import pipelined, ready, valid
 from kilauea.engine.plugins.nodeorder import NodeOrder
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.extensions import load_extensions
+from kilauea.runtime.inputs.extensions import load_extensions
 from support.builders import (
     GI,
     GPU,

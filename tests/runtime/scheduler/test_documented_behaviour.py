@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.ports import ApiError
-from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
 from support.live_world import Live, live_world
 
 CLASSES = RESOURCES["PriorityClass"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from typing import Any
@@ -89,30 +90,30 @@ STEPS = st.one_of(
     st.fixed_dictionaries({"uid": st.sampled_from(["one", "two"]), "cooldown": st.sampled_from(["", "10m"])}),
     st.fixed_dictionaries({"scheduler": st.sampled_from(["volcano", "default-scheduler", "other"])}),
 )
-DEEDS = st.sampled_from(["bind", "evict", "hold", "let go"])
+DECISIONS = st.sampled_from(["bind", "evict", "hold", "let go"])
 
 
-def assume(feed: Feed, deed: str, uid: str) -> None:
-    """What deeds do to a feed."""
+def assume(feed: Feed, decision: str, uid: str) -> None:
+    """Apply a decision to a feed."""
     task, assumed = feed.state.tasks.get(KEY), feed.assumed
     if task is None:
         return
-    if deed == "bind" and task.status == status.PENDING and not task.gated:
+    if decision == "bind" and task.status == status.PENDING and not task.gated:
         feed.bind(KEY, Placed(uid, "n2"))
-    elif deed == "evict" and task.node:
+    elif decision == "evict" and task.node:
         assumed.evictions[KEY] = uid
         feed.reconsider(KEY)
-    elif deed == "hold":
+    elif decision == "hold":
         assumed.binds.pop(KEY, None)
         assumed.evictions.pop(KEY, None)
         assumed.held[KEY] = uid
         feed.reconsider(KEY)
-    elif deed == "let go" and KEY in assumed.held:
+    elif decision == "let go" and KEY in assumed.held:
         del assumed.held[KEY]
         feed.reconsider(KEY)
 
 
-@given(steps=st.lists(st.one_of(STEPS, DEEDS), max_size=8))
+@given(steps=st.lists(st.one_of(STEPS, DECISIONS), max_size=8))
 @settings(deadline=None, max_examples=200)
 def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_anew(steps: list[Any]) -> None:
     said = form()
@@ -150,3 +151,48 @@ def test_an_earlier_form_of_a_pod_that_comes_late_changes_nothing() -> None:
     feed.put("Pod", pod(form(), 2))
     feed.put("Pod", pod(form(phase="Running", node="n1"), 4))
     assert feed.state.classes.get(feed.state.tasks[KEY].label_class).labels == {}
+
+
+# --- a frozen feed
+
+
+def test_events_wait_while_the_feed_is_frozen_and_are_applied_in_order_at_the_end() -> None:
+    async def main() -> None:
+        feed = feed_of(Assumed(), [pod(form(), 1)])
+        async with feed.frozen():
+            before = feed.changes
+            feed.seen("Pod", [Seen("MODIFIED", pod(form(node="n1", phase="Running"), 2), "2")])
+            feed.gone("Pod", KEY)
+            feed.put("Pod", pod(form(uid="two", node="n2"), 3))
+            assert (feed.changes, feed.state.tasks[KEY].uid) == (before, "one")
+        assert (feed.state.tasks[KEY].uid, feed.state.tasks[KEY].node) == ("two", "n2")
+
+    asyncio.run(main())
+
+
+def test_a_feed_thaws_after_a_cycle_that_fails() -> None:
+    async def main() -> None:
+        feed = feed_of(Assumed(), [pod(form(), 1)])
+        cycle = feed.frozen()
+        await cycle.__aenter__()
+        feed.gone("Pod", KEY)
+        failure = ZeroDivisionError()
+        assert not await cycle.__aexit__(ZeroDivisionError, failure, None)
+        await asyncio.wait_for(feed.thawed(), 1)
+        assert KEY not in feed.state.tasks
+
+    asyncio.run(main())
+
+
+def test_an_answer_waits_until_the_feed_thaws_and_loses_against_a_newer_event() -> None:
+    async def main() -> None:
+        feed = feed_of(Assumed(), [pod(form(), 1)])
+        async with feed.frozen():
+            answer = asyncio.ensure_future(feed.answered("Pod", pod(form(nominated="n2"), 2)))
+            await asyncio.sleep(0)
+            feed.put("Pod", pod(form(node="n1"), 3))
+            assert not answer.done()
+        await answer
+        assert (feed.state.tasks[KEY].node, feed.state.tasks[KEY].nominated) == ("n1", "")
+
+    asyncio.run(main())

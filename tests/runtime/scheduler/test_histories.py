@@ -12,9 +12,9 @@ import pytest
 
 from kilauea.engine.events import Changed
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.scheduler.reading import read
-from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, RESOURCES
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.inputs.reading import read
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, RESOURCES
 from support.faults import FaultyTransport
 from support.live_world import NAMES, Live, live_world
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from kilauea.client.transport import Answer
-from kilauea.runtime.direct import DirectTransport
-from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS
 from support.live_world import Live, live_world
 from support.virtual_api import World
 

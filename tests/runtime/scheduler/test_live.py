@@ -11,7 +11,7 @@ from kilauea.api.ports import ApiError, Key
 from kilauea.engine.cycle import cycle, default_conf
 from kilauea.engine.explain.formatting import in_words
 from kilauea.engine.explain.group import explain
-from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
+from kilauea.runtime.inputs.resources import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES
 from support.live_world import NODES, Live, live_world
 
 CLASSES = RESOURCES["PriorityClass"]
@@ -267,7 +267,7 @@ def test_nothing_is_decided_before_everything_has_been_read(live: Live) -> None:
     live.wire.before = no_queues
     live.start()
     live.wait(10)
-    assert live.scheduler.not_ready() == "not yet read: Queue"
+    assert live.scheduler.not_ready() == "not listed yet: Queue"
     assert live.node_of("web") == ""
     live.wire.before = None
     live.wait(30)

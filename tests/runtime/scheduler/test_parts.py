@@ -12,12 +12,12 @@ from kilauea.api.ports import ApiError
 from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
 from kilauea.engine.model import status
 from kilauea.engine.plan import Condition, GroupOutcome, NodeReason, Pending
-from kilauea.runtime.files import SourceError
+from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.scheduler.conf_reload import ConfReload
-from kilauea.runtime.scheduler.crew import Crew, Writes
+from kilauea.runtime.scheduler.debounce import LONGEST, Debounce
 from kilauea.runtime.scheduler.group_status import content_of, patch_of, wanted
 from kilauea.runtime.scheduler.pod_status import Room, mended_by_nodes
-from kilauea.runtime.scheduler.settling import LONGEST, Settling
+from kilauea.runtime.scheduler.workers import WorkerPool, Writes
 from kilauea.telemetry.metrics import SchedulerMetrics
 from support.virtual_time import LoopClock, virtual_loop
 
@@ -38,9 +38,9 @@ task_scheduling_latency_milliseconds total_preemption_attempts unschedule_job_co
 # --- work with bounded concurrency
 
 
-def test_a_crew_does_so_much_at_a_time_and_in_order() -> None:
+def test_a_pool_runs_a_bounded_number_of_tasks_in_order() -> None:
     with virtual_loop() as loop:
-        crew, now, most, order = Crew(3), [0], [0], []
+        pool, now, most, order = WorkerPool(3), [0], [0], []
 
         async def work(number: int) -> None:
             now[0] += 1
@@ -51,7 +51,7 @@ def test_a_crew_does_so_much_at_a_time_and_in_order() -> None:
 
         async def main() -> None:
             for number in range(10):
-                crew.add(lambda number=number: work(number))  # type: ignore[misc]
+                pool.add(lambda number=number: work(number))  # type: ignore[misc]
             await asyncio.sleep(100)
 
         loop.run_until_complete(main())
@@ -101,10 +101,10 @@ def test_a_write_that_fails_gives_way_to_a_newer_one_and_one_about_nothing_is_dr
 
 
 def test_only_what_lasts_is_said_and_what_never_lasts_is_said_at_last() -> None:
-    settling: Settling[int] = Settling()
-    assert settling.settled({"a": 1, "b": 1}) == {}
-    assert settling.settled({"a": 1, "b": 2}) == {"a": 1}
-    said = [settling.settled({"b": number}) for number in range(3, 3 + LONGEST)]
+    debounce: Debounce[int] = Debounce()
+    assert debounce.stable({"a": 1, "b": 1}) == {}
+    assert debounce.stable({"a": 1, "b": 2}) == {"a": 1}
+    said = [debounce.stable({"b": number}) for number in range(3, 3 + LONGEST)]
     assert said[-1] == {"b": 2 + LONGEST}
     assert not any(said[:-3])
 

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from kilauea.admission.registry import HOOKS
 from kilauea.admission.review import Settings
-from kilauea.runtime.webhooks.authority import renewed
+from kilauea.runtime.webhooks.credentials import renewed
 from kilauea.runtime.webhooks.reviews import answer
 from kilauea.runtime.webhooks.serving import MAX_BODY, Tls, application, check
 from support.admitted import VIEW

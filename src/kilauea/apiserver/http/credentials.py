@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kilauea.apiserver.request import GROUP_MASTERS
+from kilauea.pki import CLIENT, SERVER, Authority, Issued, key_pem, new_key, outlasts, pem, subject
 
 ADMIN = "kubernetes-admin"
-CA_DAYS, LEAF_DAYS = 3650, 365
 _NAMES = (
     "localhost",
     "kubernetes",
@@ -75,144 +72,79 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def load_credentials(folder: Path, host: str, now: datetime.datetime) -> Credentials:
-    """The credentials in a folder, made where they are missing.
+    """Return the credentials in a folder; missing ones are created.
 
     Args:
-        folder: is made if it is not there; only its owner gets access.
+        folder: created if it does not exist; only its owner gets access.
         host: name or address that the server listens at, for its certificate.
         now: with a time zone.
 
     Raises:
-        CredentialsError: what is there cannot be read.
+        CredentialsError: a file cannot be read.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    ca, ca_key = _authority(folder, now)
-    admin = x509.Name(
-        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, GROUP_MASTERS), x509.NameAttribute(NameOID.COMMON_NAME, ADMIN)]
-    )
-    certificate, key = folder / "admin.crt", folder / "admin.key"
-    if not (certificate.exists() and key.exists() and _lasts(certificate, now)):
-        _issue(certificate, key, admin, ca, ca_key, now, ExtendedKeyUsageOID.CLIENT_AUTH, [])
+    authority = _authority(folder, now)
+    admin = (folder / "admin.crt", folder / "admin.key")
+    if not (all(path.exists() for path in admin) and _lasts(admin[0], now)):
+        _write_pair(admin, authority.issue(subject(ADMIN, GROUP_MASTERS), (), CLIENT, now))
     server = (folder / "server.crt", folder / "server.key")
-    common_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kilauea-apiserver")])
-    _issue(*server, common_name, ca, ca_key, now, ExtendedKeyUsageOID.SERVER_AUTH, _alternatives(host))
+    _write_pair(server, authority.issue(subject("kilauea-apiserver"), _alternatives(host), SERVER, now))
     account_key = _account_key(folder / "service-accounts.key")
-    return Credentials(
-        _pem(ca), certificate.read_bytes(), key.read_bytes(), _token(folder / "token"), account_key, server
-    )
+    certificate, key = admin
+    ca = pem(authority.certificate)
+    return Credentials(ca, certificate.read_bytes(), key.read_bytes(), _token(folder / "token"), account_key, server)
 
 
 def _account_key(path: Path) -> bytes:
-    """The key that signs tokens of service accounts."""
+    """Return the key that signs tokens of service accounts."""
     if not path.exists():
-        write_private(path, _private_pem(ec.generate_private_key(ec.SECP256R1())))
+        write_private(path, key_pem(new_key()))
     return path.read_bytes()
 
 
 def _token(path: Path) -> str:
-    """The administrator's token."""
+    """Return the administrator's token."""
     if not path.exists():
         write_private(path, secrets.token_urlsafe(32).encode())
     return path.read_text().strip()
 
 
-def _authority(folder: Path, now: datetime.datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """The certificate authority and its key."""
+def _authority(folder: Path, now: datetime.datetime) -> Authority:
+    """Return the certificate authority, created at the first start."""
     certificate, key = folder / "ca.crt", folder / "ca.key"
     if not certificate.exists() and not key.exists():
-        _make_authority(certificate, key, now)
+        created = Authority.create("kilauea-ca", now)
+        _write_pair((certificate, key), Issued(pem(created.certificate), key_pem(created.key)))
     try:
-        loaded = serialization.load_pem_private_key(key.read_bytes(), None)
-        ca = x509.load_pem_x509_certificate(certificate.read_bytes())
+        return Authority.load(certificate.read_bytes(), key.read_bytes())
     except (OSError, ValueError) as error:
-        words = "remove the folder to make new credentials, and replace kubeconfig files of earlier runs"
-        raise CredentialsError(f"{folder}: the certificate authority cannot be read ({error}): {words}") from error
-    if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-        raise CredentialsError(f"{key}: is no key of an elliptic curve: remove {folder} to make new credentials")
-    return ca, loaded
+        advice = "remove the folder to make new credentials, and replace kubeconfig files of earlier runs"
+        raise CredentialsError(f"{folder}: the certificate authority cannot be read ({error}): {advice}") from error
 
 
-def _make_authority(certificate: Path, key: Path, now: datetime.datetime) -> None:
-    """A new certificate authority; the certificate is written last."""
-    private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kilauea-ca")])
-    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-    builder = (
-        certificate_builder(name, name, private.public_key(), now, CA_DAYS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
-    )
-    write_private(key, _private_pem(private))
-    write_private(certificate, _pem(builder.sign(private, hashes.SHA256())))
+def _write_pair(paths: tuple[Path, Path], issued: Issued) -> None:
+    """Write a certificate and its key; the certificate last, so that it never lacks its key."""
+    certificate, key = paths
+    write_private(key, issued.key)
+    write_private(certificate, issued.certificate)
 
 
-def _issue(
-    certificate: Path,
-    key: Path,
-    subject: x509.Name,
-    ca: x509.Certificate,
-    ca_key: ec.EllipticCurvePrivateKey,
-    now: datetime.datetime,
-    usage: x509.ObjectIdentifier,
-    alternatives: list[x509.GeneralName],
-) -> None:
-    """A certificate of our authority, with a key of its own."""
-    private = ec.generate_private_key(ec.SECP256R1())
-    builder = (
-        certificate_builder(subject, ca.subject, private.public_key(), now, LEAF_DAYS)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-    )
-    if alternatives:
-        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    write_private(key, _private_pem(private))
-    write_private(certificate, _pem(builder.sign(ca_key, hashes.SHA256())))
+def _alternatives(host: str) -> list[str]:
+    """Names and addresses for which the server's certificate is valid."""
+    return list(dict.fromkeys((*_NAMES, *_ADDRESSES, _normalised(host))))
 
 
-def certificate_builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
-) -> x509.CertificateBuilder:
-    """What all certificates have; valid from a minute ago, as clocks differ."""
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=1))
-        .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-    )
-
-
-def _alternatives(host: str) -> list[x509.GeneralName]:
-    """Names and addresses that the server's certificate is good for."""
-    names, addresses = dict.fromkeys(_NAMES), dict.fromkeys(_ADDRESSES)
+def _normalised(host: str) -> str:
+    """Return an address in its shortest form, and a name as it is."""
     try:
-        addresses[str(ipaddress.ip_address(host))] = None
+        return str(ipaddress.ip_address(host))
     except ValueError:
-        names[host] = None
-    return [
-        *(x509.DNSName(name) for name in names),
-        *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses),
-    ]
+        return host
 
 
 def _lasts(certificate: Path, now: datetime.datetime) -> bool:
-    """Whether a certificate is good for another month."""
+    """True if a certificate is valid for another month."""
     try:
-        loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
+        return outlasts(x509.load_pem_x509_certificate(certificate.read_bytes()), now)
     except ValueError:
         return False
-    return loaded.not_valid_after_utc > now + datetime.timedelta(days=30)
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

@@ -1,7 +1,7 @@
 """Commands that take their arguments, and say what went wrong, as those of Volcano do.
 
 What differs from click's own: errors of a command go to standard output with exit code 255, wrong usage shows the help
-and exits with 1, a group without a known word shows its help and exits with 0, `_` may stand for `-` in names of
+and exits with 1, a group without a word shows its help and exits with 0, `_` may stand for `-` in names of
 options, `-n=x` and `--flag=false` are understood, and words that nobody asked for are ignored.
 """
 
@@ -91,7 +91,8 @@ class Group(_Entry, click.Group):
         known = {name for each in self.params if each.is_eager for name in each.opts} | {"-h", "--help"}
         if word not in self.commands and (word is None or not self._strict) and not known & set(args):
             if word is not None and not ctx.resilient_parsing:
-                click.echo(f'Error: unknown command "{word}" for "{ctx.command_path}"', err=True)
+                click.echo(ctx.get_help(), err=True)
+                raise click.NoSuchCommand(word, ctx=ctx)
             args = ["--help"]
         return super().parse_args(ctx, args)
 
@@ -103,13 +104,28 @@ class Group(_Entry, click.Group):
 class Leaf(_Entry):
     """A command that does something; its function gets the cluster and the values of the options.
 
-    A word that is no option is taken for the name, if the command has one that is not given.
+    A word that is not an option is taken for the name, if the command has one that is not given.
+
+    Args:
+        name: the word that runs it.
+        callback: the function.
+        help: a line of help.
+        options: its options; those of all commands are added.
+        does: what is said to have failed, for a program of one word: `suspend job`.
     """
 
-    def __init__(self, name: str, callback: Callable[..., Any], help: str, options: Iterable[click.Parameter]) -> None:
+    def __init__(
+        self,
+        name: str,
+        callback: Callable[..., Any],
+        help: str,
+        options: Iterable[click.Parameter],
+        does: str = "",
+    ) -> None:
         named = [each for each in options if each.name == "name"]
         params = [*options, *common_options(), click.Argument(["words"], nargs=-1, metavar="[NAME]" if named else "")]
         super().__init__(name, params=params, help=help, callback=callback, context_settings=CONTEXT)
+        self._does = does
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read arguments in the forms that Go's flags have."""
@@ -133,8 +149,8 @@ class Leaf(_Entry):
             from kilauea.cli.table import printable
 
             aside = given.get("output") in FOR_PROGRAMS
-            lines = "\n".join(map(printable, str(error).split("\n")))
-            click.echo(f"Failed to{_path(ctx)}: {lines}", err=aside)
+            lines = "\n".join(map(printable, _message(error).split("\n")))
+            click.echo(f"Failed to {self._does or _path(ctx)}: {lines}", err=aside)
             return FAILED
 
 
@@ -144,6 +160,13 @@ def _is_told(error: Exception) -> bool:
     from kilauea.client.access import AccessError
 
     return isinstance(error, (CommandError, ApiError, AccessError))
+
+
+def _message(error: Exception) -> str:
+    from kilauea.api.ports import ApiError
+    from kilauea.cli.api_errors import refusal_text
+
+    return refusal_text(error) if isinstance(error, ApiError) else str(error)
 
 
 def _result(answer: Any) -> Any:
@@ -156,8 +179,8 @@ def _result(answer: Any) -> Any:
 
 
 def _path(ctx: click.Context) -> str:
-    """The command and its groups, innermost first, without the program: ` list job`."""
-    return "".join(f" {word}" for word in reversed(ctx.command_path.split()[1:]))
+    """The command and its groups, innermost first, without the program: `list job`."""
+    return " ".join(reversed(ctx.command_path.split()[1:]))
 
 
 Program = TypeVar("Program", bound=click.Command)

@@ -163,8 +163,9 @@ async def view(cluster: Cluster, name: str, namespace: str, output: str = "text"
     """Print everything about a job."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
-    from kilauea.cli.vcctl.job_view import print_job, read_surroundings
+    from kilauea.cli.vcctl.job_view import WAITING, print_job, read_surroundings
     from kilauea.cli.vcctl.tables import data_text, without_fields
+    from kilauea.cli.vcctl.why import why_it_waits
 
     options.needed(name, "job name (specified by --name or -N) is mandatory to view a particular job")
     async with cluster.connect() as api:
@@ -172,7 +173,10 @@ async def view(cluster: Cluster, name: str, namespace: str, output: str = "text"
         if output != "text":
             click.echo(data_text(without_fields(job), output))
             return
-        print_job(job, await read_surroundings(api, job), conditions)
+        surroundings = await read_surroundings(api, job)
+        if phase_of(job) in WAITING:
+            surroundings = surroundings._replace(why=await why_it_waits(cluster.access(), f"{namespace}/{name}"))
+        print_job(job, surroundings, conditions)
 
 
 # --- orders

@@ -23,6 +23,8 @@ MOMENT = "%Y-%m-%d %H:%M:%S"
 COUNTS = "Succeeded Pending Running Failed Terminating Unknown RetryCount MinAvailable Version".split()
 WAITING = ("", "Pending", "Restarting")
 """Phases in which a user asks why nothing runs."""
+AGAINST = ("Unschedulable", "NoScheduler", "PodsNotCreated")
+"""Conditions of a pod group that keep its pods from running."""
 EVENT_WIDTHS = (15, 40, 30, 40)
 
 
@@ -31,6 +33,8 @@ class Surroundings(NamedTuple):
 
     group: Obj | None
     events: Sequence[Obj]
+    why: Sequence[tuple[str, str]] = ()
+    """Why it waits, in labelled lines; empty if that is to be read off the conditions."""
 
 
 async def read_surroundings(api: Api, job: Obj) -> Surroundings:
@@ -56,7 +60,7 @@ def print_job(job: Obj, surroundings: Surroundings, conditions: bool = True) -> 
         _identity(job),
         _spec(job["spec"], tasks_of(job)),
         _status(job.get("status") or {}, conditions),
-        _waiting(job, surroundings.group, moment),
+        _waiting(job, surroundings, moment),
         _events(surroundings.events, moment),
     )
     click.echo("\n".join(line for section in sections for line in section))
@@ -188,11 +192,13 @@ def _status(status: Obj, conditions: bool) -> Iterator[str]:
             yield _line(2, "TransitionTime", local_time(condition.get("lastTransitionTime"), MOMENT))
 
 
-def _waiting(job: Obj, group: Obj | None, moment: int) -> Iterator[str]:
-    """The state of the PodGroup, and what it says about why the job waits."""
+def _waiting(job: Obj, surroundings: Surroundings, moment: int) -> Iterator[str]:
+    """The state of the PodGroup, and why the job waits."""
+    group = surroundings.group
     if group is None:
         if phase_of(job) in WAITING:
             yield _line(0, "Pod Group", f"{NONE}: no controller has made one yet")
+            yield from (_line(1, label, text) for label, text in surroundings.why)
         return
     status = group.get("status") or {}
     yield _line(0, "Pod Group")
@@ -200,7 +206,8 @@ def _waiting(job: Obj, group: Obj | None, moment: int) -> Iterator[str]:
     yield _line(1, "Phase", status.get("phase") or "")
     found = sorted(status.get("conditions") or (), key=lambda each: str(each.get("lastTransitionTime") or ""))
     if phase_of(job) in WAITING:
-        yield _line(1, "Waits Because", _why(status, found))
+        why = surroundings.why or [("Waits Because", _why(job, status, found))]
+        yield from (_line(1, label, text) for label, text in why)
     if found:
         yield _line(1, "Conditions")
     for each in found:
@@ -209,9 +216,11 @@ def _waiting(job: Obj, group: Obj | None, moment: int) -> Iterator[str]:
         yield _line(2, f"{each.get('type')}={each.get('status')}", said + ago)
 
 
-def _why(status: Obj, conditions: Sequence[Obj]) -> str:
-    """The words of the newest condition that stands in the way."""
-    against = [each for each in conditions if each.get("type") == "Unschedulable" and each.get("status") == "True"]
+def _why(job: Obj, status: Obj, conditions: Sequence[Obj]) -> str:
+    """The words of the job, or else of the newest condition that stands in the way."""
+    if own := part(job, "status", "state", "message"):
+        return str(own)
+    against = [each for each in conditions if each.get("type") in AGAINST and each.get("status") == "True"]
     if against:
         return str(against[-1].get("message") or against[-1].get("reason") or "")
     if status.get("phase") in ("", None, "Pending"):

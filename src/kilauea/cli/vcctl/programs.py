@@ -101,7 +101,8 @@ def _help_command() -> click.Command:
 
 def vsub_command() -> Leaf:
     """`vsub`; variables of the environment give defaults."""
-    return with_version(Leaf("vsub", _submit, "submit a job", job.run_options("-n", "-N", environment=True)))
+    given = job.run_options("-n", "-N", environment=True)
+    return with_version(Leaf("vsub", _submit, "submit a job", given, "submit job"))
 
 
 async def _submit(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int, **given: Any) -> int:
@@ -120,7 +121,7 @@ def vjobs_command() -> Leaf:
         options.text("--phase", help="Only jobs in one of these phases.", metavar="PHASE[,PHASE]"),
         *options.listing(),
     ]
-    return with_version(Leaf("vjobs", _jobs, "view job information", given))
+    return with_version(Leaf("vjobs", _jobs, "view job information", given, "view jobs"))
 
 
 async def _jobs(cluster: Cluster, name: str, namespace: str, output: str, **given: Any) -> None:
@@ -133,7 +134,7 @@ async def _jobs(cluster: Cluster, name: str, namespace: str, output: str, **give
 def vqueues_command() -> Leaf:
     """`vqueues`: a queue, or all."""
     given = [options.name("-n"), *options.listing()[:2]]
-    return with_version(Leaf("vqueues", _queues, "view queue information", given))
+    return with_version(Leaf("vqueues", _queues, "view queue information", given, "view queues"))
 
 
 async def _queues(cluster: Cluster, name: str, output: str, no_headers: bool) -> None:
@@ -151,7 +152,7 @@ async def _queues(cluster: Cluster, name: str, output: str, no_headers: bool) ->
 
 def _about_a_job(name: str, function: Any, help: str, until: str) -> Leaf:
     given = [options.name("-n"), options.namespace("-N"), *options.waiting(until)]
-    return with_version(Leaf(name, function, help, given))
+    return with_version(Leaf(name, function, help, given, help.replace(" a ", " ")))
 
 
 def vcancel_command() -> Leaf:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kilauea.cli.vcctl.queue_list import Entry
 
 NAME_NEEDED = "queue name must be specified"
+ROOT_STAYS = "queue root stays Open: every queue is below it; close the queues that should take no jobs"
 
 
 # --- changes
@@ -60,9 +61,7 @@ async def operate(
             await change_state(api, name, action, cascade, wait, timeout)
             if not wait:
                 stays = name == ROOT_QUEUE and action == "close"
-                note(
-                    "queue root cannot be closed; it stays Open" if stays else f"request to {action} queue {name} sent"
-                )
+                note(ROOT_STAYS if stays else f"request to {action} queue {name} sent")
 
 
 async def delete(

@@ -8,6 +8,7 @@ are ended (`killing`). The status is written first and commits the rest, which a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from kilauea.api.kinds import (
     CLAIMS,
@@ -37,6 +38,7 @@ from kilauea.controllers.vcjobs.choice import NextStep, choose, order
 from kilauea.controllers.vcjobs.killing import kill_all, kill_targets
 from kilauea.controllers.vcjobs.machine import ORDERS, TARGETED, step
 from kilauea.controllers.vcjobs.members import Members
+from kilauea.controllers.vcjobs.refusals import refusal
 from kilauea.controllers.vcjobs.syncing import Sync
 from kilauea.controllers.vcjobs.work import Work
 
@@ -129,7 +131,7 @@ def _act(
         said = [*choice.records, *sync.records]
         due = [each for each in (choice.again, sync.again) if each is not None]
         operations = [*choice.notes, *sync.status, *heard, *said, *sync.operations]
-        return Outcome(operations, min(due, default=None))
+        return Outcome(operations, min(due, default=None), refused=partial(refusal, work, group, now))
     if taken.procedure == "kill":
         written, doing = kill_all(work, members, group, taken, choice, view, now)
         return Outcome([*written, *choice.notes, *heard, *choice.records, *doing], choice.again)

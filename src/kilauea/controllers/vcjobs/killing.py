@@ -15,10 +15,14 @@ from kilauea.controllers.objects import is_going, uid_of
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.choice import NextStep
 from kilauea.controllers.vcjobs.counting import count, count_ending, next_phase
-from kilauea.controllers.vcjobs.machine import RESTARTING, Step
+from kilauea.controllers.vcjobs.machine import ABORTED, RESTARTING, Step
 from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.work import Work
+
+SUSPENDED = "Suspended"
+"""Why a job in the phase Aborted has no pods."""
+HOW_TO_RESUME = "the job is suspended, so it has no pods: `vcctl job resume` starts it again"
 
 
 def kill_all(
@@ -30,13 +34,16 @@ def kill_all(
     names = frozenset(each.name for each in doomed)
     counts = count_ending(work, members, names, keep=not step.becomes)
     phase = step.becomes or next_phase(work, counts)
+    action, cause = choice.action if step.becomes else None, _cause(work, step, choice)
+    if phase == ABORTED:
+        action, cause = SUSPENDED, HOW_TO_RESUME
     written = status.changed(
         work,
         counts,
         now,
         phase=phase,
-        reason=choice.action if step.becomes else None,
-        message=_cause(work, step, choice),
+        reason=action,
+        message=cause,
         version=work.version + bool(step.becomes),
         retries=work.retries + step.counts,
         controlled=_claims(work),

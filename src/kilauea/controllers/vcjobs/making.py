@@ -12,6 +12,7 @@ from kilauea.controllers.vcjobs.killing import deletion, together
 from kilauea.controllers.vcjobs.members import Member, Members
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault
 from kilauea.controllers.vcjobs.pods import new_pod
+from kilauea.controllers.vcjobs.refusals import FAILED_CREATE, PLUGIN_ERROR
 from kilauea.controllers.vcjobs.work import Task, Work
 
 BURST = 500
@@ -58,7 +59,7 @@ class Making:
                     plugin.on_pod(pod, task.raw, index)
                 made.append(pod)
         except PluginFault as fault:
-            self.faults.append(("PluginError", f"Execute plugin when pod create failed, err: {fault.why}"))
+            self.faults.append((PLUGIN_ERROR, f"Execute plugin when pod create failed, err: {fault.why}"))
             return []
         return made
 
@@ -81,7 +82,7 @@ class Making:
             return True
         owner = controller_of(pod)
         if not is_going(pod) and (owner is None or owner["name"] != self._work.name):
-            self.faults.append(("FailedCreate", f"Error creating pods: pod {name} is there and not of this job"))
+            self.faults.append((FAILED_CREATE, f"Error creating pods: pod {name} is there and not of this job"))
         return False
 
     # --- one task after another
@@ -94,7 +95,7 @@ class Making:
     def _is_ready(self, name: str) -> bool:
         task = next((task for task in self._work.tasks if task.name == name), None)
         if task is None:
-            self.faults.append(("FailedCreate", f"Error creating pods: there is no task {name} to depend on"))
+            self.faults.append((FAILED_CREATE, f"Error creating pods: there is no task {name} to depend on"))
             return False
         if task.min_available is None:
             return True

@@ -11,6 +11,7 @@ from kilauea.api.job_plugins import unknown_arguments
 from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
 from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
+from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
@@ -20,6 +21,17 @@ from kilauea.controllers.vcjobs.making import Making
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.names import FORWARDING
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
+from kilauea.controllers.vcjobs.refusals import (
+    CLAIM_ERROR,
+    FAILED_CREATE,
+    PLUGIN_ERROR,
+    PODS_NOT_CREATED,
+    QUEUE_ERROR,
+    creates,
+    group_refusal,
+    group_retraction,
+    is_refused,
+)
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
@@ -47,6 +59,7 @@ class Sync:
         self._controlled = {**(work.status.get("controlledResources") or {})}
         self.operations: list[Operation] = []
         self.records: list[Record] = []
+        self._faults: list[tuple[str, str]] = []
         self.again: float | None = None
         self._counts = count(work, members)
         self._phase = next_phase(work, self._counts)
@@ -55,6 +68,7 @@ class Sync:
             self._tell_what_is_ignored()
         if self._phase not in OVER:
             self._keep_in_step()
+            self._say_faults()
         self.status = self._status()
 
     def _keep_in_step(self) -> None:
@@ -62,6 +76,18 @@ class Sync:
         self._delete_doomed()
         if plugins is not None and self._is_admitted():
             self._keep_pods(plugins)
+
+    def _say_faults(self) -> None:
+        """Say in the status and on the group why pods cannot be created, until nothing is left to create."""
+        group = None if self._group is None or is_going(self._group) else self._group
+        if self._faults:
+            self._reason, self._message = self._faults[0]
+        if self._faults or self._reason == GANG_NEVER_COMPLETE:
+            self.operations += group_refusal(group, self._now, self._reason or "", self._message)
+        elif not creates(self.operations):
+            if self._reason is None and is_refused(self._work):
+                self._reason, self._message = "", ""
+            self.operations += group_retraction(group, self._now)
 
     def _status(self) -> Sequence[Patch]:
         work = self._work
@@ -106,6 +132,7 @@ class Sync:
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""
         self.records.append(Record(self._work.obj, "Warning", reason, message))
+        self._faults.append((reason, message))
         self.again = patience(self._work.obj, self._now, FIRST_WAIT)
 
     # --- what belongs to the job
@@ -114,18 +141,18 @@ class Sync:
         """See that plugins and volumes have what they need; None if the job cannot go on."""
         work, view = self._work, self._view
         if work.excess:
-            self._fault("FailedCreate", f"Error creating pods: {work.excess}")
+            self._fault(FAILED_CREATE, f"Error creating pods: {work.excess}")
             return None
         queue = view.get(QUEUES, Key("", work.queue))
         if queue is None:
-            self._fault("QueueError", f"queue {work.queue} is not found, the job will wait until the queue is created")
+            self._fault(QUEUE_ERROR, f"queue {work.queue} is not found, the job will wait until the queue is created")
             return None
         if spec_of(queue).get("extendClusters") and annotations_of(work.obj).get(FORWARDING) != "true":
             self._change_job({"metadata": {"annotations": {FORWARDING: "true"}, "uid": work.uid}})
         try:
             plugins = active(work.obj)
         except PluginFault as fault:
-            self._fault("PluginError", f"Execute plugin when job add failed, err: {fault.why}")
+            self._fault(PLUGIN_ERROR, f"Execute plugin when job add failed, err: {fault.why}")
             return None
         for plugin in plugins:
             self.operations += plugin.objects(view)
@@ -144,7 +171,7 @@ class Sync:
             filled = [{**each, "volumeClaimName": names[i]} if i in names else each for i, each in given]
             self._change_job({"spec": {"volumes": filled}, "metadata": {"uid": self._work.uid}})
         if volumes.missing:
-            self._fault("PVCError", f"Failed to create PVC, err: {volumes.missing}")
+            self._fault(CLAIM_ERROR, f"Failed to create PVC, err: {volumes.missing}")
         return not volumes.missing and not volumes.claim_names
 
     def _change_job(self, patch: dict[str, object]) -> None:
@@ -182,12 +209,14 @@ class Sync:
 
     def _tell_why_it_waits(self, group: Obj) -> None:
         conditions = [each for each in status_of(group).get("conditions") or () if each.get("status") == "True"]
+        conditions = [each for each in conditions if each["type"] != PODS_NOT_CREATED]  # has an event of its own
         if not conditions:
             return
         last = max(conditions, key=lambda each: str(each.get("lastTransitionTime") or ""))
         if last["type"] != "Scheduled":
             named = f"{self._work.key.namespace}:{self._work.name}"
-            words = f"PodGroup {named} {last['type'].lower()}, reason: {last.get('message') or ''}"
+            state = "unschedulable" if last["type"] == NO_SCHEDULER else last["type"].lower()
+            words = f"PodGroup {named} {state}, reason: {last.get('message') or ''}"
             self.records.append(Record(self._work.obj, "Warning", "PodGroupPending", words))
 
     # --- the pods

@@ -58,7 +58,7 @@ class Policy(ABC):
         """(T,) tasks of the pool that may be thought of for a job, or for one task of it."""
 
     @abstractmethod
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
         """Why a pod of the queues in question is not among the candidates."""
 
     def serves_pending(self, session: Session) -> bool:
@@ -104,7 +104,7 @@ class BetweenJobs(Policy):
         own: NDArray[np.bool_] = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
         return own & _takes_something(pool, task)
 
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return HOLDS_SOMETHING if task.spec.best_effort else NOT_LOWER
 
 
@@ -136,7 +136,7 @@ class BetweenQueues(Policy):
         chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._open[pool.queue]
         return chosen
 
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
         queue = self.session.queues[self.session.state.jobs[victim.group].queue]
         return NOT_RUNNING if queue.reclaimable else QUEUE_CLOSED
 
@@ -185,7 +185,7 @@ class LesserGangs(Policy):
         chosen &= pool.job_open
         return chosen
 
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return NOT_LOWER
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:

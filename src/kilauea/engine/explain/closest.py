@@ -1,7 +1,7 @@
-"""Why a gang that has to be close together finds no domain of the network: which tier, what room, and what is asked.
+"""Why a gang with hard network topology finds no domain: the tier, the largest room, and what is requested.
 
 The reasons of single nodes say little there: nodes elsewhere have room, and the domain that was tried last is not the
-one that came nearest.
+one with the most room.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kilauea.engine.plan import Pending
 from kilauea.engine.session import Session
 
 OF_ROOM = frozenset({"Unschedulable", "GangWaiting", "NotReached"})
-"""Codes of pods that waited for room, in whatever words."""
+"""Codes of pods that waited for room."""
 
 
 class Closest:
-    """The domains that came nearest, for the gangs of one session.
+    """The domains with the most room, for the gangs of one session.
 
     Args:
         session: a session whose actions are done.
@@ -35,7 +35,7 @@ class Closest:
         self._known: dict[str, str] = {}
 
     def told(self, pending: Pending) -> Pending:
-        """The reason; of a gang that no domain takes, in words about domains."""
+        """The reason; for a gang that fits in no domain, a reason about domains."""
         job = self._session.state.jobs.get(pending.group)
         if job is None or pending.code not in OF_ROOM or not self._session.domains.wishes(job):
             return pending
@@ -47,7 +47,7 @@ class Closest:
         return dataclasses.replace(pending, code="Unschedulable", message=message) if message else pending
 
     def _message(self, job: Job, part: SubJob | None) -> str:
-        """What is asked of a domain, and the most that one has; empty where a domain has the room."""
+        """The room that is requested of a domain, and the most that one has; empty if a domain has the room."""
         domains = self._session.domains
         wish = domains.of(job, part)
         gang: Job | SubJob = job if part is None else part
@@ -76,6 +76,6 @@ class Closest:
 
 
 def _size(task: Task) -> str:
-    """What one pod asks for, in words."""
+    """The requests of one pod as text."""
     requests = {name: amount for name, amount in task.spec.requests.items() if name != PODS and amount}
     return " and ".join(human(name, requests[name]) for name in sorted(requests, key=order_of)) or "any size"

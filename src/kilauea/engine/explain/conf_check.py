@@ -1,8 +1,8 @@
-"""A second look at a configuration: what can be read and used, and yet will not do what it seems to.
+"""Warnings about a configuration that is valid, and yet does not do what it seems to.
 
 `kilauea.engine.conf` reads the document and knows names and types. Here the plugins are opened over an empty cluster,
-so that it is known where each has its say; then it can be told whose say is never heard, and which part of the
-configuration needs another that is not there. Nothing here decides anything; `kilauea config check` shows it.
+so that the points where each registers are known. Then it can be said which plugins are never asked, and which part of
+the configuration needs another that is missing. Nothing here decides anything; `kilauea config check` shows it.
 """
 
 from __future__ import annotations
@@ -59,27 +59,27 @@ KNOW_STARVING = ("gang", "priority", "tdm")
 
 SUBJECTS = {
     "job_enqueueable": "the admission of jobs",
-    "job_pipelined": "promises of room to gangs",
-    "sub_job_pipelined": "promises of room to sub-gangs",
+    "job_pipelined": "nominations of gangs",
+    "sub_job_pipelined": "nominations of sub-gangs",
 }
 
 WHY = {
-    "yaml": "What is no YAML cannot be read at all.",
+    "yaml": "Text that is not valid YAML cannot be read at all.",
     "config-map": "The scheduler reads the text that the ConfigMap holds, not the ConfigMap.",
     "wrong-type": "A value of the wrong type is not used; its default holds.",
     "wrong-value": "A value out of range is not used; its default holds.",
     "unknown-plugin": "A typing error must not change what the scheduler does, so the file is not used.",
-    "unknown-action": "Without the step that was meant the cycle does something else, so the file is not used.",
-    "unknown-key": "Unknown keys are ignored, so what was meant does not happen.",
+    "unknown-action": "Without the intended action the cycle does something else, so the file is not used.",
+    "unknown-key": "Unknown keys are ignored, so the intended setting has no effect.",
     "unknown-argument": "Unknown arguments are ignored, so the default holds.",
     "moved-argument": "It is another plugin's argument now; here it does nothing.",
     "missing-plugin": "Volcano has it; here its votes, limits and scores are missing.",
     "empty-action": "A cycle is the list of its actions, so each has to have a name.",
-    "unused-arguments": "Arguments of an action that does not exist are read by nobody.",
+    "unused-arguments": "Nothing reads the arguments of an action that does not exist.",
     "rival-plugins": "A queue would have the shares of the one and the order of the other, or of whichever comes last.",
     "duplicate-plugin": "The entries share one set of functions: the last one's arguments hold, at the places of both.",
     "duplicate-action": "It runs as often as it is named.",
-    "no-plugins": "Plugins filter and score nodes, hold gangs together and share out the cluster; nobody does it here.",
+    "no-plugins": "Plugins filter and score nodes, hold gangs together and share the cluster; nothing does it here.",
     "no-allocate": "Enqueue admits and backfill places pods without requests; nothing places the others.",
     "action-order": "What a cycle admits after it has placed pods waits a whole cycle for nothing.",
     "enqueue-without-votes": "Without a vote enqueue admits every job at once, so it does nothing but take time.",
@@ -201,7 +201,7 @@ def _duplicates(conf: SchedulerConf) -> Iterator[Issue]:
 
 
 class _Workings:
-    """Who registered where, and what follows from it."""
+    """The points at which plugins registered, and the issues that follow."""
 
     def __init__(self, conf: SchedulerConf, session: Session) -> None:
         self._conf = conf
@@ -223,7 +223,7 @@ class _Workings:
             yield from self._victims(point, self._asking(*actions))
 
     def said(self, finding: Finding) -> Issue:
-        """What a plugin says about itself."""
+        """A warning of the plugin itself."""
         entry = self._entries.get(finding.where.removeprefix("plugin "))
         return _issue(WARNING, "plugin-warning", entry or (), finding.message)
 
@@ -257,7 +257,7 @@ class _Workings:
                 message = f"{entry.name} is never asked about {SUBJECTS[point]}: decided by {self._those(deciding)}"
                 yield _issue(WARNING, "hidden-voter", entry, message)
             if "sla" in tier:
-                message = f"sla cannot hasten {SUBJECTS[point]} against {_and(deciding)}: put it into an earlier tier"
+                message = f"sla cannot speed up {SUBJECTS[point]} against {_and(deciding)}: put it into an earlier tier"
                 yield _issue(NOTE, "powerless-voter", self._entries["sla"], message)
             return
 
@@ -279,8 +279,8 @@ class _Workings:
     def _victims(self, point: str, asking: list[str]) -> Iterator[Issue]:
         for entry in self._later(point) if asking else ():
             first = self._those(self._points[point][0])
-            message = f"{entry.name} has a say about the victims of {_and(asking)} only if none is named by {first}"
-            # Plain drf is made to be the second choice; the others protect somebody.
+            message = f"{entry.name} is asked about the victims of {_and(asking)} only if {first} names none"
+            # Plain drf is meant to be the second choice; the others protect pods.
             yield _issue(NOTE if entry.name == "drf" else WARNING, "hidden-victims", entry, message)
 
     def _later(self, point: str, than: int = 0) -> list[PluginConf]:
@@ -301,7 +301,7 @@ def _empty_cluster() -> ClusterState:
 
 
 def _workings(conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog: Watchdog) -> list[Issue]:
-    """What shows only when the plugins have registered."""
+    """Issues that show only once plugins have registered."""
     issues: list[Issue] = []
     if not any(conf.tiers):
         issues.append(_issue(WARNING, "no-plugins", ("tiers",), "there is no plugin in any tier"))

@@ -1,4 +1,4 @@
-"""Reasons and amounts in words: the same in a plan for people, in an explanation, and in conditions and events."""
+"""Reasons and amounts as text: the same in plans, explanations, conditions and events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kilauea.api.quantity import Unit, unit_of
 
 
 class Reason(Protocol):
-    """Why something waits, with numbers where it is about a resource (amounts in the engine's units)."""
+    """A reason to wait, with numbers if it is about a resource (amounts in the engine's units)."""
 
     @property
     def message(self) -> str:
@@ -16,15 +16,15 @@ class Reason(Protocol):
 
     @property
     def resource(self) -> str:
-        """What is short; empty if it is about no resource."""
+        """The missing resource; empty if it is not about a resource."""
 
     @property
     def asked(self) -> float:
-        """How much of it is asked for."""
+        """How much of it is requested."""
 
     @property
     def left(self) -> float:
-        """How much of it there is at most."""
+        """How much of it is available at most."""
 
 
 def in_words(reason: Reason) -> str:
@@ -35,7 +35,7 @@ def in_words(reason: Reason) -> str:
 
 
 def numbers(reason: Reason, *, named: bool = False) -> str:
-    """What is requested and what is available of the resource that is short; without its name if that is said."""
+    """The requested and available amounts of the missing resource; without its name if the message has it."""
     form = bare if named else human
     return f"requested {form(reason.resource, reason.asked)}, available {form(reason.resource, reason.left)}"
 

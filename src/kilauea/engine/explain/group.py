@@ -1,4 +1,4 @@
-"""Why a pod group waits, from its plan: the blockers in order of importance, the nodes, and in which rule each stands.
+"""Why a pod group waits, from its plan: the blockers in order of importance, each with its rule, and the nodes.
 
 The smallest change that would admit it is found by trying (`kilauea.simulator.what_if`).
 """
@@ -12,50 +12,50 @@ from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import human
-from kilauea.engine.explain.hints import node_hints, volume_hint
+from kilauea.engine.explain.hints import NOT_REACHED, bound_elsewhere, node_hints, terms_text, volume_hint
 from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plan import NodeReason, Pending, Plan
+from kilauea.engine.plan import NodeReason, Pending, Plan, Refusal
 from kilauea.engine.state import ClusterState
 
 RULES = {
     "PodGroupNotFound": "a pod names a pod group that exists",
     "PodsNotCreated": "the API server creates the pods of a job before any of them is scheduled",
-    "NoScheduler": "a pod names a scheduler that runs",
-    "NoPodGroup": "a pod of this scheduler names a pod group",
+    "NoScheduler": "a running scheduler serves the pod's schedulerName",
+    "NoPodGroup": "a pod of this scheduler belongs to a pod group",
     "QueueNotFound": "a pod group names a queue that exists",
-    "SchedulingGated": "a pod with a scheduling gate waits for the gate to be removed",
+    "SchedulingGated": "a pod with a scheduling gate waits until the gate is removed",
     "NotEnoughTasks": "a gang has at least minMember pods before any of them starts",
-    "NotEnoughPodsOfTask": "a gang has the minimum of pods of every role before any of them starts",
-    "NotAdmitted": "a pod group is admitted before its pods get room",
-    "QueueFault": "a queue hangs on the root by parents that exist",
-    "QueueNotLeaf": "jobs go to queues without children",
-    "QueueClosed": "a queue takes work while it is Open",
+    "NotEnoughPodsOfTask": "a gang has the minimum of pods of every task before any of them starts",
+    "NotAdmitted": "a pod group is admitted before its pods are placed",
+    "QueueFault": "the parents of a queue exist and lead to the root queue",
+    "QueueNotLeaf": "jobs run in queues without children",
+    "QueueClosed": "a queue takes jobs only while it is Open",
     "QueueQuotaInsufficient": "minResources + allocated + inqueue - elastic of a queue stay within what it may use",
     "ClusterOvercommitted": "the minimum of all admitted groups stays within overcommit-factor times the cluster",
-    "QueueQuotaExceeded": "what a queue holds stays within what it may use; with proportion, within what it deserves",
-    "GetTaskRequestResourceFailed": "a pod's card is one that nodes have, and the pod asks for the resource that it is",
-    "InsufficientCPUQuota": "what a queue holds stays within the cpu of its capability",
-    "InsufficientMemoryQuota": "what a queue holds stays within the memory of its capability",
-    "InsufficientScalarQuota": "what a queue holds of a card stays within its card quota",
-    "QueueMayNotReclaim": "a queue takes back as long as it has less than it deserves",
-    "QueueOverused": "a queue that has all it deserves waits for the others",
-    "VolumesNotReady": "the volume claims of a pod exist and are bound, or may be bound where the pod goes",
-    "Unschedulable": "a pod needs one node that has room for it and that nothing rules out",
-    "RoomKept": "room that a pod would lose again at once goes to the group that would take it back",
-    "GangWaiting": "a gang starts whole or not at all",
-    "Nominated": "a pod starts when the room that is being freed for it is free",
-    "NotReached": "an action has to deal with the pod",
+    "QueueQuotaExceeded": "a queue holds at most what it may use; with proportion, at most what it deserves",
+    "GetTaskRequestResourceFailed": "the card of a pod exists on some node, and the pod requests its resource",
+    "InsufficientCPUQuota": "the allocated cpu of a queue stays within its capability",
+    "InsufficientMemoryQuota": "the allocated memory of a queue stays within its capability",
+    "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
+    "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
+    "QueueOverused": "a queue that has all it deserves lets the others go first",
+    "VolumesNotReady": "the volume claims of a pod exist and are bound, or can be bound on its node",
+    "Unschedulable": "a pod needs one node that has room for it and that no rule excludes",
+    "RoomKept": "resources that a pod would lose again at once go to the group that would reclaim them",
+    "GangWaiting": "a gang starts as a whole or not at all",
+    "Nominated": "a pod starts when the resources that are being freed for it are free",
+    "NotReached": "an action has to process the pod",
     "ResourceClaimsUnsupported": "pods with resource claims wait until this version supports them",
 }
-"""What each code stands for, as a rule."""
+"""The rule behind each code."""
 
 STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsUnsupported"})
-"""Codes of reasons that name the object to create or correct: no change of the cluster is looked for beyond them."""
+"""Codes of reasons that name the object to create or correct: no other change is searched for."""
 
 ORDER = tuple(RULES)
 """Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
@@ -82,12 +82,17 @@ class Change:
     """The smallest single change that admits the group.
 
     Attributes:
-        what: `queue` (make or open it), `quota` (raise a queue's capability), `cards` (raise its card quota), `weight`
-            (raise a queue's weight), `namespaceQuota` (raise a ResourceQuota), `gates` (remove scheduling gates),
-            `uncordon` (uncordon nodes), `taint` (tolerate or remove a taint), `selector` (remove an entry of the
-            nodeSelector), `affinity` (remove required node affinity), `tier` (raise highestTierAllowed), `minimum`
-            (lower minMember), `minAvailable` (lower that of a Volcano job), `job` (one job fewer), `nodes` (more nodes
-            of a kind), `node` (one more node, of another size).
+        what: one of these.
+            Of queues: `queue` (create it), `open` (open it), `leaf` (use a queue below it), `quota` (raise its
+            capability), `cards` (raise its card quota), `weight` (raise its weight).
+            Of a namespace: `namespaceQuota` (raise a ResourceQuota), `priorityClass` (create it).
+            Of pods: `gates` (remove scheduling gates), `taint` (tolerate a taint), `selector` (remove entries of the
+            nodeSelector), `affinity`, `podAffinity`, `podAntiAffinity` (remove what is required), `spread` (remove
+            topology spread constraints), `scheduler` (correct schedulerName).
+            Of the group: `tier` (raise highestTierAllowed), `minimum` (lower minMember), `minAvailable` (lower that of
+            a Volcano job).
+            Of others: `job` (one job fewer), `uncordon` (uncordon nodes), `ready` (get nodes ready), `nodes` (more
+            nodes of a kind), `node` (one more node, of another size).
         object: the queue; the quota; the gates; the nodes; the taint; the entry; the pod group; the job; the node to
             copy.
         resource: what is changed, for a quota and a node; the card.
@@ -119,22 +124,22 @@ class Explanation:
     borrowers: tuple[Borrower, ...] = ()
     """Queues that hold more than they deserve, the nearest first: of the queue that blocks, else of all."""
     ahead: tuple[Ahead, ...] = ()
-    """Groups that waited too and are asked first: of its own queue, then of queues that come first."""
+    """Groups ahead of it: of its own queue, then of queues that come first."""
     holders: tuple[Holder, ...] = ()
     """Groups that hold what it lacks, by resource, those with most first."""
     attempts: tuple[Attempt, ...] = ()
-    """Whom the actions that evict thought of, and why each was spared."""
+    """The pods that evicting actions considered, and why each was not evicted."""
     stated: bool = False
     """The first blocker says itself what to change."""
 
     @property
-    def promised(self) -> bool:
-        """The group waits for nothing but room that is being freed for it."""
+    def nominated(self) -> bool:
+        """The group waits only for resources that are being freed for it."""
         return bool(self.blockers) and all(blocker.code == "Nominated" for blocker in self.blockers)
 
 
 def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
-    """What a plan says of a pod group (`namespace/name`)."""
+    """The explanation of a pod group (`namespace/name`) from a plan."""
     job = state.jobs.get(key)
     waiting = [p for p in plan.pending if p.group == key]
     starting = sum(1 for bind in plan.binds if state.tasks[bind.pod].group == key)
@@ -171,6 +176,8 @@ def with_hint(p: Pending, state: ClusterState) -> Pending:
         return p
     if p.code == "Unschedulable":
         return _with_sizes(p, state, task)
+    if p.code == "QueueQuotaInsufficient":
+        return _with_limit(p, state)
     hint = volume_hint(state.storage, task) if p.code == "VolumesNotReady" else ""
     return dataclasses.replace(p, message=f"{p.message}: {hint}") if hint else p
 
@@ -190,7 +197,7 @@ def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
 
 
 def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
-    """What waits for nodes, with what it asks for and no node has, or with what keeps it away from them."""
+    """A reason about nodes with the request that no node has, or with what keeps the pod away from them."""
     if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
         largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
         if p.asked > largest:
@@ -203,7 +210,37 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
             hint = f"no node has {lacking}{nearest(value, values)}"
             return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}")
     hints = node_hints(p.nodes, state.nodes, task.spec)
+    if any(n.reason == NOT_REACHED for n in p.nodes):
+        hints += bound_elsewhere(state.storage, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
+
+
+def refusal_with_hint(refusal: Refusal, state: ClusterState) -> Refusal:
+    """Why a group without pods is refused, with what the cluster as a whole lacks."""
+    if not refusal.resource or not len(state.nodes.names):
+        return refusal
+    hint = "" if state.nodes.total().get(refusal.resource, 0) else f"no node has {refusal.resource}"
+    if not hint and refusal.code == "QueueQuotaInsufficient":
+        hint = _limit_hint(refusal.queue, refusal.resource, state)
+    return refusal._replace(message=f"{refusal.message.removesuffix('.')}; {hint}") if hint else refusal
+
+
+def _with_limit(p: Pending, state: ClusterState) -> Pending:
+    """A reason about a quota; if no queue sets one, it says that the cluster is the limit."""
+    hint = _limit_hint(p.queue, p.resource, state) if p.resource else ""
+    return dataclasses.replace(p, message=f"{p.message.removesuffix('.')}; {hint}") if hint else p
+
+
+def _limit_hint(name: str, resource: str, state: ClusterState) -> str:
+    """Says that the cluster itself limits a queue; empty if a capability does."""
+    queue, seen = state.queues.get(name), set[str]()
+    while queue is not None and queue.name not in seen:
+        if queue.capability and resource in queue.capability:
+            return ""
+        seen.add(queue.name)
+        queue = state.queues.get(queue.parent)
+    total = state.nodes.total().get(resource, 0)
+    return f"no capability limits queue {name}; all nodes together have {human(resource, total)}"
 
 
 def rank(code: str) -> int:
@@ -252,9 +289,7 @@ def _without_pods(job: Job, plan: Plan) -> Blocker:
 def node_class(spec: TaskSpec) -> str:
     """The nodes that a pod asks for, in words."""
     parts = [f"{key}={value}" for key, value in spec.node_selector]
-    for term in spec.node_terms or ():
-        words = [f"{r.key} {r.operator} {','.join(r.values)}".strip() for r in (*term.expressions, *term.fields)]
-        parts.append(" and ".join(words))
+    parts += [terms_text(spec.node_terms)] if spec.node_terms else []
     if not parts:
         return "all nodes"
     return "nodes with " + " or ".join(parts)

@@ -1,4 +1,4 @@
-"""The names that Kubernetes' words leave out: which taint, which nodes, which claim, which storage class."""
+"""Names that Kubernetes' messages leave out: taints, nodes, claims, storage classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from kilauea.api.selectors import tolerates
+from kilauea.api.selectors import NodeTerm, tolerates
 from kilauea.engine.evaluation.matching import HARD_EFFECTS, selects
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.task_specs import TaskSpec
@@ -17,6 +17,8 @@ from kilauea.engine.plan import NodeReason
 
 CORDONED = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"
+
+NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
 
 SHOWN = 3
 """Names that are listed of each sort."""
@@ -65,6 +67,26 @@ def volume_hint(storage: Storage, task: Task) -> str:
         else:
             parts.append(name)
     return ", ".join(parts)
+
+
+def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
+    """The volumes of a pod that only some nodes reach, with what these have to be."""
+    hints = []
+    for use in task.spec.claims:
+        claim = storage.claims.get(use.key)
+        volume = storage.volumes.get(claim.volume) if claim is not None else None
+        if volume is not None and volume.terms:
+            name = use.key.partition("/")[2]
+            hints.append(f"claim {name} has volume {volume.name}, which needs a node with {terms_text(volume.terms)}")
+    return hints
+
+
+def terms_text(terms: Iterable[NodeTerm]) -> str:
+    """Terms of node affinity in words: `zone In a,b or disk In ssd`."""
+    return " or ".join(
+        " and ".join(f"{r.key} {r.operator} {','.join(r.values)}".strip() for r in (*term.expressions, *term.fields))
+        for term in terms
+    )
 
 
 def some(names: Sequence[str]) -> str:

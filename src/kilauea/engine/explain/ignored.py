@@ -1,7 +1,7 @@
-"""Wishes that nothing serves: what objects ask of plugins that are not configured.
+"""Fields that have no effect: what objects ask of plugins that are not configured.
 
-A wish that is ignored in silence is found out when it is too late. Each such object has a condition that names the
-field and the plugin, and the plan has one finding for each kind of wish.
+A field that is ignored silently is noticed too late. Each such object gets a condition that names the field and the
+plugin, and the plan has one finding for each kind of field.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kilauea.engine.session import Session
 
 
 def is_served(wish: Wish, conf: SchedulerConf) -> bool:
-    """Whether the plugin of a wish is configured, in the form that serves it."""
+    """True if the plugin of a wish is configured, in the form that serves it."""
     entries = (entry for tier in conf.tiers for entry in tier if entry.name == wish.plugin)
     return any(entry.is_enabled("hierarchy") or not wish.tree for entry in entries)
 
 
 def sentence(wish: Wish) -> str:
-    """What is ignored, why, and what that means."""
+    """A sentence: the field that is ignored, why, and the effect."""
     form = f"{wish.plugin} with enableHierarchy" if wish.tree else wish.plugin
     lacking = "this version does not have" if wish.plugin in KNOWN_ELSEWHERE else "the configuration does not name"
     return f"{wish.field} is ignored, since {lacking} plugin {form}: {wish.effect}"
 
 
 def ignored_wishes(session: Session) -> dict[str, Condition]:
-    """By pod group: what of its wishes is ignored. Groups that are completed want nothing more."""
+    """By pod group: what of its wishes is ignored. Completed groups are left out."""
     unserved = sum(1 << number for number, wish in enumerate(OF_GROUPS) if not is_served(wish, session.conf))
     table, size = session.table, len(session.table)
     concerned = (table.wishes[:size] & unserved != 0) & (table.phase[:size] != PHASES.index(COMPLETED))

@@ -1,4 +1,4 @@
-"""Where a pod group stands among the queues: each level above it with what it holds, and who borrowed what it lacks."""
+"""The queues above a pod group, each with its figures, and the queues that borrowed what the group lacks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Level:
         resource: the resource that the other figures are about.
         allocated: what it holds after the cycle.
         asked: what the group lacks of its minimum.
-        inqueue: what was kept, when the cycle began, for groups that were admitted and not placed yet.
-        deserved: what it can count on; None where nothing is said about it.
+        inqueue: what was reserved, when the cycle began, for groups that were admitted and not placed yet.
+        deserved: what it deserves; None if no plugin says.
         guarantee: what is kept for it at any time.
-        may_use: the most that it may hold; None if there is no such end.
-        blocks: it is for want of room in this queue that the group waits.
+        may_use: the most that it may hold; None if there is no limit.
+        blocks: the group waits for resources of this queue.
     """
 
     queue: str
@@ -60,7 +60,7 @@ class Borrower:
 
     @property
     def borrowed(self) -> float:
-        """What it holds beyond what it deserves."""
+        """The amount that it holds beyond what it deserves."""
         return self.allocated - self.deserved
 
 

@@ -1,7 +1,7 @@
-"""What no node could give a pod, however empty the cluster: that comes before anything that a queue may not have.
+"""Requests that no node could satisfy, even in an empty cluster: these come before limits of queues.
 
-A queue deserves nothing of a resource that no node has, so its plugin refuses the pod first, in words that send users
-to the queue. To raise a quota would not help them; a node would.
+A queue deserves nothing of a resource that no node has, so its plugin refuses the pod first, with a message that sends
+users to the queue. Raising a quota would not help them; a node would.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ OF_AMOUNTS = frozenset(
         "InsufficientScalarQuota",
     }
 )
-"""Codes of refusals for want of something that a queue or the cluster as a whole has too little of."""
+"""Codes of refusals because a queue or the cluster as a whole has too little of a resource."""
 
 SHAPES_LOOKED_AT = 256
-"""Shapes of refused pods that are held against all nodes in one cycle; those beyond keep the reason of their queue."""
+"""Shapes of refused pods that are compared with all nodes in one cycle; others keep the reason of their queue."""
 
 
 class OutOfReach:
-    """Looks at each shape of refused pods once.
+    """Compares each shape of refused pods with the nodes, once.
 
     Args:
         session: a session whose actions are done.

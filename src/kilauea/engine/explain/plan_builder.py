@@ -27,7 +27,7 @@ from kilauea.engine.session import Session
 
 
 def outline(session: Session) -> Plan:
-    """What a session whose actions are done does with pods, without reasons and figures."""
+    """The decisions of a session whose actions are done, without reasons and figures."""
     return Plan(tuple(session.report.binds), nominations(session), tuple(session.report.evictions))
 
 
@@ -179,7 +179,7 @@ def _pending(session: Session, job: Job, task: Task) -> Pending:
         message = f"room for it is being freed on node {task.node}"
         return Pending(task.key, job.key, "Nominated", message, job.queue)
     if task.gated:
-        return Pending(task.key, job.key, "SchedulingGated", "a scheduling gate holds the pod back", job.queue)
+        return Pending(task.key, job.key, "SchedulingGated", "the pod has a scheduling gate", job.queue)
     refusal = session.report.refusals.get(job.key)
     if refusal is not None and (job.is_pending or refusal.code.startswith("NotEnough")):
         return _refused(task, job, refusal)
@@ -219,14 +219,14 @@ def _unfit(task: Task, job: Job, why: Unfit | Refusal) -> Pending:
 
 
 def _gang(session: Session, job: Job, task: Task) -> Pending:
-    """The task itself was not refused: a mate of its gang was, or nobody looked at it."""
+    """The reason of a task that was not refused itself: another task of its gang was, or no action processed it."""
     unfit = session.report.unfit.get(job.key, {})
     blocked = [mate for key, mate in job.tasks.items() if key in unfit or key in session.report.task_refusals]
     if not blocked and task.key not in session.report.had_room and task.status != status.ALLOCATED:
-        message = "no action of this cycle dealt with the pod"
+        message = "no action of this cycle processed the pod"
         return Pending(task.key, job.key, "NotReached", message, job.queue)
     if not blocked:
-        message = f"its gang has room for fewer than its minimum of {job.min_available}"
+        message = f"fewer pods of its gang fit than its minimum of {job.min_available}"
         return Pending(task.key, job.key, "GangWaiting", message, job.queue)
     mate = min(blocked, key=lambda t: t.order)
     why = unfit.get(mate.key) or session.report.task_refusals[mate.key]

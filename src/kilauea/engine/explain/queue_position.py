@@ -1,4 +1,4 @@
-"""Where a group that waits stands among the others: whose turn comes before its own, and who holds what it lacks."""
+"""The groups ahead of a group that waits, and the largest holders of the resources that it lacks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A group that waited too and is asked first.
+    """A group that waits too and has its turn first.
 
     Attributes:
         group: `namespace/name`.
         queue: its queue.
         why: what puts it first, in words.
         starting: how many of its pods start in this cycle.
-        promised: how many are promised room that is being freed.
-        waiting: how many go on waiting.
+        nominated: how many are nominated to a node where resources are being freed.
+        waiting: how many still wait.
     """
 
     group: str
     queue: str
     why: str
     starting: int
-    promised: int
+    nominated: int
     waiting: int
 
 
@@ -44,7 +44,7 @@ class Holder:
 
 
 def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
-    """The groups that are asked before a group: those of its queue, and those of queues that come first.
+    """The groups ahead of a group: those of its queue, and those of queues that come first.
 
     Args:
         session: a session as it stands before the plan.
@@ -55,7 +55,7 @@ def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
         return ()
     tasks = session.state.tasks
     starting = Counter(tasks[bind.pod].group for bind in plan.binds)
-    promised = Counter(tasks[nomination.pod].group for nomination in plan.nominations)
+    nominated = Counter(tasks[nomination.pod].group for nomination in plan.nominations)
     queue = session.queues[job.queue]
     own_queue, own = session.queue_key(queue), session.job_key(job)
     found = []
@@ -69,14 +69,14 @@ def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
             key = (1, session.queue_key(session.queues[other.queue]), session.job_key(other))
             first, why = session.queue_key(session.queues[other.queue]) < own_queue, f"queue {other.queue} comes first"
         if first:
-            starts, room = starting[other.key], promised[other.key]
+            starts, room = starting[other.key], nominated[other.key]
             waiting = sum(1 for _ in other.pending()) - starts - room
             found.append((key, Ahead(other.key, other.queue, why, starts, room, max(waiting, 0))))
     return tuple(each for _, each in sorted(found, key=lambda pair: pair[0]))
 
 
 def _why(other: Job, job: Job) -> str:
-    """What puts another group of the same queue first, as far as priority and age tell."""
+    """The reason why another group of the same queue comes first, by priority and age."""
     if other.priority > job.priority:
         return f"its priority {other.priority} is above {job.priority}"
     if other.priority == job.priority and other.creation < job.creation:

@@ -1,4 +1,4 @@
-"""What queues, those of others and their pods have to do with a group that waits.
+"""The queues behind a group that waits: levels that block it, borrowers, holders, and attempts to evict.
 
 Asked of a session as it stands after the plan (`kilauea.engine.explain.replay`), so no cycle pays for the answers.
 """
@@ -29,14 +29,14 @@ QUOTAS = frozenset(
         "QueueOverused",
     }
 )
-"""Codes of what a queue has too little of."""
+"""Codes of reasons that are about the resources of a queue."""
 
 CARDS = "capacity-card"
 """The plugin under which a queue may have what its own capability names, and no more."""
 
 
 def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Explanation:
-    """The explanation of a group that waits with what its queues, those of others and their pods have to do with it.
+    """The explanation of a group that waits with levels of queues, borrowers, holders and attempts to evict.
 
     Args:
         explanation: what the plan says.
@@ -67,7 +67,7 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
 
 
 def _lacking(job: Job) -> dict[str, float]:
-    """What the first waiting pods ask for that the group lacks of its minimum, pod slots aside; of cards by their name.
+    """The requests of the first waiting pods that the group lacks of its minimum, without pod slots; cards by name.
 
     Before it has pods, its minResources.
     """
@@ -84,16 +84,16 @@ def _lacking(job: Job) -> dict[str, float]:
 
 
 def _of_queue(blocker: Blocker) -> bool:
-    """Whether it is for want of room in a queue that the group waits, and not by what the queue is."""
+    """True if the group waits for resources of a queue, and not because of what the queue is."""
     return blocker.code in QUOTAS
 
 
 def _lent(
     session: Session, plan: Plan, job: Job, blocking: Sequence[str], resources: Sequence[str]
 ) -> tuple[Borrower, ...]:
-    """Who borrowed what the group lacks: of queues above it that block, those below the uppermost; of the cluster, all.
+    """Queues that borrowed what the group lacks: those below the uppermost queue that blocks, else all.
 
-    Nobody borrows what the group's own queue may not have.
+    If the group's own queue blocks, no other queue borrowed it.
     """
     if blocking and blocking[0] == job.queue:
         return ()

@@ -1,6 +1,6 @@
 """A session as it stood when its plan was made: opened again on the same state, with every decision of the plan in it.
 
-For questions that are asked after the fact, so that no cycle pays for the answers.
+For explanations, so that no cycle pays for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kilauea.engine.state import ClusterState
 
 
 @contextmanager
-def aftermath(
+def replay(
     state: ClusterState,
     conf: SchedulerConf,
     now: int,

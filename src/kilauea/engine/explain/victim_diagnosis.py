@@ -1,8 +1,8 @@
-"""Whom the actions that evict thought of for a group that waits, and why each was spared.
+"""The pods that evicting actions consider for a group that waits, and why each is not evicted.
 
-Asked after the fact, of a session as it stands at the end of its cycle (`replay.py`): every pod that an
-action may think of goes through the same questions as in the action, and the first that spares it is its reason. A pod
-is asked about alone, so the reason holds whoever else goes; pods that are alike are asked about once.
+Computed after the fact, in a session as it stands at the end of its cycle (`replay.py`): every pod that an action may
+consider goes through the same checks as in the action, and the first that spares it is its reason. Each pod is checked
+alone, so the reason does not depend on other evictions; pods that are alike are checked once.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ NODES_LOOKED_AT = 64
 """Nodes for which it is found out how many of their pods may go together."""
 
 MARKED = Reason("NotPreemptable", "marked as not preemptable (volcano.sh/preemptable)")
-GANG = Reason("GangGoesWhole", "its gang would have to go whole, and a pod of it may not go")
-RULED_OUT = Reason("NodeRuledOut", "the pod cannot go to its node, whoever leaves")
-OTHERS = Reason("NotTogether", "with the pods that would have to go too, its queue would lose too much")
-ENOUGH_FOR_ONE = Reason("NotTheWholeGang", "makes room for some of the gang, not for all that it lacks")
-NEXT_CYCLE = Reason("MayGo", "nothing spares it any more: the next cycle may evict it")
+GANG = Reason("GangGoesWhole", "its gang can only be evicted as a whole, and one of its pods may not be evicted")
+RULED_OUT = Reason("NodeRuledOut", "the waiting pod cannot run on that node, whatever is evicted")
+OTHERS = Reason("NotTogether", "with the other pods that would have to be evicted, its queue would lose too much")
+ENOUGH_FOR_ONE = Reason("NotTheWholeGang", "evicting it makes room for only a part of the gang")
+NEXT_CYCLE = Reason("MayGo", "nothing protects it now: the next cycle may evict it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Spared:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one action could do for a pod that waits.
+    """The victims that one action considers for a pod that waits.
 
     Attributes:
         action: name of the action.
         pod: key of the pod: the first of the group for which there is no free room.
-        refusal: why the action evicts nobody for it at all; empty if it looked for victims.
-        considered: pods that it may think of.
+        refusal: why the action evicts nothing for it at all; empty if it looked for victims.
+        considered: pods that it may consider.
         spared: all of these, by reason, the most frequent first.
     """
 
@@ -84,7 +84,7 @@ class Attempt:
 
 
 def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
-    """What each of the configuration's actions that evict could do for a job that waits.
+    """The attempts of each evicting action of the configuration for a job that waits.
 
     Args:
         session: the session as it stands after the plan; free room in it is given to the job's pods on the way.
@@ -117,7 +117,7 @@ def _refusal(session: Session, policy: Policy, job: Job, task: Task) -> str:
     if unready:
         return unready
     if isinstance(policy, BetweenJobs) and session.domains.wishes(job):
-        return "groups with a wish for the network are left to gangpreempt"
+        return "groups with a network topology are served by gangpreempt"
     asked = [task] if policy.by_task else [t for t in job.pending() if not (t.gated or t.spec.best_effort)]
     why: Refusal | None = policy.queue_refusal(queue) or policy.refusal(queue, asked)
     if why is None and policy.by_task:
@@ -135,19 +135,19 @@ def _unready(session: Session, policy: Policy, job: Job, task: Task) -> str:
     if invalid is not None:
         return invalid.message
     if not policy.serves_pending(session) and not session.job_starving(job):
-        return "no plugin says that the group lacks what it needs"
+        return "no plugin reports that the group is starving"
     if task.gated:
-        return "a scheduling gate holds the pod back"
+        return "the pod has a scheduling gate"
     return "the pod may not preempt others (preemptionPolicy: Never)" if task.no_preemption else ""
 
 
 def may_not_reclaim(queue: str) -> str:
-    """Why a queue takes nothing back."""
-    return f"with it queue {queue} would hold more than it deserves, or than it may use"
+    """Why a queue reclaims nothing."""
+    return f"queue {queue} would exceed what it deserves, or what it may use"
 
 
 def _first_without_room(session: Session, job: Job) -> Task | None:
-    """The first waiting task that finds no room; those before it are promised what is free."""
+    """The first waiting task that finds no room; those before it are nominated to what is free."""
     first: Task | None = None
     statement = session.statement()
     queue = session.queues[job.queue]
@@ -180,11 +180,11 @@ class Inquiry:
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def spared(self) -> tuple[int, tuple[Spared, ...]]:
-        """How many pods may be thought of, and all of them by the reason that spares them."""
-        thought_of = list(self._thought_of())
-        wanted = [task for task, why in thought_of if why is None]
+        """The number of pods considered, and all of them by the reason that spares them."""
+        considered = list(self._considered())
+        wanted = [task for task, why in considered if why is None]
         answers = self._answers(wanted)
-        reasons: dict[str, Reason] = {task.key: why for task, why in thought_of if why is not None}
+        reasons: dict[str, Reason] = {task.key: why for task, why in considered if why is not None}
         free: list[Task] = []
         for task in wanted:
             why = self._alone(task, tuple(task.key in named for named in answers))
@@ -193,12 +193,12 @@ class Inquiry:
             else:
                 reasons[task.key] = why
         reasons.update(self._of_nodes(free))
-        return len(thought_of), self._grouped([task for task, _ in thought_of], reasons)
+        return len(considered), self._grouped([task for task, _ in considered], reasons)
 
-    # --- who is thought of
+    # --- candidates
 
-    def _thought_of(self) -> Iterator[tuple[Task, Reason | None]]:
-        """Pods on nodes, of other queues or of the group's own, and what spares some before anybody is asked."""
+    def _considered(self) -> Iterator[tuple[Task, Reason | None]]:
+        """Pods on nodes, of other queues or of the group's own, and what spares some before any plugin is asked."""
         session, policy, table = self._session, self._policy, self._session.table
         there = table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0
         for job in session.jobs_where(there):
@@ -212,22 +212,22 @@ class Inquiry:
         index = self._pool.index.get(task.key)
         if index is None:
             return MARKED
-        return None if self._wanted[index] else self._policy.not_thought_of(self._job, self._task, task)
+        return None if self._wanted[index] else self._policy.not_considered(self._job, self._task, task)
 
-    # --- who spares it
+    # --- what spares a pod
 
     def _votes(self, tasks: Sequence[Task]) -> list[Task]:
         """Those that the plugins let go together."""
         return self._session.points.victims(self._policy.point, self._initiator, tasks) if tasks else []
 
     def _answers(self, tasks: Sequence[Task]) -> list[set[str]]:
-        """Whom each of the plugins names when it is asked about all; they tell apart who is not alike."""
+        """The pods that each plugin names when it is asked about all; pods with the same answers are alike."""
         point, walk = self._policy.point, self._session.points.walk(self._policy.point)
         asked = [self._session.points.ask(point, plugin, f, self._initiator, tasks) for plugin, f in walk if tasks]
         return [{task.key for task in answer[0]} for answer in asked]
 
     def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
-        """What spares a pod by itself; None if nothing does. Pods that are alike share the answer."""
+        """The reason that spares a pod by itself; None if none does. Pods that are alike share the answer."""
         kind = (task.group, task.spec, task.role, task.priority, named)
         if kind not in self._known:
             self._known[kind] = self._why(task)
@@ -257,7 +257,7 @@ class Inquiry:
         return self._policy.keeps(claimer, self._want(unit[0]), unit, crossing=True)
 
     def _want(self, victim: Task) -> Want:
-        """What is wanted of the node that a victim is on, or for a gang, of the cluster."""
+        """The room wanted on the node of a victim, or for a gang, in the cluster."""
         session, asked = self._session, self._task.spec.requests
         if not self._policy.by_task:
             return Want(self._initiator, asked)
@@ -270,10 +270,10 @@ class Inquiry:
         return Want(self._initiator, asked, frozenset(names - {PODS}))
 
     def _of_gang(self, unit: Sequence[Task]) -> Reason:
-        """Why a gang may not go whole, though one pod of it might."""
+        """Why a gang may not be evicted as a whole, though one pod of it might."""
         plugin = (self._sparing(unit) or [""])[-1]
-        rest = "its queue may not lose that much" if plugin in QUEUE_PLUGINS else "a pod of it may not go"
-        return Reason(GANG.code, f"its gang of {len(unit)} would have to go whole, and {rest}", plugin)
+        rest = "its queue may not lose that much" if plugin in QUEUE_PLUGINS else "one of its pods may not be evicted"
+        return Reason(GANG.code, f"its gang of {len(unit)} can only be evicted as a whole, and {rest}", plugin)
 
     def _sparing(self, tasks: Sequence[Task]) -> list[str]:
         """Of each tier the first plugin that does not let all of some pods go; none if that is what is decided."""
@@ -290,10 +290,10 @@ class Inquiry:
                     break
         return found
 
-    # --- whether it would help
+    # --- pods that nothing spares
 
     def _of_nodes(self, free: Sequence[Task]) -> dict[str, Reason]:
-        """Why pods that nobody spares do not help."""
+        """Why evicting pods that nothing spares does not help."""
         session, pool, task = self._session, self._pool, self._task
         if not free:
             return {}
@@ -324,10 +324,12 @@ class Inquiry:
 
     def _too_small(self, short: NDArray[np.bool_]) -> Reason:
         names = sorted((self._session.axis.names[i] for i in np.flatnonzero(short)), key=order_of)
-        return Reason("NotEnoughRoom", f"even without all pods that may go, its node has too little {names[0]}")
+        return Reason(
+            "NotEnoughRoom", f"its node would have too little {names[0]} even without all pods that may be evicted"
+        )
 
     def _together(self, row: int, chosen: NDArray[np.bool_]) -> Reason:
-        """Whether as many pods of a node may go together as have to."""
+        """The reason that remains when all pods of a node that may be evicted together are evicted."""
         session, pool = self._session, self._pool
         here = self._votes(pool.on_node(row, chosen)) or pool.on_node(row, chosen)
         going: list[Task] = []
@@ -343,7 +345,7 @@ class Inquiry:
         lacking = self._job.min_available - self._job.ready_count
         return ENOUGH_FOR_ONE if lacking > 1 else NEXT_CYCLE
 
-    # --- in few words
+    # --- summary
 
     def _grouped(self, tasks: Sequence[Task], reasons: dict[str, Reason]) -> tuple[Spared, ...]:
         jobs = self._session.state.jobs

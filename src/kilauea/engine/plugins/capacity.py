@@ -309,7 +309,9 @@ class Capacity(Plugin):
             message = fault.message if fault is not None else "the queue root does not exist"
             return Refusal("QueueFault", message, queue.name)
         if not self._tree.is_leaf(queue.name):
-            return Refusal("QueueNotLeaf", f"queue {queue.name} has children; jobs go to its leaves", queue.name)
+            return Refusal(
+                "QueueNotLeaf", f"queue {queue.name} has children; submit jobs to a queue without children", queue.name
+            )
         return None
 
     def _way_up(self, queue: Queue) -> Sequence[Queue]:

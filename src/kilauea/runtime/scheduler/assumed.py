@@ -1,4 +1,4 @@
-"""What was decided and is not seen in the watches yet, laid over what they say.
+"""Decisions that the watches have not confirmed yet, overlaid on the objects that they show.
 
 Between a cycle and the watch that confirms it the scheduler goes by its own decisions: a pod that is being bound is on
 its node, a victim is on its way out, a claimer is promised its room, a pod group has its new phase. So the next cycle
@@ -17,7 +17,7 @@ from kilauea.api.core import Pod, PodStatus, SchedulingGate
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
 
 HELD_BACK = "kilauea.io/held-back"
-"""The gate that a pod seems to have whose binding failed, until its time comes."""
+"""A scheduling gate overlaid on pods whose binding failed, until their backoff ends."""
 _DELETED = "1970-01-01T00:00:00Z"
 
 
@@ -50,15 +50,15 @@ class Assumed:
         self.evictions: dict[str, str] = {}
         """Victims and their uid."""
         self.nominations: dict[str, Placed] = {}
-        """Pods that are promised room on a node, or, with an empty node, no longer."""
+        """Nominated pods and their node; an empty node clears the nomination."""
         self.held: dict[str, str] = {}
-        """Pods, with their uid, that are neither placed nor evicted for now because it failed."""
+        """Pods, with their uid, that are excluded from scheduling after a failure."""
         self.failures: dict[str, Failures] = {}
         """Of pods whose binds or evictions fail, as long as they are there."""
         self.phases: dict[str, Phased] = {}
 
     def over_pod(self, pod: Pod) -> Pod:
-        """A pod as it will be; what it shows already is assumed no more."""
+        """Return a pod overlaid with its assumptions; drop those that it confirms."""
         key, uid = pod.key, pod.metadata.uid or ""
         pod = self._over_nomination(pod, key, uid)
         placed = self.binds.get(key)
@@ -93,7 +93,7 @@ class Assumed:
         return replace(pod, status=replace(pod.status or PodStatus(), nominated_node_name=promised.node or None))
 
     def over_group(self, group: PodGroup) -> PodGroup:
-        """A pod group in the phase that it will have."""
+        """Return a pod group overlaid with its assumed phase."""
         phased = self.phases.get(group.key)
         if phased is None:
             return group
@@ -103,7 +103,7 @@ class Assumed:
         return replace(group, status=replace(group.status or PodGroupStatus(), phase=phased.phase))
 
     def gone(self, kind: str, key: str) -> None:
-        """An object is there no more."""
+        """Drop the assumptions about an object that no longer exists."""
         if kind == "Pod":
             for table in (self.binds, self.evictions, self.nominations, self.held, self.failures):
                 table.pop(key, None)
@@ -116,7 +116,7 @@ def _has_ended(status: PodStatus | None) -> bool:
 
 
 def _held_back(pod: Pod) -> Pod:
-    """A pod that cycles leave where it is: gated if it waits, not to be evicted if it runs."""
+    """Return a pod that cycles leave alone: gated if it is pending, not preemptable if it runs."""
     if pod.spec.node_name:
         annotations = {**pod.annotations, wellknown.PREEMPTABLE: "false"}
         return replace(pod, metadata=replace(pod.metadata, annotations=annotations))

@@ -10,19 +10,18 @@ from kilauea.api.kinds import CONFIG_MAPS
 from kilauea.client.view import Cache
 from kilauea.controllers.configuration import FILE, NAME, PLACE
 from kilauea.engine.conf import DEFAULT_CONF, SchedulerConf
-from kilauea.runtime.conf_file import conf_file
-from kilauea.runtime.extensions import Extensions
-from kilauea.runtime.planning import conf_in
+from kilauea.runtime.inputs.conf_file import conf_file, conf_in
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Stamp
+from kilauea.simulator.extensions import Extensions
 
 
 def default_text() -> str:
-    """The built-in configuration, as people write it."""
+    """Return the built-in configuration as YAML."""
     return yaml.safe_dump(DEFAULT_CONF, sort_keys=False)
 
 
 def text_of(path: Path) -> str | None:
-    """What a file says; None if it cannot be read now, which whoever schedules by it says."""
+    """Return the text of a file; None if it cannot be read now, which the scheduler reports."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -48,7 +47,7 @@ class _Last:
         self._version = 0
 
     def stamp(self, _name: str) -> Stamp:
-        """Which version it is."""
+        """Return the version."""
         found = self._cache.get(CONFIG_MAPS, PLACE)
         if found is not None:
             self._text = (found.get("data") or {}).get(FILE) or ""

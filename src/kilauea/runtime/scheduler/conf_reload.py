@@ -1,4 +1,4 @@
-"""The configuration, read again whenever its file changes; a bad one is refused and the last good one stays.
+"""The configuration, reloaded when its file changes; an invalid one is rejected and the previous one stays in use.
 
 The file is looked at by its identity and time, not by a watch of the system: that also sees the exchange of links by
 which a mounted ConfigMap changes.
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 from kilauea.engine.conf import ConfError, SchedulerConf
 from kilauea.engine.cycle import default_conf
-from kilauea.runtime.extensions import BUILT_IN, Extensions
-from kilauea.runtime.files import SourceError
-from kilauea.runtime.planning import read_conf
+from kilauea.runtime.inputs.conf_file import read_conf
+from kilauea.runtime.inputs.files import SourceError
+from kilauea.simulator.extensions import BUILT_IN, Extensions
 
 Stamp = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of reading the file."""
+    """The outcome of reading the file."""
 
     fault: str
-    """Why it is not used; empty if it is."""
+    """The reason why it is not used; empty if it is."""
     warnings: tuple[str, ...] = ()
 
 
@@ -32,9 +32,9 @@ class ConfReload:
     """The configuration in use.
 
     Args:
-        path: the file; None for the built-in configuration, for ever.
+        path: the file; None for the built-in configuration.
         extensions: plugins and actions of the user.
-        strict: without a usable file there is no configuration (`--disable-default-scheduler-config`).
+        strict: fail without a valid file (`--disable-default-scheduler-config`).
         stamp: identity of a file; None if it is not there.
         read: reads a file; other places than files have functions of their own for both.
 
@@ -58,7 +58,7 @@ class ConfReload:
         self._stamp: Stamp = None
         self.conf = default_conf()
         self.fault = ""
-        """Why the file is not in use."""
+        """The reason why the file is not in use."""
         self.first = Reading("")
         if path is not None:
             self._stamp = self._stamp_of(path)
@@ -69,7 +69,7 @@ class ConfReload:
             raise SourceError(self.first.fault)
 
     def look(self) -> Reading | None:
-        """Read the file if it is another than before; None if it is not."""
+        """Read the file if it has changed; None if it has not."""
         if self._path is None:
             return None
         stamp = self._stamp_of(self._path)
@@ -89,7 +89,7 @@ class ConfReload:
 
 
 def stamp_of(path: str) -> Stamp:
-    """Which file it is, when it was written, and its size."""
+    """Return inode, modification time and size of a file; None if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:

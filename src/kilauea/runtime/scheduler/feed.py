@@ -1,15 +1,21 @@
-"""What comes in: events of the watches, with what is assumed laid over them, go into the engine's state.
+"""Feeds events of the watches, overoverlaid with the scheduler's assumptions, into the engine's state.
 
-While a cycle works on the state in another thread nothing may touch it: events wait then, and are taken in afterwards
-in order (`undisturbed`, `catch_up`). An event that could let something be placed stirs the loop; the echo of the
-scheduler's own writes does not.
+    feed = Feed(state, Assumed(), wake=wake.set)
+    feed.seen("Pod", events)
+    async with feed.frozen():       # the state does not change; events are queued until the end
+        plan = await asyncio.to_thread(decide, feed.state)
+
+An event that could let a pod be placed wakes the loop. Events caused by the scheduler's own writes do not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 from kilauea.api.core import Node, Pod
 from kilauea.api.errors import object_label
@@ -21,26 +27,24 @@ from kilauea.engine.events import Advanced, Changed, Gone, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.scheduler.assumed import Assumed, Placed
-from kilauea.runtime.scheduler.reading import (
+from kilauea.runtime.inputs.reading import (
     Unusable,
     check_usable,
     decoded,
     has_only_advanced,
     read,
 )
-from kilauea.runtime.scheduler.watched import head_of
+from kilauea.runtime.inputs.resources import head_of
+from kilauea.runtime.scheduler.assumed import Assumed, Placed
 
-T = TypeVar("T")
-
-_STIRRING = frozenset(
+_WAKING = frozenset(
     "PriorityClass HyperNode PersistentVolume PersistentVolumeClaim StorageClass CSINode CSIStorageCapacity".split()
 )
-"""Kinds of which every change may let a pod be placed; for the kinds with a method of their own that says when."""
+"""Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 
 
 class Fault(NamedTuple):
-    """An object that is left out, and why."""
+    """An object that scheduling leaves out, and the reason."""
 
     kind: str
     key: str
@@ -48,8 +52,8 @@ class Fault(NamedTuple):
     message: str
 
 
-class Standing(NamedTuple):
-    """What of a pod matters to others."""
+class PodSummary(NamedTuple):
+    """The properties of a pod that other pods depend on."""
 
     status: int
     node: str
@@ -58,90 +62,116 @@ class Standing(NamedTuple):
 
 
 class Feed:
-    """The engine's state as the watches and the assumptions make it.
+    """The engine's state, built from watch events and assumptions.
 
     Args:
-        state: takes the events.
-        assumed: what was decided and is not seen yet.
+        state: receives the events.
+        assumed: decisions that the watches have not confirmed yet.
+        wake: called when something could be placed that could not be placed before.
+        arrived: called with the creation time (microseconds since 1970) of each new pending pod.
     """
 
-    def __init__(self, state: ClusterState, assumed: Assumed) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        assumed: Assumed,
+        wake: Callable[[], None] = lambda: None,
+        arrived: Callable[[int], None] = lambda created: None,
+    ) -> None:
         self.state = state
         self.assumed = assumed
         self.pods: dict[str, bytes] = {}
-        """Every pod that was read, as it came; bytes weigh less on the collector than objects."""
+        """Every pod as received; bytes cost the garbage collector less than objects."""
         self.groups: dict[str, PodGroup] = {}
-        """As the API has them, without assumptions."""
+        """As stored in the API, without assumptions."""
         self.queues: dict[str, Queue] = {}
         self.domains: dict[str, str] = {}
-        """The uids of HyperNodes."""
+        """Uids of HyperNodes, by name."""
         self.changes = 0
-        """Grows with everything that the state takes in."""
+        """Number of events applied to the state."""
         self.touched: set[str] = set()
-        """Pod groups of which a pod changed since somebody emptied this."""
+        """Pod groups with changed pods; `Statuses` clears it once it has written them."""
         self.faults: dict[tuple[str, str], Fault] = {}
-        """Objects that are left out now."""
-        self.stir: Callable[[], None] = lambda: None
-        """Called when something could be placed that could not before."""
-        self.arrived: Callable[[int], None] = lambda created: None
-        """Told of each new pod that waits when it was made, in microseconds since 1970."""
+        """Objects that are currently left out."""
+        self.wake = wake
+        self._arrived = arrived
         self._nodes: dict[str, tuple[Any, ...]] = {}
-        self._held = False
-        self._free = asyncio.Event()
-        self._free.set()
-        self._late: list[Callable[[], None]] = []
+        self._thawed = asyncio.Event()
+        self._thawed.set()
+        self._queue: deque[Callable[[], None]] = deque()
+        """Events that arrived while the feed is frozen, in order."""
 
-    async def free(self) -> None:
-        """Wait until what came is taken in."""
-        await self._free.wait()
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """Keep the state as it is: events wait in a queue, and are applied in order at the end.
 
-    async def undisturbed(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of work that nothing may disturb; what comes from its start on waits for `catch_up`."""
-        self._held = True
-        self._free.clear()
-        return await work()
+        Only the code inside may change the state meanwhile, by `bind`, `nominate` and `reconsider`.
+        """
+        await self._thawed.wait()
+        self._thawed.clear()
+        try:
+            yield
+        finally:
+            self._thawed.set()  # waiting tasks resume after the loop below, which does not await
+            while self._queue:
+                self._queue.popleft()()
 
-    def catch_up(self) -> None:
-        """Take in what came meanwhile."""
-        self._held = False
-        late, self._late = self._late, []
-        for take in late:
-            take()
-        self._free.set()
+    async def thawed(self) -> None:
+        """Wait until the feed is not frozen and all queued events are applied."""
+        await self._thawed.wait()
+
+    def _apply_or_queue(self, change: Callable[[], None]) -> None:
+        """Apply a change now, or when the feed is no longer frozen."""
+        if self._thawed.is_set():
+            change()
+        else:
+            self._queue.append(change)
 
     def relisted(self, kind: str, items: Sequence[bytes]) -> None:
-        """All objects of a kind."""
-        if self._held:
-            self._late.append(lambda: self.relisted(kind, items))
-            return
+        """Replace all objects of a kind."""
+        self._apply_or_queue(partial(self._relist, kind, items))
+
+    def seen(self, kind: str, batch: Sequence[Seen]) -> None:
+        """Apply watch events of a kind."""
+        self._apply_or_queue(partial(self._take_events, kind, batch))
+
+    def put(self, kind: str, data: bytes) -> None:
+        """Take the current version of an object."""
+        self._apply_or_queue(partial(self._put, kind, data))
+
+    def gone(self, kind: str, key: str) -> None:
+        """Remove an object that no longer exists."""
+        self._apply_or_queue(partial(self._remove, kind, key))
+
+    async def answered(self, kind: str, data: bytes) -> None:
+        """Take an object from the answer to a request, unless the watch has shown a newer version of it."""
+        await self.thawed()
+        answer = head_of(data)
+        uid, version = self._version(kind, answer.key)
+        if uid == answer.metadata.uid and not _precedes(answer.metadata.resource_version, version):
+            self.put(kind, data)
+
+    def _relist(self, kind: str, items: Sequence[bytes]) -> None:
         for place in [place for place in self.faults if place[0] == kind]:
             del self.faults[place]
         objects = {key: (obj, data) for data in items for key, obj in self._read(kind, data)}
         for key in [key for key in self._keys(kind) if key not in objects]:
-            self._gone(kind, key)
-        laid = [self._lay(obj, data) for obj, data in objects.values()]
-        self.state.apply(Relisted(kind, laid))
+            self._forget(kind, key)
+        overlaid = [self._overlay(obj, data) for obj, data in objects.values()]
+        self.state.apply(Relisted(kind, overlaid))
         self.changes += 1
-        self._note_problems(laid)
+        self._note_problems(overlaid)
         self.touched.update(self.groups)
-        self.stir()
+        self.wake()
 
-    def seen(self, kind: str, batch: Sequence[Seen]) -> None:
-        """What happened to objects of a kind."""
-        if self._held:
-            self._late.append(lambda: self.seen(kind, batch))
-            return
+    def _take_events(self, kind: str, batch: Sequence[Seen]) -> None:
         for event in batch:
             if event.type == "DELETED":
-                self.gone(kind, head_of(event.object).key)
+                self._remove(kind, head_of(event.object).key)
             elif event.type != "BOOKMARK":
-                self.put(kind, event.object)
+                self._put(kind, event.object)
 
-    def put(self, kind: str, data: bytes) -> None:
-        """An object as it is now."""
-        if self._held:
-            self._late.append(lambda: self.put(kind, data))
-            return
+    def _put(self, kind: str, data: bytes) -> None:
         if kind == "Pod":
             self._put_pod(data)
             return
@@ -151,50 +181,38 @@ class Feed:
             else:
                 self._put_other(kind, key, obj)
 
-    async def answered(self, kind: str, data: bytes) -> None:
-        """An object in the answer to a request, which may come late: what the watch has shown meanwhile is newer."""
-        await self.free()
-        answer = head_of(data)
-        uid, version = self._version(kind, answer.key)
-        if uid == answer.metadata.uid and not _precedes(answer.metadata.resource_version, version):
-            self.put(kind, data)
-
-    def gone(self, kind: str, key: str) -> None:
-        """An object is there no more."""
-        if self._held:
-            self._late.append(lambda: self.gone(kind, key))
-            return
+    def _remove(self, kind: str, key: str) -> None:
         task = self.state.tasks.get(key) if kind == "Pod" else None
-        self._gone(kind, key)
+        self._forget(kind, key)
         self.state.apply(Gone(kind, key))
         self.changes += 1
         if task is not None:
-            self._notice(_standing(task), None)
+            self._compare(_summary(task), None)
         elif kind != "Node":
-            self.stir()
+            self.wake()
 
     def reconsider(self, key: str) -> None:
-        """Lay the assumptions over a pod anew; only between cycles, or by who asked to be undisturbed."""
+        """Overlay a pod with the current assumptions. Call it between cycles, or inside `frozen`."""
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), data, anew=True)
+            self._take_pod(key, decoded("Pod", data), data, reread=True)
 
     def bind(self, key: str, placed: Placed) -> None:
-        """Assume that a pod that waits is on a node; only between cycles, or by who asked to be undisturbed."""
+        """Assume that a pending pod is on a node. Call it between cycles, or inside `frozen`."""
         self.assumed.binds[key] = placed
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), data, anew=False)
+            self._take_pod(key, decoded("Pod", data), data, reread=False)
 
     def nominate(self, key: str, placed: Placed) -> None:
-        """Assume that a pod is promised room on a node, or with an empty node that it is not; when as for `bind`."""
+        """Assume that a pod is nominated to a node, or with an empty node to none. Call it as `bind`."""
         self.assumed.nominations[key] = placed
         data = self.pods.get(key)
         if data is not None:
-            self._take_pod(key, decoded("Pod", data), data, anew=False)
+            self._take_pod(key, decoded("Pod", data), data, reread=False)
 
     def reconsider_group(self, key: str) -> None:
-        """The same for a pod group."""
+        """Overlay a pod group with its assumed phase. Call it between cycles, or inside `frozen`."""
         group = self.groups.get(key)
         if group is not None:
             self._apply(Changed(self.assumed.over_group(group)))
@@ -202,7 +220,7 @@ class Feed:
     # --- one object
 
     def _read(self, kind: str, data: bytes) -> list[tuple[str, Object]]:
-        """The object with its key; nothing if it cannot be used, which is noted."""
+        """Return the object with its key; nothing if it is invalid, which is recorded as a fault."""
         try:
             obj = read(kind, data)
         except Unusable as fault:
@@ -214,15 +232,15 @@ class Feed:
 
     def _leave_out(self, kind: str, data: bytes, fault: Unusable) -> None:
         head = head_of(data)
-        self._gone(kind, head.key)
+        self._forget(kind, head.key)
         self.state.apply(Gone(kind, head.key))
         self.faults[kind, head.key] = Fault(kind, head.key, head.metadata.uid, str(fault))
 
-    def _lay(self, obj: Object, data: bytes) -> Object:
-        """Keep an object as it is; returns it as it will be."""
+    def _overlay(self, obj: Object, data: bytes) -> Object:
+        """Store an object, and return it overoverlaid with the assumptions."""
         match obj:
             case Pod():
-                return self._lay_pod(obj, data)
+                return self._overlay_pod(obj, data)
             case PodGroup():
                 self.groups[obj.key] = obj
                 return self.assumed.over_group(obj)
@@ -231,22 +249,22 @@ class Feed:
             case HyperNode():
                 self.domains[obj.name] = obj.metadata.uid or ""
             case Node():
-                self._nodes[obj.name] = _offer(obj)
+                self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
 
-    def _lay_pod(self, pod: Pod, data: bytes) -> Pod:
+    def _overlay_pod(self, pod: Pod, data: bytes) -> Pod:
         self.pods[pod.key] = data
         return self.assumed.over_pod(pod)
 
     def _put_pod(self, data: bytes) -> None:
-        """A pod as it is now. Most of what is heard of pods is how far they have come; the rest is not read again."""
+        """Take the current version of a pod. Most events only advance its status; its spec is not read again then."""
         try:
             pod = decoded("Pod", data)
             assert isinstance(pod, Pod)
             known = self.pods.get(pod.key)
             before = decoded("Pod", known) if known is not None else None
-            anew = not isinstance(before, Pod) or not has_only_advanced(before, pod)
-            if anew:
+            reread = not isinstance(before, Pod) or not has_only_advanced(before, pod)
+            if reread:
                 check_usable(pod)
         except Unusable as fault:
             self._leave_out("Pod", data, fault)
@@ -254,44 +272,44 @@ class Feed:
         if before is not None and _older(pod, before):
             return
         self.faults.pop(("Pod", pod.key), None)
-        self._take_pod(pod.key, pod, data, anew=anew)
+        self._take_pod(pod.key, pod, data, reread=reread)
 
-    def _take_pod(self, key: str, pod: Object, data: bytes, *, anew: bool) -> None:
-        """A pod as it is now, with what is assumed; one that is not new has only advanced since it was taken last."""
+    def _take_pod(self, key: str, pod: Object, data: bytes, *, reread: bool) -> None:
+        """Apply a pod with its assumptions; unless `reread`, only its status has advanced."""
         assert isinstance(pod, Pod)
-        before = _standing(self.state.tasks.get(key))
-        if anew or key in self.assumed.held:
-            self._apply(Changed(self._lay_pod(pod, data)))
+        before = _summary(self.state.tasks.get(key))
+        if reread or key in self.assumed.held:
+            self._apply(Changed(self._overlay_pod(pod, data)))
         else:
             self.pods[key] = data
             self._apply(Advanced(self.assumed.over_pod(pod)))
-        self._notice(before, self.state.tasks.get(key))
+        self._compare(before, self.state.tasks.get(key))
 
-    def _notice(self, before: Standing | None, after: Task | None) -> None:
-        """A pod changed: its group's figures did, and perhaps there is something to place, or room for it."""
-        if before == _standing(after):
+    def _compare(self, before: PodSummary | None, after: Task | None) -> None:
+        """Mark the pod's group as touched, and wake the loop if there is something to place or room was freed."""
+        if before == _summary(after):
             return
         self.touched.update(pod.group for pod in (before, after) if pod is not None and pod.group)
         waits = after is not None and after.status == status.PENDING
         if before is None and after is not None and waits:
-            self.arrived(after.order[2])
-        held_room = before is not None and bool(before.node)
-        if waits or (held_room and (after is None or after.status in _LEAVING or not after.node)):
-            self.stir()
+            self._arrived(after.order[2])
+        had_node = before is not None and bool(before.node)
+        if waits or (had_node and (after is None or after.status in _LEAVING or not after.node)):
+            self.wake()
 
     def _put_node(self, name: str, node: Node) -> None:
-        """Heartbeats change nothing that scheduling reads, and come from every node."""
-        if self._nodes.get(name) != _offer(node):
-            self._apply(Changed(self._lay(node, b"")))
-            self.stir()
+        """Take a node, unless only fields changed that scheduling does not read, as heartbeats do."""
+        if self._nodes.get(name) != _read_by_scheduling(node):
+            self._apply(Changed(self._overlay(node, b"")))
+            self.wake()
 
     def _put_other(self, kind: str, key: str, obj: Object) -> None:
         known = self.groups.get(key) if kind == "PodGroup" else self.queues.get(key)
         if known is not None and known.kind == kind and _older(obj, known):
             return
-        self._apply(Changed(self._lay(obj, b"")))
-        if kind in _STIRRING or (kind in ("PodGroup", "Queue") and _wishes(known) != _wishes(obj)):
-            self.stir()
+        self._apply(Changed(self._overlay(obj, b"")))
+        if kind in _WAKING or (kind in ("PodGroup", "Queue") and _intent(known) != _intent(obj)):
+            self.wake()
 
     def _apply(self, event: Changed | Advanced) -> None:
         self.state.apply(event)
@@ -299,7 +317,7 @@ class Feed:
         self._note_problems([event.obj])
 
     def _note_problems(self, objects: Sequence[Object]) -> None:
-        """The state may refuse what the checks let pass."""
+        """Record objects that passed the checks but that the state rejected."""
         if self.state.problems:
             for obj in objects:
                 problem = self.state.problems.get((obj.kind, object_label(obj)))
@@ -309,7 +327,7 @@ class Feed:
                     )
 
     def _version(self, kind: str, key: str) -> tuple[str, str]:
-        """The uid and the version of the object that has a key now; empty if there is none."""
+        """Return uid and version of the object with this key; empty strings if there is none."""
         if kind == "Pod":
             pod = head_of(self.pods.get(key, b"{}")).metadata
             return pod.uid, pod.resource_version
@@ -317,13 +335,13 @@ class Feed:
         return ("", "") if known is None else (known.metadata.uid or "", known.metadata.resource_version or "")
 
     def _keys(self, kind: str) -> list[str]:
-        """Objects of a kind of which something is kept here."""
+        """Return the keys of all stored objects of a kind."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
         kept["HyperNode"] = self.domains
         return list(kept.get(kind, self._nodes if kind == "Node" else {}))
 
-    def _gone(self, kind: str, key: str) -> None:
-        """Forget an object."""
+    def _forget(self, kind: str, key: str) -> None:
+        """Drop everything stored about an object."""
         self.assumed.gone(kind, key)
         self.faults.pop((kind, key), None)
         if kind == "Pod":
@@ -339,35 +357,35 @@ class Feed:
 
 
 class KindFeed:
-    """What a reflector of one kind tells."""
+    """Receives the events of a reflector of one kind."""
 
     def __init__(self, feed: Feed, kind: str) -> None:
         self._feed = feed
         self._kind = kind
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
-        """These are all objects."""
+        """Replace all objects of the kind."""
         self._feed.relisted(self._kind, items)
 
     def on_events(self, batch: Sequence[Seen]) -> None:
-        """This happened."""
+        """Apply events."""
         self._feed.seen(self._kind, batch)
 
 
-def _standing(task: Task | None) -> Standing | None:
-    return None if task is None else Standing(task.status, task.node, task.gated, task.group)
+def _summary(task: Task | None) -> PodSummary | None:
+    return None if task is None else PodSummary(task.status, task.node, task.gated, task.group)
 
 
 _LEAVING = frozenset({status.RELEASING, *status.ENDED})
 
 
-def _offer(node: Node) -> tuple[Any, ...]:
-    """Everything of a node that scheduling reads."""
+def _read_by_scheduling(node: Node) -> tuple[Any, ...]:
+    """Fields of a node that scheduling reads."""
     return node.metadata.labels, node.metadata.annotations, node.spec, node.status
 
 
-def _wishes(obj: Object | None) -> tuple[Any, ...] | None:
-    """What of a pod group or queue is not the scheduler's own doing."""
+def _intent(obj: Object | None) -> tuple[Any, ...] | None:
+    """Fields of a pod group or queue that the scheduler does not write itself."""
     match obj:
         case PodGroup():
             return obj.spec, obj.metadata.annotations
@@ -377,11 +395,11 @@ def _wishes(obj: Object | None) -> tuple[Any, ...] | None:
 
 
 def _older(obj: Object, known: Object) -> bool:
-    """Whether an object is an earlier state of one that is known."""
+    """True if an object is an earlier version of a stored one."""
     new, old = obj.metadata, known.metadata
     return new.uid == old.uid and _precedes(new.resource_version or "", old.resource_version or "")
 
 
 def _precedes(one: str, other: str) -> bool:
-    """Whether a version is older than another; they are numbers in every API server there is."""
+    """True if a version is older than another one; every API server uses numbers."""
     return one.isdigit() and other.isdigit() and int(one) < int(other)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kilauea.api.scheduling import PodGroup, PodGroupCondition, PodGroupStatus
+from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import INQUEUE
 from kilauea.engine.plan import Condition, GroupOutcome
@@ -13,11 +14,11 @@ from kilauea.engine.queues.faults.fault import IGNORED
 
 NOT_ENOUGH = "NotEnoughResources"
 OPPOSITES = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
-"""Conditions of which one at most is true, so that nobody has to guess which of two is the newer."""
+"""Conditions of which at most one is true, so that readers need not guess which is newer."""
 
 
 class Content(NamedTuple):
-    """What of a status matters: two with the same content need no write."""
+    """The content of a status: two with the same content need no write."""
 
     phase: str
     running: int
@@ -66,9 +67,9 @@ def _admitted(condition: tuple[str, str, str, str]) -> tuple[str, str, str, str]
 def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> tuple[tuple[str, str, str, str], ...]:
     """The conditions with one that is true now, in its old place if it has one; its opposite is not true any more."""
     entry = (new.type, "True", new.reason, new.message)
-    opposite = OPPOSITES.get(new.type, "")
+    over = {OPPOSITES.get(new.type, ""), NO_SCHEDULER if new.type == "Scheduled" else ""}
     out = [
-        entry if known[0] == new.type else (known[0], "False", *known[2:]) if known[0] == opposite else known
+        entry if known[0] == new.type else (known[0], "False", *known[2:]) if known[0] in over else known
         for known in conditions
     ]
     if all(known[0] != new.type for known in conditions):

@@ -1,6 +1,6 @@
-"""The live scheduler joined: reflectors, state, loop and writes over any API.
+"""The live scheduler: reflectors, state, loop and writes over any API.
 
-live = LiveScheduler(client, options, conf, clock, chance, recorder.record, metrics)
+live = LiveScheduler(client, options, conf, clock, rng, recorder.record, metrics)
 async with asyncio.TaskGroup() as tasks:
     tasks.create_task(live.watch())         # also while another process leads
     tasks.create_task(live.schedule())
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 
@@ -24,43 +23,41 @@ from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
-from kilauea.engine.extension.guard import UNWATCHED
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.extensions import BUILT_IN, Extensions
-from kilauea.runtime.planning import built_in_queue
+from kilauea.runtime.inputs.objects import built_in_queue
+from kilauea.runtime.inputs.resources import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
-from kilauea.runtime.scheduler.crew import Writes
-from kilauea.runtime.scheduler.deeds import Deeds
+from kilauea.runtime.scheduler.executor import Executor
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
-from kilauea.runtime.scheduler.figures import Figures
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
-from kilauea.runtime.scheduler.promises import Promises
+from kilauea.runtime.scheduler.metrics import CycleMetrics
+from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
-from kilauea.runtime.scheduler.watched import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
-from kilauea.runtime.watchdog import watchdog
+from kilauea.runtime.scheduler.workers import Writes
+from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 STATUS_WRITES = 8
-"""Statuses that are written at a time."""
+"""Statuses written at a time."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """How to schedule.
+    """Options of scheduling.
 
     Attributes:
-        names: `schedulerName` of the pods to place; those of `default-scheduler` need no group.
-        default_queue: the queue of groups that name none.
+        names: `schedulerName` of the pods to place; pods of `default-scheduler` need no pod group.
+        default_queue: the queue of pod groups that name none.
         period: microseconds between cycles when nothing happens.
-        priority_classes: whether priority classes are read.
-        storage: whether storage drivers and their capacities are read.
-        seed: breaks ties between equally good nodes; None for the first in order.
+        priority_classes: read priority classes.
+        storage: read storage drivers and their capacities.
+        seed: breaks ties between equally good nodes; None selects the first in order.
     """
 
     names: tuple[str, ...] = wellknown.SCHEDULER_NAMES
@@ -77,7 +74,7 @@ class LiveOptions:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds to watch."""
+        """Kinds to watch."""
         off = (frozenset() if self.priority_classes else PRIORITY_KINDS) | (
             frozenset() if self.storage else STORAGE_KINDS
         )
@@ -85,21 +82,21 @@ class LiveOptions:
 
 
 async def in_thread(work: Callable[[], Plan]) -> Plan:
-    """Run a cycle in a thread, so that this one goes on with everything else."""
+    """Run a cycle in another thread, while the event loop goes on."""
     return await asyncio.to_thread(work)
 
 
 async def at_once(work: Callable[[], Plan]) -> Plan:
-    """Run a cycle here and now."""
+    """Run a cycle in this thread."""
     return work()
 
 
 def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: SchedulerMetrics) -> Decide:
-    """The engine with the plugins of the user, if there are any, under a watchdog; its time is taken."""
+    """Return the engine with the user's plugins under a watchdog, and its duration measured."""
     observer = Stopwatch(clock.monotonic, metrics)
 
     def decide(state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool) -> Plan:
-        with watchdog() if extensions.bring_any else nullcontext(UNWATCHED) as dog:
+        with extensions.watched() as dog:
             return cycle(
                 state,
                 conf,
@@ -117,18 +114,18 @@ def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: Sc
 
 
 class LiveScheduler:
-    """Everything of a scheduler but the process around it.
+    """A scheduler without the process around it.
 
     Args:
         api: the cluster.
         options: how to schedule.
         conf: the configuration.
         clock: the time.
-        chance: for the length of pauses.
-        record: takes events, with the name of the component.
-        metrics: takes the numbers.
+        rng: jitter of pauses.
+        record: receives events, with the name of the component.
+        metrics: receives measurements.
         extensions: plugins and actions of the user.
-        run: how a cycle is run.
+        run: runs a cycle.
     """
 
     def __init__(
@@ -137,7 +134,7 @@ class LiveScheduler:
         options: LiveOptions,
         conf: ConfReload,
         clock: Clock,
-        chance: Random,
+        rng: Random,
         record: Callable[[str, Record], None],
         metrics: SchedulerMetrics,
         extensions: Extensions = BUILT_IN,
@@ -145,30 +142,35 @@ class LiveScheduler:
     ) -> None:
         self._api = api
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names)
-        self.feed = Feed(state, Assumed())
+        woken = asyncio.Event()
+
+        def arrived(created: int) -> None:
+            metrics.task_latency("Watched", created, clock.now())
+
+        self.feed = Feed(state, Assumed(), woken.set, arrived)
         self._reflectors = {
-            kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, chance) for kind in options.kinds
+            kind: Reflector(api, RESOURCES[kind], KindFeed(self.feed, kind), clock, rng) for kind in options.kinds
         }
-        self.feed.arrived = lambda created: metrics.task_latency("Watched", created, clock.now())
         component = options.component
 
         def tell(event: Record) -> None:
             record(component, event)
 
-        self._writes = Writes(clock, chance, STATUS_WRITES)
+        self._writes = Writes(clock, rng, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
-        self._deeds = Deeds(api, self.feed, tell, metrics, clock, chance, component, statuses.bind_failed)
-        self._promises = Promises(api, self.feed, clock, chance)
+        self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed)
+        self._nominations = Nominations(api, self.feed, clock, rng)
         self.scheduler = Scheduler(
             Parts(
                 self.feed,
+                woken,
                 conf,
-                self._deeds,
-                self._promises,
+                self._executor,
+                self._nominations,
                 statuses,
-                Figures(self.feed, metrics),
+                CycleMetrics(self.feed, metrics),
                 tell,
                 deciding(extensions, options.seed, clock, metrics),
                 extensions,
@@ -179,42 +181,42 @@ class LiveScheduler:
         )
 
     def not_ready(self) -> str:
-        """What is still to be read before the first decision; empty if nothing is."""
+        """Return which kinds are not listed yet; empty once scheduling can begin."""
         missing = [kind for kind, reflector in self._reflectors.items() if not reflector.complete.is_set()]
-        return f"not yet read: {', '.join(missing)}" if missing else ""
+        return f"not listed yet: {', '.join(missing)}" if missing else ""
 
     async def complete(self) -> None:
-        """Wait until everything has been read."""
+        """Wait until every kind is listed."""
         for reflector in self._reflectors.values():
             await reflector.complete.wait()
 
     @property
     def busy(self) -> int:
-        """Writes that wait or are under way."""
-        return len(self._deeds) + len(self._promises) + len(self._writes)
+        """Writes that are queued or in flight."""
+        return len(self._executor) + len(self._nominations) + len(self._writes)
 
     async def watch(self) -> None:
-        """Keep the state, until cancelled."""
-        await self._make_queues()
+        """Keep the state up to date, until cancelled."""
+        await self._create_queues()
         async with asyncio.TaskGroup() as tasks:
             for kind, reflector in self._reflectors.items():
                 tasks.create_task(self._follow(kind, reflector), name=f"watch {kind}")
 
     async def schedule(self) -> None:
-        """Decide and carry out, from when everything has been read until cancelled."""
+        """Run cycles once every kind is listed, until cancelled."""
         await self.complete()
-        log.info("everything has been read; scheduling begins")
+        log.info("every kind is listed; scheduling begins")
         try:
             await self.scheduler.run()
         finally:
-            await self._promises.close()
-            await self._deeds.close()
+            await self._nominations.close()
+            await self._executor.close()
             await self._writes.close()
 
     async def _follow(self, kind: str, reflector: Reflector) -> None:
-        """Watch a kind; one that the cluster may lack is passed over if it does."""
+        """Watch a kind; skip an optional kind that the cluster does not serve."""
         if kind in OPTIONAL and not await self._is_served(kind):
-            log.info("the cluster has no %s; scheduling goes on without", RESOURCES[kind].plural)
+            log.info("the cluster does not serve %s; scheduling without them", RESOURCES[kind].plural)
             self.feed.relisted(kind, [])
             reflector.complete.set()
             return
@@ -230,10 +232,10 @@ class LiveScheduler:
                 if error.code == 404:
                     return False
                 attempts += 1
-                await self._clock.sleep(pause(attempts, self._chance))
+                await self._clock.sleep(pause(attempts, self._rng))
 
-    async def _make_queues(self) -> None:
-        """The queues that exist from the start."""
+    async def _create_queues(self) -> None:
+        """Create the root and default queues if they do not exist."""
         for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
             queue = built_in_queue(name)
             body = {
@@ -243,17 +245,17 @@ class LiveScheduler:
                 "spec": msgspec.to_builtins(queue.spec),
             }
             attempts = 0
-            while not await self._made(name, body):
+            while not await self._exists(name, body):
                 attempts += 1
-                await self._clock.sleep(pause(attempts, self._chance))
+                await self._clock.sleep(pause(attempts, self._rng))
 
-    async def _made(self, name: str, body: Obj) -> bool:
-        """Whether a queue is there."""
+    async def _exists(self, name: str, body: Obj) -> bool:
+        """Create a queue; True if it exists or may not be created."""
         try:
             await self._api.create(QUEUES, "", body)
         except ApiError as error:
             if error.reason == "AlreadyExists" or error.code in (403, 422):
                 return True
-            log.warning("queue %s cannot be made: %s", name, error)
+            log.warning("queue %s cannot be created: %s", name, error)
             return False
         return True

@@ -1,11 +1,11 @@
-"""The loop of the live scheduler: wait, decide, carry out, say.
+"""The loop of the live scheduler: wait, decide, carry out, report.
 
     scheduler = Scheduler(parts, clock, period=SECOND)
     await scheduler.run()          # until cancelled
 
-A cycle is done every period, and as soon as something happened that could let a pod be placed. Events that come
-together are decided about together, and after a long cycle there is a rest, so that everything else has its turn. While
-nothing waits and nothing changes there is nothing to decide, and no cycle, unless a plugin goes by the time of day.
+A cycle runs every period, and as soon as an event could let a pod be placed. Events that arrive within a few
+milliseconds share a cycle, and after a long cycle the loop pauses so that other tasks can run. While nothing is pending
+and nothing changes there are no cycles, unless a plugin depends on the time of day.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
-from kilauea.runtime.extensions import Extensions
+from kilauea.runtime.inputs.resources import reference
 from kilauea.runtime.scheduler.conf_reload import ConfReload, Reading
-from kilauea.runtime.scheduler.deeds import Deeds
+from kilauea.runtime.scheduler.executor import Executor
 from kilauea.runtime.scheduler.feed import Fault, Feed
-from kilauea.runtime.scheduler.figures import Figures
-from kilauea.runtime.scheduler.promises import Promises
+from kilauea.runtime.scheduler.metrics import CycleMetrics
+from kilauea.runtime.scheduler.nominations import Nominations
 from kilauea.runtime.scheduler.statuses import Statuses
-from kilauea.runtime.scheduler.watched import reference
+from kilauea.simulator.extensions import Extensions
 
 GATHER = SECOND // 200
-"""Microseconds after an event in which others may join it."""
+"""Microseconds to wait after an event for others to share its cycle."""
 REST = 1.0
-"""After a cycle, the share of its time that is left to everything else before another one is stirred."""
+"""Shortest pause after a cycle before an event may start the next, as a share of the cycle's duration."""
 TOGETHER = 50
-"""Binds that are assumed before everything else has its turn."""
+"""Binds that are assumed before other tasks of the process may run."""
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Decide(Protocol):
     def __call__(
         self, state: ClusterState, conf: SchedulerConf, now: int, backoff: AdmissionBackoff, *, reasons: bool
     ) -> Plan:
-        """What follows from a state by a configuration at a time, with reasons for what waits or without."""
+        """Return the plan for a state, with or without the reasons of pending pods."""
         ...
 
 
@@ -59,27 +59,29 @@ Runner = Callable[[Callable[[], Plan]], Awaitable[Plan]]
 
 @dataclass(frozen=True)
 class Parts:
-    """What the loop works with.
+    """The collaborators of the loop.
 
     Attributes:
         feed: keeps the state.
+        woken: set by the feed when something could be placed.
         conf: the configuration.
-        deeds: carries out binds and evictions.
-        promises: writes nominations.
-        statuses: says what was decided.
-        figures: takes the numbers.
-        record: takes events.
+        executor: carries out binds and evictions.
+        nominations: writes nominations.
+        statuses: writes statuses of pod groups, pods and queues.
+        metrics: receives measurements.
+        record: receives events.
         decide: the engine.
-        extensions: its plugins and actions.
-        run: calls it, e.g. in another thread; nothing touches the state until it returns.
+        extensions: plugins and actions of the user.
+        run: runs a cycle, for example in another thread, while the feed is frozen.
     """
 
     feed: Feed
+    woken: asyncio.Event
     conf: ConfReload
-    deeds: Deeds
-    promises: Promises
+    executor: Executor
+    nominations: Nominations
     statuses: Statuses
-    figures: Figures
+    metrics: CycleMetrics
     record: Callable[[Record], None]
     decide: Decide
     extensions: Extensions
@@ -87,10 +89,10 @@ class Parts:
 
 
 class Scheduler:
-    """Decides again and again.
+    """Runs cycles, and carries out their plans.
 
     Args:
-        parts: what it works with.
+        parts: the collaborators.
         clock: the time.
         period: microseconds between two cycles when nothing happens.
     """
@@ -99,20 +101,19 @@ class Scheduler:
         self._parts = parts
         self._clock = clock
         self._period = period
-        self._stirred = asyncio.Event()
+        self._woken = parts.woken
         self._due = 0
-        """When everything is looked at again, by the monotonic clock."""
+        """Monotonic time of the next full cycle."""
         self._earliest = 0
-        """When a cycle may be stirred."""
+        """Monotonic time before which events start no cycle."""
         self._settled = -1
-        """The state of the feed in which a cycle found nothing to do."""
+        """`feed.changes` after a full cycle that left nothing to do; -1 if there was something."""
         self.backoff = NO_BACKOFF
-        """What the latest plan says of groups that were admitted in vain; in a cycle, at its moment."""
+        """Groups whose admission is backed off, from the latest plan; during a cycle, at the time of that cycle."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}
         self._conditions: dict[str, tuple[Any, ...]] = {}
         self.cycles = 0
-        parts.feed.stir = self._stirred.set
 
     @property
     def conf(self) -> SchedulerConf:
@@ -121,58 +122,54 @@ class Scheduler:
 
     async def run(self) -> None:
         """Decide until cancelled."""
-        self._say_reading(self._parts.conf.first)
+        self._report_conf(self._parts.conf.first)
         while True:
             await self._wait()
             try:
-                if not self._rests():
+                if not self._is_idle():
                     await self.step()
             except Exception:
                 log.exception("a cycle failed; the next one is tried after a period")
                 self._due = self._earliest = self._clock.monotonic() + self._period
 
-    def _rests(self) -> bool:
-        """Whether there is nothing to decide; the next look is then a period away."""
+    def _is_idle(self) -> bool:
+        """True if there is nothing to decide; the next check is a period later then."""
         parts = self._parts
         if self._settled != parts.feed.changes or self._clock.monotonic() < self._due:
             return False
         reading = parts.conf.look()
-        self._say_reading(reading)
-        if reading is not None or self._may_want_something():
+        self._report_conf(reading)
+        if reading is not None or self._may_act_unprompted():
             return False
-        self._stirred.clear()
+        self._woken.clear()
         self._due = self._clock.monotonic() + self._period
         return True
 
-    def _may_want_something(self) -> bool:
-        """Whether a plugin or an action may do something although nothing has changed and nothing waits."""
+    def _may_act_unprompted(self) -> bool:
+        """True if a plugin or an action may act although nothing has changed and nothing is pending."""
         conf, extensions = self._parts.conf.conf, self._parts.extensions
         return any(extensions.plugins[entry.name].depends_on_time for tier in conf.tiers for entry in tier) or any(
             extensions.actions[name].acts_unprompted for name in conf.actions
         )
 
     async def step(self) -> Plan:
-        """One cycle."""
+        """Run one cycle and start to carry out its plan."""
         parts, started = self._parts, self._clock.monotonic()
         whole = started >= self._due
         if whole:
-            self._say_reading(parts.conf.look())
+            self._report_conf(parts.conf.look())
         conf, now, backoff = parts.conf.conf, self._clock.now(), self.backoff.at(started)
         self.backoff = backoff
-        try:
-            plan = await parts.feed.undisturbed(
-                lambda: parts.run(lambda: parts.decide(parts.feed.state, conf, now, backoff, reasons=whole))
-            )
+        async with parts.feed.frozen():
+            plan = await parts.run(lambda: parts.decide(parts.feed.state, conf, now, backoff, reasons=whole))
             took = self._clock.monotonic() - started
             self.backoff = plan.backoff or backoff
             await self._carry_out(plan)
-            self._stirred.clear()  # what stirred before is decided about, and the plan itself stirs nobody
+            self._woken.clear()  # this cycle covers every earlier event, and its own assumptions need no cycle
             parts.statuses.after(plan, all_=whole)
-        finally:
-            parts.feed.catch_up()
         self.cycles += 1
-        parts.figures.after(plan, conf, now, took, all_=whole)
-        self._say(plan)
+        parts.metrics.after(plan, conf, now, took, all_=whole)
+        self._report(plan)
         ended = self._clock.monotonic()
         if whole:
             self._due = ended + self._period
@@ -182,70 +179,71 @@ class Scheduler:
         return plan
 
     async def _carry_out(self, plan: Plan) -> None:
-        deeds, promises, tasks = self._parts.deeds, self._parts.promises, self._parts.feed.state.tasks
-        claims: defaultdict[str, list[str]] = defaultdict(list)
+        executor, nominations, tasks = self._parts.executor, self._parts.nominations, self._parts.feed.state.tasks
+        claimers: defaultdict[str, list[str]] = defaultdict(list)
         for nomination in plan.nominations:
-            claims[tasks[nomination.pod].group].append(nomination.pod)
-        promises.after(plan)
+            claimers[tasks[nomination.pod].group].append(nomination.pod)
+        nominations.after(plan)
         for eviction in plan.evictions:
-            pods = claims.get(eviction.by)
-            deeds.evict(eviction, partial(promises.kept, {pod: tasks[pod].uid for pod in pods}) if pods else None)
+            pods = claimers.get(eviction.by)
+            uids = {pod: tasks[pod].uid for pod in pods or ()}
+            executor.evict(eviction, partial(nominations.written, uids) if uids else None)
         for number, bind in enumerate(plan.binds, 1):
-            deeds.bind(bind)
+            executor.bind(bind)
             if number % TOGETHER == 0:
                 await asyncio.sleep(0)
 
     # --- waiting
 
     async def _wait(self) -> None:
-        """Wait until a cycle is due, or stirred and permitted."""
-        stirred = await self._stirred_within(self._due - self._clock.monotonic())
-        if stirred:
+        """Wait until a full cycle is due, or until an event may start one."""
+        woken = await self._woken_within(self._due - self._clock.monotonic())
+        if woken:
             now = self._clock.monotonic()
             pause = min(max(self._earliest, now + GATHER), max(self._due, now)) - now
             await self._clock.sleep(pause / SECOND)
 
-    async def _stirred_within(self, time: int) -> bool:
-        """Whether something stirs within some microseconds; returns at once if so."""
-        if self._stirred.is_set() or time <= 0:
+    async def _woken_within(self, time: int) -> bool:
+        """Wait for an event for some microseconds at most; True if there was one."""
+        if self._woken.is_set() or time <= 0:
             return time > 0
         sleeping = asyncio.ensure_future(self._clock.sleep(time / SECOND))
-        stirring = asyncio.ensure_future(self._stirred.wait())
+        waking = asyncio.ensure_future(self._woken.wait())
         try:
-            await asyncio.wait({sleeping, stirring}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sleeping, waking}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             sleeping.cancel()
-            stirring.cancel()
-        return self._stirred.is_set()
+            waking.cancel()
+        return self._woken.is_set()
 
-    # --- saying what is wrong
+    # --- reporting problems
 
-    def _say_reading(self, reading: Reading | None) -> None:
-        """Tell of the configuration file, which was read."""
+    def _report_conf(self, reading: Reading | None) -> None:
+        """Log and record the outcome of reading the configuration."""
         if reading is None:
             return
         for warning in reading.warnings:
             log.warning("configuration: %s", warning)
-        self._parts.figures.configured(good=not reading.fault)
+        self._parts.metrics.configured(good=not reading.fault)
         about = self._queue(ROOT_QUEUE)
         if reading.fault:
-            log.error("configuration: not used, the last good one stays: %s", reading.fault)
-            message = f"the scheduler's configuration file is not used, the last good one stays: {reading.fault}"
+            log.error("the configuration is invalid and the previous one stays in use: %s", reading.fault)
+            message = f"the scheduler's configuration is invalid and the previous one stays in use: {reading.fault}"
             self._parts.record(Record(about, "Warning", "ConfigurationRefused", message))
         elif self.cycles:
-            log.info("configuration: read again")
-            message = "the scheduler uses its changed configuration file"
+            log.info("configuration reloaded")
+            message = "the scheduler uses its changed configuration"
             self._parts.record(Record(about, "Normal", "ConfigurationLoaded", message))
 
-    def _say(self, plan: Plan) -> None:
-        """Tell of findings, of objects that cannot be used, and of queues with faults, once each."""
+    def _report(self, plan: Plan) -> None:
+        """Report findings, objects that are left out, and conditions of queues, once each."""
         findings = frozenset(str(finding) for finding in plan.findings)
         for text in sorted(findings - self._findings):
             log.warning("%s", text)
         self._findings = findings
         faults = self._left_out()
         if faults or self._faults:
-            self._say_faults(faults)
+            self._report_faults(faults)
         for name, queue in plan.queues.items():
             if queue.conditions != self._conditions.get(name, ()):
                 self._conditions[name] = queue.conditions
@@ -253,12 +251,12 @@ class Scheduler:
                     self._parts.record(Record(self._queue(name), "Warning", condition.reason, condition.message))
 
     def _queue(self, name: str) -> dict[str, object]:
-        """A queue as events refer to it; with its uid, by which `kubectl describe` finds them."""
+        """Reference to a queue for events, with the uid by which `kubectl describe` finds them."""
         known = self._parts.feed.queues.get(name)
         return reference("Queue", name, (known and known.metadata.uid) or "")
 
     def _left_out(self) -> Mapping[tuple[str, str], Fault]:
-        """Objects that are left out: those that cannot be read, and HyperNodes that contradict each other."""
+        """Return the objects that are left out: invalid ones, and HyperNodes that contradict each other."""
         feed = self._parts.feed
         if not feed.domains:
             return feed.faults
@@ -268,7 +266,7 @@ class Scheduler:
         }
         return {**feed.faults, **contradictions}
 
-    def _say_faults(self, faults: Mapping[tuple[str, str], Fault]) -> None:
+    def _report_faults(self, faults: Mapping[tuple[str, str], Fault]) -> None:
         for name, fault in sorted(faults.items()):
             if self._faults.get(name) != fault.message:
                 log.warning("%s %s is left out: %s", fault.kind, fault.key, fault.message)

@@ -1,4 +1,4 @@
-"""What a waiting pod's status says: the condition `PodScheduled`.
+"""The status of a pending pod: the condition `PodScheduled`.
 
 The reason `Unschedulable` makes cluster autoscalers add nodes. So it is given only where more nodes would help; for all
 else (a closed queue, a capability, a gang with too few pods) the reason is the engine's own.
@@ -20,20 +20,20 @@ ABOUT_SHARES = frozenset({"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsuff
 
 
 class Room(NamedTuple):
-    """What a queue may have at most, as somebody has written it, and what it holds; in the engine's units."""
+    """The configured limit of a queue and what it holds, in the engine's units."""
 
     capability: Mapping[str, float]
     held: Mapping[str, float]
 
     def has(self, resource: str, amount: float) -> bool:
-        """Whether so much more is within the limit; without a resource, whether anything is."""
+        """True if an additional amount is within the limit; without a resource, True if anything is."""
         if not resource:
             return all(self.held.get(name, 0) < most for name, most in self.capability.items())
         return self.held.get(resource, 0) + amount <= self.capability.get(resource, float("inf"))
 
 
 class Content(NamedTuple):
-    """What of a pod's status the scheduler sets."""
+    """Fields of a pod's status that the scheduler sets."""
 
     uid: str
     reason: str
@@ -41,7 +41,7 @@ class Content(NamedTuple):
 
 
 def wanted(pending: Pending, uid: str, rooms: Iterable[Room]) -> Content | None:
-    """What a pod's status should say; None for a pod that says for itself why it waits.
+    """Return the wanted status of a pod; None for a pod whose own conditions state why it waits.
 
     Args:
         pending: why it waits.
@@ -55,14 +55,14 @@ def wanted(pending: Pending, uid: str, rooms: Iterable[Room]) -> Content | None:
 
 
 def mended_by_nodes(pending: Pending, rooms: Iterable[Room]) -> bool:
-    """Whether more nodes would let a pod run."""
+    """True if more nodes would let a pod run."""
     if pending.code in ABOUT_NODES or (pending.code == "GangWaiting" and pending.nodes):
         return True
     return pending.code in ABOUT_SHARES and all(room.has(pending.resource, pending.asked) for room in rooms)
 
 
 def content_of(pod: Pod) -> Content:
-    """What a pod's status says."""
+    """Return the content of a pod's status."""
     status = pod.status
     found = next((c for c in (status.conditions if status else None) or () if c.type == "PodScheduled"), None)
     reason, message = (found.reason or "", found.message or "") if found and found.status == "False" else ("", "")

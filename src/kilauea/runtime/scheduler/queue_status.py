@@ -1,4 +1,4 @@
-"""What each queue's pods hold, with what its children's hold, as the status of the queue says it."""
+"""Resources held by the pods of each queue and its children, for the status of the queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kilauea.runtime.scheduler.pod_status import Room
 
 
 def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
-    """What the pods of each queue and of the queues below it hold, in the engine's units."""
+    """Return the resources held by the pods of each queue and of the queues below it, in the engine's units."""
     state.settle()
     table, names = state.job_table, state.axis.names
     size, ordered = len(table), sorted(state.queues)

@@ -2,7 +2,7 @@
 
 Writes go out through `Writes`, beside the decisions and never before them. What somebody waits for (a group without
 pods that is admitted) is written after every cycle, everything else once a period: most of what is true in between is
-overtaken by then. Nominations are written by `Promises`.
+overtaken by then. Nominations are written by `Nominations`.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from kilauea.api.times import SECOND, format_time
 from kilauea.engine.explain.group import with_hints
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.plan import GroupOutcome, Plan
+from kilauea.runtime.inputs.resources import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
 from kilauea.runtime.scheduler import group_status, pod_status
 from kilauea.runtime.scheduler.assumed import Phased
-from kilauea.runtime.scheduler.complaints import complaint, outcomes
-from kilauea.runtime.scheduler.crew import Writes
-from kilauea.runtime.scheduler.deeds import Deed
+from kilauea.runtime.scheduler.debounce import Debounce
+from kilauea.runtime.scheduler.executor import PodOperation
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.pod_status import Room
 from kilauea.runtime.scheduler.queue_status import allocated_patch, held_by_queues, rooms
-from kilauea.runtime.scheduler.settling import Settling
-from kilauea.runtime.scheduler.watched import DECODERS, GROUPS_OF_PODS, PODS, QUEUES, reference
+from kilauea.runtime.scheduler.reasons import outcomes, waiting_reason
+from kilauea.runtime.scheduler.workers import Writes
 
 OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
 """Codes of pods whose group lacks pods. While it still gets some, that is about to be over."""
 
 
 class Said(NamedTuple):
-    """What a cycle has decided about a group; one that comes to its name after it is another."""
+    """The decision about a group, identified by its uid: a later group of the same name is another one."""
 
     uid: str
     outcome: GroupOutcome
 
 
 class Statuses:
-    """Says what cycles decided.
+    """Writes the decisions of cycles to statuses and events.
 
     Args:
-        api: where.
+        api: the cluster.
         feed: knows the objects; phases of groups are assumed in it until they are written.
-        record: takes events.
+        record: receives events.
         writes: carries out writes.
         clock: for the times of conditions.
     """
@@ -63,15 +63,15 @@ class Statuses:
         """Of pods that wait: what their status says, or is about to."""
         self._told: dict[str, tuple[str, str]] = {}
         """Of groups that wait for a reason that lasts: reason and message."""
-        self._waiting_groups: Settling[tuple[str, str]] = Settling()
-        self._waiting_pods: Settling[pod_status.Content] = Settling()
+        self._waiting_groups: Debounce[tuple[str, str]] = Debounce()
+        self._waiting_pods: Debounce[pod_status.Content] = Debounce()
         self._sizes: dict[str, int] = {}
         """Pods of the groups that had too few at the last look."""
         self._cycle = 0
 
     @property
     def busy(self) -> bool:
-        """Whether something is still to be said."""
+        """True if a status is still to be written."""
         return bool(self._outcomes or self._feed.touched)
 
     def after(self, plan: Plan, *, all_: bool) -> None:
@@ -82,7 +82,7 @@ class Statuses:
             self._assume(key, outcome)
         if not all_:
             return
-        self._complain(groups)
+        self._report_waiting(groups)
         for key in sorted(self._outcomes.keys() | self._feed.touched):
             self._put_group(key)
         self._feed.touched.clear()
@@ -93,7 +93,7 @@ class Statuses:
     # --- pod groups
 
     def _assume(self, key: str, outcome: GroupOutcome) -> None:
-        """A group is in the phase of the plan from now on."""
+        """Assume that a group is in the phase of the plan."""
         group = self._feed.groups.get(key)
         if group is None:
             return
@@ -113,7 +113,7 @@ class Statuses:
             self._put_group(key)  # its pods are made once it is admitted
 
     def _outcome(self, key: str, uid: str) -> GroupOutcome | None:
-        """What was decided about a group and is not written yet."""
+        """Return the decision about a group that is not written yet."""
         said = self._outcomes.get(key)
         return said.outcome if said is not None and said.uid == uid else None
 
@@ -124,7 +124,7 @@ class Statuses:
             return
         uid = group.metadata.uid or ""
         outcome = latest = self._outcome(key, uid)
-        if outcome is not None and complaint(outcome) and key not in self._told:
+        if outcome is not None and waiting_reason(outcome) and key not in self._told:
             outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
         content = group_status.wanted(group, job.counts, job.phase, outcome)
         if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
@@ -143,7 +143,7 @@ class Statuses:
         was = group_status.content_of(group.status)
         patch = group_status.patch_of(group, content, str(self._cycle), self._now())
         written = await self._api.patch(GROUPS_OF_PODS, Key(*key.split("/", 1)), patch)
-        await self._feed.free()
+        await self._feed.thawed()
         if outcome is not None and self._outcome(key, uid) is outcome:
             del self._outcomes[key]
         if self._feed.assumed.phases.get(key) == Phased(uid, content.phase):
@@ -152,11 +152,11 @@ class Statuses:
         if content.phase == "Running" != was.phase:
             self._record(Record(self._about(group), "Normal", "Scheduled", "pod group is ready"))
 
-    def _complain(self, groups: Mapping[str, GroupOutcome]) -> None:
-        """Find out which groups wait for a reason that lasts, and tell of it when it is a new one."""
-        complaints = {key: said for key, outcome in groups.items() if (said := complaint(outcome))}
+    def _report_waiting(self, groups: Mapping[str, GroupOutcome]) -> None:
+        """Record an event for each group whose reason for waiting is stable and new."""
+        reasons = {key: said for key, outcome in groups.items() if (said := waiting_reason(outcome))}
         told = self._told
-        self._told = self._waiting_groups.settled(complaints)
+        self._told = self._waiting_groups.stable(reasons)
         for key, said in self._told.items():
             group = self._feed.groups.get(key)
             if group is not None and told.get(key) != said:
@@ -169,7 +169,7 @@ class Statuses:
     # --- pods
 
     def _say_pods(self, plan: Plan, rooms: Mapping[str, list[Room]]) -> None:
-        """Everything about all pods that wait."""
+        """Write the conditions of all pending pods."""
         wanted: dict[str, pod_status.Content] = {}
         tasks, hinted = self._feed.state.tasks, with_hints(self._feed.state)
         growing = self._growing(plan)
@@ -181,22 +181,22 @@ class Statuses:
             if content is not None:
                 wanted[pending.pod] = content
         said = {pod: content for pod, content in self._said.items() if pod in wanted}
-        for pod, content in self._waiting_pods.settled(wanted).items():
+        for pod, content in self._waiting_pods.stable(wanted).items():
             if said.get(pod) != content:
                 said[pod] = content
                 self._put_pod(pod, content)
         self._said = said
 
     def _growing(self, plan: Plan) -> set[str]:
-        """The groups that have too few pods, and more than at the look before."""
+        """Return groups that lack pods, but have more than in the previous cycle."""
         jobs = self._feed.state.jobs
         short = {pending.group for pending in plan.pending if pending.code in OF_TOO_FEW}
         before, self._sizes = self._sizes, {group: len(jobs[group].tasks) for group in short if group in jobs}
         return {group for group, size in self._sizes.items() if size > before.get(group, 0)}
 
-    def bind_failed(self, deed: Deed, message: str) -> None:
-        """A pod could not be bound, which is nothing that nodes mend."""
-        self._put_pod(deed.pod, pod_status.Content(deed.uid, "SchedulerError", message))
+    def bind_failed(self, operation: PodOperation, message: str) -> None:
+        """Write the condition of a pod that could not be bound; more nodes would not help it."""
+        self._put_pod(operation.pod, pod_status.Content(operation.uid, "SchedulerError", message))
 
     def _put_pod(self, key: str, content: pod_status.Content) -> None:
         self._writes.put(("Pod", key), content, lambda: self._write_pod(key, content))

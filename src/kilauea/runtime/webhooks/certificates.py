@@ -1,4 +1,4 @@
-"""Where the server's certificate comes from: files that somebody else looks after, or a Secret that we do."""
+"""Sources of the server's certificate: files that others maintain, or a Secret that this process maintains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kilauea.api.kinds import NAMESPACES, SECRETS
 from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.api.times import SECOND
-from kilauea.runtime.webhooks.authority import Credentials, renewed
+from kilauea.runtime.webhooks.credentials import Credentials, renewed
 
 SECRET = "volcano-admission-secret"
 LOOK_SECONDS = 60
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """There is no certificate to serve with; the message says why and what to do."""
+    """No certificate to serve with; the message says why, and what to do."""
 
 
 class Source(Protocol):
@@ -60,7 +60,7 @@ class FileSource:
         self._last: Credentials | None = None
 
     async def look(self) -> Credentials:
-        """What the files hold now: they are small, so that comparing them costs less than asking when they changed."""
+        """Return the content of the files; they are small, so comparing them is cheap."""
         files = self._files
         found = Credentials(_content(files.authority), _content(files.certificate), _content(files.key))
         if self._last is None or found != self._last:
@@ -76,7 +76,7 @@ def _content(path: Path) -> bytes:
 
 
 class SecretSource:
-    """Credentials that are made when there are none, renewed in time, and kept in a Secret for all who serve.
+    """Credentials that are created on demand, renewed in time, and kept in a Secret for all replicas.
 
     Args:
         api: the cluster.
@@ -94,7 +94,7 @@ class SecretSource:
         self._looked = 0
 
     async def look(self) -> Credentials:
-        """What the Secret holds, after it was renewed if need be."""
+        """Return the content of the Secret, renewed if necessary."""
         moment = self._clock.monotonic()
         if self._last is not None and moment - self._looked < LOOK_SECONDS * SECOND:
             return self._last
@@ -111,7 +111,9 @@ class SecretSource:
             new = renewed(old, self._names, now)
             if new is old or await self._write(secret, new):
                 return new
-        raise CertificateError(f"Secret {self._key}: others keep writing it: see who does, or give --tls-cert-file")
+        raise CertificateError(
+            f"Secret {self._key}: other clients keep changing it: find out which, or give --tls-cert-file"
+        )
 
     async def _secret(self) -> dict[str, Any] | None:
         try:
@@ -122,7 +124,7 @@ class SecretSource:
             raise
 
     async def _write(self, secret: dict[str, Any] | None, new: Credentials) -> bool:
-        """Write the Secret; False if somebody else was faster."""
+        """Write the Secret; False if another client was faster."""
         data = {name: base64.b64encode(getattr(new, field)).decode() for field, name in _FIELDS.items()}
         try:
             if secret is not None:
@@ -150,7 +152,7 @@ class SecretSource:
 
 
 def _credentials(data: Mapping[str, str]) -> Credentials | None:
-    """What a Secret holds; None if something is missing."""
+    """Return the credentials in a Secret; None if a part is missing."""
     try:
         found = {field: base64.b64decode(data.get(name, "")) for field, name in _FIELDS.items()}
     except ValueError:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Where:
-    """How the API server comes to the webhooks: by a service of the cluster, or by an address."""
+    """The way from the API server to the webhooks: a service of the cluster, or a URL."""
 
     namespace: str = ""
     service: str = ""
@@ -55,7 +55,7 @@ def name_of(hook: Hook) -> str:
 def configuration(hook: Hook, where: Where, bundle: bytes) -> dict[str, Any]:
     """The object that names a hook.
 
-    Pods are let through when nobody answers: a cluster without this process must still be able to start it.
+    Pods are admitted when the webhooks do not answer: a cluster must be able to start this process without it.
     """
     resource, kind = hook.resource, kind_of(hook)
     webhook = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,93 +21,69 @@ from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Hook, Settings
 from kilauea.api.ports import Api, ApiError, Clock
 from kilauea.api.times import SECOND
-from kilauea.client.finding import find_access
-from kilauea.client.http import HttpTransport
-from kilauea.client.limits import Limited, RateLimit
-from kilauea.client.rest import Client
 from kilauea.client.view import Cache
-from kilauea.runtime.clock import SystemClock
-from kilauea.runtime.tasks import until
-from kilauea.runtime.webhooks.authority import Credentials
+from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_listen
 from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource, Source
 from kilauea.runtime.webhooks.configurations import Where, register
+from kilauea.runtime.webhooks.credentials import Credentials
 from kilauea.runtime.webhooks.reviews import answer
 from kilauea.runtime.webhooks.serving import Tls, application, check
 
 COMPONENT = "vc-webhook-manager"
-"""As records of the cluster name it."""
+"""Name of the component in requests."""
 NAMESPACE = "volcano-system"
-"""Of the Secret, if nobody says where the webhooks live."""
+"""Namespace of the Secret, if none is configured."""
 LOOK_SECONDS = 2.0
-"""Between two looks at the files."""
+"""Seconds between checks of the files."""
 REGISTER_SECONDS = 60
-"""After which the registration is looked at, though nothing has changed here."""
+"""Seconds after which the registration is written again, although nothing has changed here."""
 COMPLAIN_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
 
-class StartError(Exception):
-    """Webhooks that cannot be served; the message says why and what to do."""
-
-
 @dataclass(frozen=True)
-class Options:
-    """What to serve, and where.
+class WebhookOptions:
+    """Selection and address of the hooks.
 
     Attributes:
-        kubeconfig: which cluster; None for the usual places.
-        environment: variables of the process.
-        master: address of the server, if another than the kubeconfig says.
+        daemon: how to reach the cluster; its pages serve health only.
+        where: how the API server reaches the webhooks.
         host: address to listen at; empty for all.
         port: port to listen at.
-        where: how the API server comes here.
-        paths: of the hooks to serve.
-        settings: what hooks can be told; resource groups come from `admission_conf`.
+        paths: paths of the hooks to serve.
+        settings: settings of the hooks; resource groups come from `admission_conf`.
         admission_conf: file with resource groups.
-        files: certificates of others; None to make our own.
-        pages: where else pages of health are.
+        files: certificate files; None to issue a certificate and keep it in a Secret.
         grace: seconds that requests have to end when the process stops.
-        qps: requests a second.
-        burst: requests at once.
     """
 
-    kubeconfig: Path | None
-    environment: Mapping[str, str]
+    daemon: DaemonOptions
     where: Where
-    master: str = ""
     host: str = ""
     port: int = 8443
     paths: Sequence[str] = tuple(hook.path for hook in HOOKS)
     settings: Settings = field(default_factory=Settings)
     admission_conf: Path | None = None
     files: Files | None = None
-    pages: Sequence[tuple[str, int]] = ()
     grace: float = 30.0
-    qps: float = 50
-    burst: int = 100
 
 
-async def run_webhooks(options: Options, stop: asyncio.Event, ready: Callable[[str], None]) -> None:
+async def run_webhooks(options: WebhookOptions, stop: asyncio.Event, ready: Callable[[str], None]) -> None:
     """Serve until told to stop.
 
     Args:
         options: what to serve.
         stop: ends it when it is set.
-        ready: is told the address once the API server has been told to ask here.
+        ready: called with the address once the webhooks are registered with the API server.
 
     Raises:
-        AccessError: it is not known how to come to the cluster.
+        AccessError: no usable description of the cluster.
         StartError: it cannot start.
     """
-    access = find_access(options.kubeconfig, options.environment)
-    if options.master:
-        access = dataclasses.replace(access, server=options.master)
-    clock, chance = SystemClock(), Random()
-    async with HttpTransport(access) as transport:
-        limited = Limited(transport, RateLimit(options.qps, options.burst, clock))
-        webhooks = Webhooks(options, Client(limited, COMPONENT, chance), clock)
-        await until(stop, [webhooks.watch(chance), webhooks.serve(ready)])
+    async with Daemon(COMPONENT, options.daemon) as daemon:
+        webhooks = Webhooks(options, daemon.client, daemon.clock)
+        await daemon.run(stop, [webhooks.watch(daemon.rng), webhooks.serve(ready)])
 
 
 class Webhooks:
@@ -122,7 +98,7 @@ class Webhooks:
         StartError: the file of resource groups cannot be used.
     """
 
-    def __init__(self, options: Options, api: Api, clock: Clock) -> None:
+    def __init__(self, options: WebhookOptions, api: Api, clock: Clock) -> None:
         self._options = options
         self._api = api
         self._clock = clock
@@ -147,9 +123,9 @@ class Webhooks:
         namespace = where.namespace or NAMESPACE
         return SecretSource(self._api, namespace, names_of(where), self._clock)
 
-    async def watch(self, chance: Random) -> None:
+    async def watch(self, rng: Random) -> None:
         """Keep the copies of queues, pod groups, jobs and namespaces fresh."""
-        await self._cache.run(self._api, self._clock, chance)
+        await self._cache.run(self._api, self._clock, rng)
 
     async def serve(self, ready: Callable[[str], None]) -> None:
         """Serve from when everything has been read until cancelled."""
@@ -197,11 +173,11 @@ class Webhooks:
         runner = web.AppRunner(application(answers, self._not_ready), access_log=None, shutdown_timeout=options.grace)
         await runner.setup()
         try:
-            for host, port in ((options.host, options.port), *options.pages):
+            for host, port in ((options.host, options.port), *options.daemon.pages):
                 try:
                     await web.TCPSite(runner, host or None, port, ssl_context=self._tls.context).start()
                 except OSError as error:
-                    raise StartError(f"{host}:{port}: cannot listen: {error.strerror or error}") from error
+                    raise cannot_listen(host, port, error, "choose another address") from error
             yield runner.addresses[0][1]
         finally:
             await runner.cleanup()

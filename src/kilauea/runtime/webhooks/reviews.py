@@ -79,7 +79,7 @@ def answer(hook: Hook, body: bytes, view: View, settings: Settings) -> bytes:
 
 
 def _address_fault(hook: Hook, request: _Request) -> str:
-    """Whether a request came to the wrong place."""
+    """True if a request was sent to the wrong path."""
     asked, expected = request.resource, hook.resource
     if (asked.group, asked.version, asked.resource) != (expected.group, expected.version, expected.plural):
         return f"expect resource to be {_address(expected)}"

@@ -1,4 +1,4 @@
-"""The HTTPS server of the webhooks: who may ask what, how much, and with which certificate it answers."""
+"""The HTTPS server of the webhooks, with its limits and its certificate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kilauea.runtime.webhooks.authority import Credentials
+from kilauea.runtime.webhooks.credentials import Credentials
 
 MAX_BODY = 3 * 1024 * 1024
 READ_SECONDS = 30.0
@@ -102,7 +102,7 @@ def _readiness(not_ready: Callable[[], str]) -> Page:
 def _handler(answer: Answer) -> Page:
     async def handle(request: web.Request) -> web.Response:
         if request.content_type != JSON:
-            # Volcano's server says nothing to what is no JSON, and does not call it an error.
+            # Volcano's server answers other content types with an empty 200.
             return web.Response()
         try:
             async with asyncio.timeout(READ_SECONDS):

@@ -1,0 +1,37 @@
+"""Why a job waits and what would let it start, in the words of `kilauea explain`, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kilauea.client.access import Access
+    from kilauea.engine.explain.group import Explanation
+
+STARTS = "nothing stands in its way: it starts in the next cycle of the scheduler"
+
+
+async def why_it_waits(access: Access, key: str) -> list[tuple[str, str]]:
+    """Labels and texts for a job (`namespace/name`); empty if the cluster does not show enough to say why."""
+    from kilauea.cli.remedy import remedy
+    from kilauea.runtime.inputs.explaining import why_job
+
+    why = await why_job(access, key)
+    if why is None:
+        return []
+    if why.explanation is None:
+        return [("Waits Because", why.refused)]
+    lines, change = list(_causes(why.explanation)), remedy(why.explanation, why.objects)
+    return [*lines, ("Smallest Change", change)] if change else lines
+
+
+def _causes(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    from kilauea.engine.explain.formatting import numbers
+
+    if explanation.verdict in ("starts", "runs"):
+        yield "Waits Because", STARTS
+        return
+    for label, blocker in zip(("Waits Because", "And Because"), explanation.blockers, strict=False):
+        figures = f" ({numbers(blocker)})" if blocker.resource else ""
+        yield label, blocker.message if figures.strip(" ()") in blocker.message else f"{blocker.message}{figures}"

@@ -1,0 +1,105 @@
+"""Volcano's admission inside the embedded API server: its hooks as a step among the server's own.
+
+They run where the real server would ask webhooks, refuse in the words in which it passes on a webhook's refusal, and
+see the store itself: what was written before, also what is still on its way to the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from kilauea.admission.registry import HOOKS, mutations
+from kilauea.admission.review import Denied, Hook, Review, Settings
+from kilauea.api.kinds import QUEUES
+from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.patch.json_patch import json_patch
+from kilauea.apiserver.status import ApiFault
+from kilauea.runtime.cluster.store_view import StoreView
+
+EXEMPT = frozenset({"kube-system"})
+"""Namespaces whose objects are not checked: the cluster's own components must not depend on it."""
+
+_Place = tuple[str, str, str]
+"""Group, plural and operation."""
+
+
+class VolcanoAdmission(AdmissionStep):
+    """Completes and checks Volcano's kinds and the pods of its scheduler.
+
+    Args:
+        backend: the server's.
+        settings: what can be chosen.
+        hooks: those to run.
+    """
+
+    name = "Volcano"
+
+    def __init__(self, backend: Backend, settings: Settings, hooks: Sequence[Hook] = HOOKS) -> None:
+        self._view = StoreView(backend.store)
+        self._settings = settings
+        self._mutating = _by_place(hook for hook in hooks if hook.mutate is not None)
+        self._validating = _by_place(hook for hook in hooks if hook.validate is not None)
+
+    def mutate(self, attributes: Attributes) -> None:
+        """Fill in what the hooks want."""
+        for hook in _asked(self._mutating, attributes):
+            review = _review(hook, attributes)
+            with _refusals_of(hook):
+                patch = mutations(hook, review, self._view, self._settings)
+            if patch:
+                attributes.obj = json_patch(attributes.obj, patch)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Agree, or refuse as the first hook does that does not agree."""
+        for hook in _asked(self._validating, attributes):
+            if hook.validate is not None:
+                with _refusals_of(hook):
+                    attributes.warnings += hook.validate(_review(hook, attributes), self._view, self._settings)
+
+    def begin(self, attributes: Attributes) -> Effect | None:
+        """Show a write of a queue to the reviews that come before it is durable."""
+        resource = attributes.resource
+        if resource.plural != QUEUES.plural or resource.group != QUEUES.group or attributes.dry_run:
+            return None
+        return self._view.ahead(attributes.object_name(), attributes.obj)
+
+
+@contextmanager
+def _refusals_of(hook: Hook) -> Iterator[None]:
+    """Makes a hook's refusal that of the server: code 400 and no reason, as hooks give neither."""
+    try:
+        yield
+    except Denied as error:
+        denied = f'admission webhook "{hook.name}" denied the request'
+        raise ApiFault(400, "", f"{denied}: {error.message}") from error
+
+
+def _by_place(hooks: Iterable[Hook]) -> Mapping[_Place, Sequence[Hook]]:
+    found: dict[_Place, list[Hook]] = {}
+    for hook in hooks:
+        for operation in hook.operations:
+            found.setdefault((hook.resource.group, hook.resource.plural, operation), []).append(hook)
+    return found
+
+
+def _asked(hooks: Mapping[_Place, Sequence[Hook]], attributes: Attributes) -> Sequence[Hook]:
+    """The hooks that want to see a write."""
+    resource = attributes.resource
+    found = hooks.get((resource.group, resource.plural, attributes.operation), ())
+    return () if attributes.subresource or attributes.namespace in EXEMPT else found
+
+
+def _review(hook: Hook, attributes: Attributes) -> Review:
+    metadata = (attributes.obj or attributes.old or {}).get("metadata") or {}
+    return Review(
+        attributes.operation,  # type: ignore[arg-type]  # hooks are asked about no CONNECT
+        hook.resource,
+        attributes.namespace,
+        attributes.name or str(metadata.get("name") or ""),
+        attributes.obj,
+        attributes.old,
+        attributes.user.name,
+        attributes.dry_run,
+    )

@@ -1,0 +1,155 @@
+"""Events that say what would let a waiting job start: the smallest change, as `kilauea explain` finds it.
+
+    advisor = Advisor(client, cache, clock, record, words)    # declares what it wants to see
+    await advisor.run()
+
+Conditions say why a group waits. What would help takes many trial cycles, so it is worked out apart from the scheduler,
+in a thread, once things have come to rest: for a cluster of the size of a laptop, and for a few groups at a time. It is
+told of the group, of the job that owns it, and of its pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import monotonic
+from typing import NamedTuple
+
+from kilauea.api.kinds import POD_GROUPS, PODS, VC_JOBS
+from kilauea.api.meta import Object
+from kilauea.api.ports import Api, ApiError, Clock, Key, Obj, Record, key_of
+from kilauea.api.times import SECOND
+from kilauea.api.wellknown import GROUP_NAME
+from kilauea.client.view import Cache
+from kilauea.controllers.objects import annotations_of, controller_of, is_going, status_of, uid_of
+from kilauea.controllers.unserved import NO_SCHEDULER
+from kilauea.controllers.vcjobs.refusals import PODS_NOT_CREATED
+from kilauea.engine.conf import ConfError
+from kilauea.engine.explain.group import Explanation
+from kilauea.runtime.inputs.explaining import Explainer
+from kilauea.runtime.inputs.extensions import ExtensionError
+from kilauea.runtime.inputs.files import SourceError
+from kilauea.runtime.inputs.snapshot import Snapshot, read_snapshot
+
+COMPONENT = "kilauea-advisor"
+REASON = "SmallestChange"
+AGAINST = ("Unschedulable", NO_SCHEDULER, PODS_NOT_CREATED)
+"""Conditions of a group that waits."""
+SETTLE_SECONDS = 0.5
+"""How long groups must have been at rest."""
+PAUSE_SECONDS = 0.5
+"""Between two rounds at least."""
+MOST_OBJECTS, MOST_GROUPS, MOST_PODS = 2000, 20, 20
+"""Objects of a cluster, groups of a round, and pods of a group that are told."""
+ROUND_SECONDS = 3.0
+"""After which no further group of a round is looked at."""
+
+Words = Callable[[Explanation, Sequence[Object]], str]
+"""An explanation's change in words, given the objects of the cluster; empty if there is nothing to say."""
+log = logging.getLogger(__name__)
+
+
+class _Advice(NamedTuple):
+    """What is to be told of a group."""
+
+    group: Key
+    text: str
+
+
+class Advisor:
+    """Tells of groups that wait what would let them start.
+
+    Args:
+        api: the cluster.
+        cache: keeps groups, jobs and pods; somebody else runs it.
+        clock: for pauses and the time.
+        record: takes events, with the name of the component.
+        words: says a change in words.
+    """
+
+    def __init__(
+        self, api: Api, cache: Cache, clock: Clock, record: Callable[[str, Record], None], words: Words
+    ) -> None:
+        self._api, self._cache, self._clock, self._record, self._words = api, cache, clock, record, words
+        self._changed = asyncio.Event()
+        self._last_change = 0
+        self._told: dict[str, str] = {}
+        for resource in (POD_GROUPS, PODS, VC_JOBS):
+            cache.declare(resource, (), {})
+        cache.declare(POD_GROUPS, (), {}).listeners.append(self._notice)
+
+    def _notice(self, old: Obj | None, new: Obj | None) -> None:
+        self._last_change = self._clock.monotonic()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Look whenever groups have changed and come to rest, until cancelled."""
+        await self._cache.complete()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while (rest := self._clock.monotonic() - self._last_change) < SETTLE_SECONDS * SECOND:
+                await self._clock.sleep(SETTLE_SECONDS - rest / SECOND)
+            await self.look()
+            await self._clock.sleep(PAUSE_SECONDS)
+
+    async def look(self) -> None:
+        """Work out what would help the groups that wait, and tell it where it is news."""
+        waiting = [group for group in self._cache.list(POD_GROUPS) if _waits(group)]
+        if not waiting:
+            self._told.clear()
+            return
+        try:
+            found = await read_snapshot(self._api)
+            if len(found.objects) > MOST_OBJECTS:
+                return
+            keys = [key_of(group) for group in sorted(waiting, key=self._turn)]
+            advice = await asyncio.to_thread(self._advice, found, keys[:MOST_GROUPS])
+        except (ApiError, ConfError, ExtensionError, SourceError) as error:
+            log.debug("no advice: %s", error)
+            return
+        present = {uid_of(group): group for group in waiting}
+        self._told = {uid: text for uid, text in self._told.items() if uid in present}
+        for each in advice:
+            self._tell(each)
+
+    def _turn(self, group: Obj) -> tuple[bool, str, Key]:
+        """Groups that were told nothing yet come first, then the oldest."""
+        return uid_of(group) in self._told, str(group["metadata"].get("creationTimestamp")), key_of(group)
+
+    def _advice(self, found: Snapshot, keys: Sequence[Key]) -> list[_Advice]:
+        explainer, end = Explainer(found, self._clock.now()), monotonic() + ROUND_SECONDS
+        out = []
+        for key in keys:
+            if str(key) in explainer.result.state.jobs:
+                text = self._words(explainer.group(str(key)), explainer.result.objects)
+                out += [_Advice(key, text)] if text else []
+            if monotonic() > end:
+                break
+        return out
+
+    def _tell(self, advice: _Advice) -> None:
+        group = self._cache.get(POD_GROUPS, advice.group)
+        if group is None or is_going(group) or self._told.get(uid_of(group)) == advice.text:
+            return
+        self._told[uid_of(group)] = advice.text
+        for about in self._concerned(group):
+            self._record(COMPONENT, Record(about, "Normal", REASON, advice.text))
+
+    def _concerned(self, group: Obj) -> Iterator[Obj]:
+        """The group, the job that owns it, and its pods that wait."""
+        yield group
+        key, owner = key_of(group), controller_of(group)
+        if owner is not None and (owner["apiVersion"], owner["kind"]) == (VC_JOBS.api_version, VC_JOBS.kind):
+            job = self._cache.get(VC_JOBS, Key(key.namespace, owner["name"]))
+            yield from [job] if job is not None else ()
+        pods = (pod for pod in self._cache.list(PODS, key.namespace) if annotations_of(pod).get(GROUP_NAME) == key.name)
+        waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        yield from waiting[:MOST_PODS]
+
+
+def _waits(group: Obj) -> bool:
+    """True if a condition of a group says that something keeps it from running."""
+    conditions: Sequence[Mapping[str, str]] = status_of(group).get("conditions") or ()
+    return not is_going(group) and any(c.get("type") in AGAINST and c.get("status") == "True" for c in conditions)

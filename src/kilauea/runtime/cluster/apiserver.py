@@ -1,0 +1,165 @@
+"""The embedded API server as a process: storage, core and transport joined, from start to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from kilauea.api.ports import ApiError
+from kilauea.api.times import SECOND
+from kilauea.apiserver.account_tokens import AccountTokens
+from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.authentication import Authenticator
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.bootstrap import create_first_objects, publish_address
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.crd.bundled import install_bundled
+from kilauea.apiserver.event_expiry import expire_events
+from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsError, load_credentials
+from kilauea.apiserver.http.kubeconfig import write_kubeconfig
+from kilauea.apiserver.http.transport import Transport
+from kilauea.apiserver.request import GROUP_MASTERS, User
+from kilauea.apiserver.resources.builtin import builtin_types
+from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.storage import Durability, StorageError, Store
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.cluster.in_process import Definitions, standalone
+from kilauea.runtime.daemon import StartError, cannot_listen
+from kilauea.runtime.tasks import collect_seldom
+
+ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Options of the server. Port 0 selects a free port; without a seed, uids and generated names are random."""
+
+    host: str
+    port: int
+    data_dir: Path
+    kubeconfig: Path
+    durability: Durability
+    seed: int | None = None
+
+
+def _now() -> int:
+    return int(time.time() * SECOND)
+
+
+Beside = Callable[[ApiServer, str], AbstractAsyncContextManager[None]]
+"""Components that live in the same process, from before the server listens until it listens no more.
+
+They are given the server, and the certificate of its authority as PEM.
+"""
+
+
+async def serve(
+    options: ServerOptions,
+    ready: Callable[[str], None],
+    stop: asyncio.Event,
+    beside: Beside = standalone,
+) -> None:
+    """Serve until told to stop.
+
+    Args:
+        options: where and how.
+        ready: is told the address once requests are answered and the kubeconfig is written.
+        stop: ends the server when it is set.
+        beside: what else runs in this process; without a controller manager, what ends deletions.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    async with AsyncExitStack() as ending:  # in reverse: components, own work, the store with its watches, connections
+        store = await _open_store(options)
+        ending.push_async_callback(store.close)
+        rng = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
+        api = ApiServer(Backend(store, Registry(builtin_types()), _now, rng, admission_steps()))
+        try:
+            await create_first_objects(api)
+            await install_bundled(api)
+        except RuntimeError as error:
+            raise StartError(f"{options.data_dir}: {error}") from error
+        credentials = _credentials(options, api)
+        transport = Transport(
+            api, Authenticator({credentials.token: ADMINISTRATOR}, api.backend.accounts), credentials.server_context()
+        )
+        ending.push_async_callback(transport.close)
+        ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
+        collect_seldom()
+        try:
+            await ending.enter_async_context(_own_work(api))
+        except (ApiError, StorageError) as error:
+            raise StartError(f"{options.data_dir}: {error}") from error
+        await ending.enter_async_context(beside(api, credentials.ca.decode()))
+        if not stop.is_set():
+            ready(await _listen(options, api, transport, credentials))
+            await stop.wait()
+
+
+def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
+    """Load the certificates, the administrator's token, and the key of service accounts."""
+    folder = options.data_dir / "credentials"
+    try:
+        credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
+    except OSError as error:
+        words = f"{error.strerror}; the folder must be writable, and have room"
+        raise StartError(f"{error.filename or folder}: {words}") from error
+    except CredentialsError as error:
+        raise StartError(str(error)) from error
+    try:
+        api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
+    except ValueError as error:
+        words = "remove it to have a new one made; tokens that were given out are not good any more then"
+        raise StartError(f"{folder}/service-accounts.key: {error}: {words}") from error
+    return credentials
+
+
+async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, credentials: Credentials) -> str:
+    """Begin to answer requests over HTTPS; returns the address, which the kubeconfig names."""
+    try:
+        port = await transport.listen(options.host, options.port)
+    except OSError as error:
+        advice = "choose another port with --listen, or 0 for any that is free"
+        raise cannot_listen(options.host, options.port, error, advice) from error
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"https://{host}:{port}"
+    try:
+        await publish_address(api, port)
+    except RuntimeError as error:
+        raise StartError(f"{options.data_dir}: {error}") from error
+    try:
+        write_kubeconfig(options.kubeconfig, address, credentials)
+    except OSError as error:
+        words = "choose another file with --kubeconfig"
+        raise StartError(f"{options.kubeconfig}: cannot be written ({error.strerror}): {words}") from error
+    return address
+
+
+@asynccontextmanager
+async def _own_work(api: ApiServer) -> AsyncIterator[None]:
+    """Serve custom resources and expire old events while the server runs."""
+    definitions = Definitions(api)
+    await definitions.start()
+    expiry = asyncio.create_task(expire_events(api.backend, SystemClock()))
+    try:
+        yield
+    finally:
+        expiry.cancel()
+        await asyncio.gather(expiry, return_exceptions=True)
+        await definitions.stop()
+
+
+async def _open_store(options: ServerOptions) -> Store:
+    """The objects of earlier runs."""
+    try:
+        return await Store.open(options.data_dir / "store", options.durability)
+    except StorageError as error:
+        raise StartError(str(error)) from error

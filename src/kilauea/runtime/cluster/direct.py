@@ -1,0 +1,125 @@
+"""The way to an API server in the same process: a call, without HTTP and TLS.
+
+    client = DirectClient(server, "kube-controller-manager", rng)
+
+Everything above it is the same as for any other cluster. There is no limit to requests a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from random import Random
+
+import msgspec
+
+from kilauea.api.ports import Resource, Seen
+from kilauea.apiserver.core import ApiServer
+from kilauea.apiserver.request import (
+    GROUP_MASTERS,
+    ApiRequest,
+    ApiResponse,
+    Frame,
+    User,
+    WatchStream,
+    make_request,
+)
+from kilauea.client.rest import SHORTEST_WATCH, Client, collection_path
+from kilauea.client.transport import Answer, refusal, refusal_of, unreachable
+
+
+class DirectTransport:
+    """Carries requests to a server as one of its administrators.
+
+    Args:
+        server: answers them.
+        component: on whose behalf, as the server's records name it.
+    """
+
+    def __init__(self, server: ApiServer, component: str) -> None:
+        self._server = server
+        self._user = User(f"system:{component}", groups=(GROUP_MASTERS,))
+        self._closed = False
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Ask."""
+        if self._closed:
+            raise unreachable("the transport is closed")
+        answer = await self._server.handle(make_request(method, target, headers, body, self._user))
+        if not isinstance(answer, ApiResponse):
+            await (answer.batches if isinstance(answer, WatchStream) else answer.chunks).aclose()
+            raise unreachable(f"{method} {target}: is answered with a stream")
+        return _complete(answer)
+
+    async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The chunks of a watch, as the server makes them: each holds whole lines."""
+        answer = await self.watch(make_request("GET", target, headers))
+        async with aclosing(answer.chunks) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def watch(self, request: ApiRequest) -> WatchStream:
+        """Begin a watch.
+
+        Raises:
+            ApiError: it is refused.
+        """
+        if self._closed:
+            raise unreachable("the transport is closed")
+        request.user = self._user
+        answer = await self._server.handle(request)
+        if isinstance(answer, ApiResponse):
+            raise refusal(_complete(answer))
+        if not isinstance(answer, WatchStream):
+            await answer.chunks.aclose()
+            raise unreachable(f"{request.path}: is not answered with a watch")
+        return answer
+
+    async def close(self) -> None:
+        """Refuse requests from now on."""
+        self._closed = True
+
+
+class DirectClient(Client):
+    """The client of a component in the process of its server: events come as the store has them, not read again.
+
+    Args:
+        server: answers.
+        component: its name.
+        rng: decides how long each watch lasts.
+    """
+
+    def __init__(self, server: ApiServer, component: str, rng: Random | None = None) -> None:
+        self._direct = DirectTransport(server, component)
+        super().__init__(self._direct, component, rng, page=0)
+
+    async def watch(
+        self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Sequence[Seen]]:
+        """Yield events after a version, in batches, with bookmarks, until the server ends the watch."""
+        seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        query |= {"resourceVersion": version, "labelSelector": labels, "fieldSelector": fields}
+        request = make_request("GET", collection_path(resource, namespace), self._headers)
+        request.query = [(name, value) for name, value in query.items() if value]
+        async with aclosing((await self._direct.watch(request)).batches) as batches:
+            async for batch in batches:
+                yield [_seen(frame) for frame in batch]
+
+
+def _seen(frame: Frame) -> Seen:
+    """A frame as an event.
+
+    Raises:
+        ApiError: it is the error that ends the watch.
+    """
+    kind, value, revision = frame
+    if kind == "ERROR":
+        raise refusal_of(msgspec.json.decode(value))
+    return Seen(kind, value, str(revision))
+
+
+def _complete(answer: ApiResponse) -> Answer:
+    """An answer in one piece."""
+    body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
+    return Answer(answer.status, {name.lower(): value for name, value in answer.headers}, body)

@@ -1,0 +1,100 @@
+"""The objects of the embedded API server as its admission sees them: the store, and queues on their way to it.
+
+Two queues that are created at the same time must not both take the last of what their parent has. Between the check of
+a write and its end the store does not show it, so queues whose writes are in flight are shown as they will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from kilauea.admission.lookups import INTERESTS
+from kilauea.api.kinds import QUEUES
+from kilauea.api.ports import Key, Obj, Resource
+from kilauea.apiserver.storage import Store, Stored
+
+_REMEMBERED = 4096
+"""Decoded objects that are kept: queues, namespaces, and jobs and groups of late."""
+
+
+@lru_cache(_REMEMBERED)
+def _decoded(value: bytes) -> Obj:
+    return msgspec.json.decode(value)  # type: ignore[no-any-return]
+
+
+class StoreView:
+    """Implements `kilauea.api.ports.View`; looks through all objects of a kind for what it has no key of.
+
+    Args:
+        store: the server's.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._indexes = {
+            (interest.resource, name): function for interest in INTERESTS for name, function in interest.indexes.items()
+        }
+        self._ahead: dict[str, list[QueueWrite]] = {}
+
+    def ahead(self, name: str, queue: Obj | None) -> QueueWrite:
+        """Show a queue as it is going to be (None if it goes) until its write has ended."""
+        write = QueueWrite(self._ahead, name, queue)
+        self._ahead.setdefault(name, []).append(write)
+        return write
+
+    def get(self, resource: Resource, key: Key) -> Obj | None:
+        """One object."""
+        if resource == QUEUES and key.name in self._ahead:
+            return self._ahead[key.name][-1].queue
+        stored = self._store.get(f"/{resource.group or 'core'}/{resource.plural}/{key}")
+        return None if stored is None else _decoded(stored.value)
+
+    def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
+        """All objects of a kind, or those of a namespace, in order of their keys."""
+        prefix = f"/{resource.group or 'core'}/{resource.plural}/" + (f"{namespace}/" if namespace else "")
+        found = [_decoded(stored.value) for stored in self._store.list(prefix).items]
+        if resource != QUEUES or not self._ahead:
+            return found
+        queues: dict[str, Obj | None] = {queue["metadata"]["name"]: queue for queue in found}
+        queues.update({name: writes[-1].queue for name, writes in self._ahead.items()})
+        return [queue for name in sorted(queues) if (queue := queues[name]) is not None]
+
+    def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
+        """Objects of a kind of which the one with this uid is an owner."""
+        return [obj for obj in self.list(resource) if any(each.get("uid") == uid for each in _owners(obj))]
+
+    def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind with a label."""
+        return [obj for obj in self.list(resource) if (obj["metadata"].get("labels") or {}).get(label) == value]
+
+    def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
+        """Objects of a kind for which an index of the hooks' interests says this value."""
+        says = self._indexes[resource, index]
+        return [obj for obj in self.list(resource) if says(obj) == value]
+
+
+def _owners(obj: Obj) -> Sequence[Obj]:
+    return obj["metadata"].get("ownerReferences") or ()
+
+
+class QueueWrite:
+    """A write of a queue that is under way; implements `kilauea.apiserver.admission.Effect`."""
+
+    def __init__(self, ahead: dict[str, list[QueueWrite]], name: str, queue: Obj | None) -> None:
+        self.queue = queue
+        self._ahead = ahead
+        self._name = name
+
+    def cancel(self) -> None:
+        """The store is what counts again."""
+        writes = self._ahead[self._name]
+        writes.remove(self)
+        if not writes:
+            del self._ahead[self._name]
+
+    async def settle(self, stored: Stored) -> None:
+        """The store shows it."""
+        self.cancel()

@@ -1,0 +1,212 @@
+"""A whole cluster in one process: API server, scheduler, controllers and simulated nodes, joined.
+
+The components call the server directly instead of over HTTP (`kilauea.runtime.cluster.direct`), and are otherwise those
+of any cluster. All that they know is in the objects, so when a process ends, the next one continues from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kilauea.admission.review import Settings
+from kilauea.api.kinds import NODES
+from kilauea.api.ports import Controller, Key, Resource
+from kilauea.api.wellknown import ALL_SCHEDULERS, DEFAULT_SCHEDULER
+from kilauea.apiserver.admission.chain import admission_steps
+from kilauea.apiserver.core import ApiServer
+from kilauea.client.limits import RateLimit
+from kilauea.client.recording import Recorder
+from kilauea.client.rest import Client
+from kilauea.client.view import Cache
+from kilauea.controllers.configuration import ConfigurationController
+from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
+from kilauea.controllers.unserved import UnservedPodController
+from kilauea.nodes.heartbeats import Heartbeats
+from kilauea.nodes.logs import PodLogs
+from kilauea.nodes.machine import Machine
+from kilauea.nodes.pods import Pods
+from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.registration import Registration, node_name
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.cluster.admission import VolcanoAdmission
+from kilauea.runtime.cluster.advising import Advisor, Words
+from kilauea.runtime.cluster.apiserver import ServerOptions, serve
+from kilauea.runtime.cluster.direct import DirectClient
+from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
+from kilauea.runtime.daemon import StartError
+from kilauea.runtime.inputs.files import SourceError
+from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.manager.reconciling import Driver
+from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
+from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler
+from kilauea.runtime.tasks import take_short_turns
+from kilauea.telemetry.metrics import SchedulerMetrics
+
+SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
+"""Names of the scheduler that pods with groups may write; it schedules those of `default-scheduler` too."""
+EVENTS = 200
+"""Events written a second: the others wait until a rush is over."""
+RENEW_SECONDS = 20
+"""Between two heartbeats of a node: they are the most that an idle cluster does."""
+LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Up:
+    """Parts of the cluster to run, and their options.
+
+    Attributes:
+        server: where the API is served and kept.
+        nodes: how many nodes to register; those that are there already stay.
+        machine: the size of each.
+        manifests: files and folders of objects to apply at the start.
+        scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
+        scheduler: whether pods are scheduled here.
+        run_time: microseconds that commands of unknown run time take; 0 for ever.
+        words: says a change that lets a group start in words, for events about groups that wait; None for no events.
+    """
+
+    server: ServerOptions
+    nodes: int
+    machine: Machine
+    manifests: tuple[Path, ...] = ()
+    scheduler_conf: Path | None = None
+    scheduler: bool = True
+    run_time: int = JOB_RUN_TIME
+    words: Words | None = None
+
+
+async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> None:
+    """Run until told to stop.
+
+    Args:
+        up: what to run.
+        ready: is told the address once a pod could be scheduled.
+        stop: ends everything when it is set.
+
+    Raises:
+        StartError: it cannot start.
+    """
+    take_short_turns()
+    try:
+        manifests = read_manifests([str(path) for path in up.manifests])
+    except (SourceError, ManifestError) as error:
+        raise StartError(str(error)) from error
+    await serve(up.server, ready, stop, partial(_components, up, manifests, stop))
+
+
+@asynccontextmanager
+async def _components(
+    up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer, authority: str
+) -> AsyncIterator[None]:
+    """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
+    clock, rng, cache = SystemClock(), Random(up.server.seed), Cache()
+
+    def client(component: str) -> Client:
+        return DirectClient(api, component, Random(rng.random()))
+
+    controllers = client("kilauea-controllers")
+    recorder = Recorder(controllers, clock, RateLimit(EVENTS, EVENTS, clock))
+    kubernetes = kubernetes_controllers(clock.now(), authority)
+    controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_scheduling(up)]
+    driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
+    api.backend.logs = PodLogs(cache, up.run_time)
+    settings = Settings(SCHEDULERS, check_template=template_complaints)
+    api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
+    work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, rng), driver.run(), recorder.run()]
+    scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache) if up.scheduler else None
+    if scheduler is not None:
+        work += [scheduler.watch(), scheduler.schedule()]
+    if scheduler is not None and up.words is not None:
+        work.append(Advisor(client("kilauea-advisor"), cache, clock, recorder.record, up.words).run())
+
+    async def begin() -> None:
+        await cache.complete()
+        nodes = [Key("", node_name(number)) for number in range(up.nodes)]
+        while (scheduler is not None and scheduler.not_ready()) or not all(cache.get(NODES, node) for node in nodes):
+            await clock.sleep(LOOK_SECONDS)
+        await apply_manifests(client("kilauea-up"), manifests, partial(_resource_of, api), "kilauea-up")
+
+    async with _running(work, stop):
+        try:
+            await _unless(stop, begin())
+        except ManifestError as error:
+            raise StartError(str(error)) from error
+        yield
+
+
+@asynccontextmanager
+async def _running(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event) -> AsyncIterator[None]:
+    """Work that goes on until this ends; if some of it fails, everything is told to stop, and its fault is raised."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+
+    def ended(task: asyncio.Future[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            stop.set()
+
+    for task in tasks:
+        task.add_done_callback(ended)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Work that is given up when everything is to stop."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def _nodes(up: Up) -> list[Controller]:
+    return [Registration(up.nodes, up.machine), Heartbeats(up.machine, RENEW_SECONDS), Pods(run_time=up.run_time)]
+
+
+def _scheduling(up: Up) -> list[Controller]:
+    """Return the controllers of the scheduler's configuration and of pods of other schedulers."""
+    if not up.scheduler:
+        return []
+    path = up.scheduler_conf
+    text = default_text if path is None else partial(text_of, path)
+    return [ConfigurationController(text, kept=path is not None), UnservedPodController(ALL_SCHEDULERS)]
+
+
+def _scheduler(
+    up: Up, client: Client, clock: SystemClock, rng: Random, recorder: Recorder, cache: Cache
+) -> LiveScheduler:
+    """The scheduler, by the configuration in a file, or else in the cluster.
+
+    Raises:
+        StartError: the file cannot be used.
+    """
+    conf = ConfReload(str(up.scheduler_conf)) if up.scheduler_conf else conf_in_cluster(cache)
+    if up.scheduler_conf and conf.fault:
+        raise StartError(conf.fault)
+    options = LiveOptions(names=ALL_SCHEDULERS, seed=None)
+    return LiveScheduler(client, options, conf, clock, rng, recorder.record, SchedulerMetrics())
+
+
+def _resource_of(api: ApiServer, api_version: str, kind: str) -> Resource | None:
+    found = api.backend.registry.of_kind(api_version, kind)
+    if found is None:
+        return None
+    return Resource(found.group, found.version, found.plural, found.kind, found.namespaced)

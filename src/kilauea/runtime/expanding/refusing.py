@@ -1,7 +1,0 @@
-"""Why a workload is left out of a plan."""
-
-from __future__ import annotations
-
-
-class Refused(Exception):
-    """A cluster would make nothing of the workload; the message says why."""

@@ -1,0 +1,1 @@
+"""Inputs of commands: files, configurations, extensions, a live cluster, and the pods that workloads become."""

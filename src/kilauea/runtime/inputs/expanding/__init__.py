@@ -1,0 +1,73 @@
+"""Expands workloads into the groups and pods that a cluster would create for them.
+
+All of it by the functions that do so in a cluster, so that a plan is about the same pods. `jobs.py` is for Volcano's
+jobs, `workloads.py` for those of Kubernetes; `objects.py` shows both what else is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kilauea.api.kinds import VC_JOBS
+from kilauea.api.meta import Object
+from kilauea.api.ports import Obj
+from kilauea.runtime.inputs.expanding.creation import Creation
+from kilauea.runtime.inputs.expanding.jobs import MAKES_NO_PODS, expand_job, phase_of
+from kilauea.runtime.inputs.expanding.objects import Known, stored
+from kilauea.runtime.inputs.expanding.refusing import Refused
+from kilauea.runtime.inputs.expanding.workloads import expand_workload
+from kilauea.simulator.scenario import NotCreated
+
+
+@dataclass
+class Expansion:
+    """The groups and pods of workloads.
+
+    Attributes:
+        objects: pod groups and pods that were not there.
+        groups: by Volcano's job (`namespace/name`), its pod group.
+        phases: by Volcano's job that has ended or was suspended, its phase.
+        warnings: which workloads were left out, and why.
+        refused: by workload that was left out (`namespace/name`), why.
+        not_created: by pod group (`namespace/name`), pods of it that are not created, and why.
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    not_created: dict[str, NotCreated] = field(default_factory=dict)
+
+
+def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Expansion:
+    """Groups and pods of workloads that they do not have yet.
+
+    Args:
+        workloads: as they are written or stored. Of those of Kubernetes that are stored, the pods are there.
+        objects: what else is there.
+        now: when workloads that say nothing of it are made, in microseconds since 1970; 0 to leave it open.
+    """
+    out = Expansion()
+    known, creation = Known(objects), Creation(objects)
+    for written in workloads:
+        workload = stored(written, now)
+        metadata = workload["metadata"]
+        name = f"{metadata['namespace']}/{metadata['name']}"
+        try:
+            if written.get("apiVersion") != VC_JOBS.api_version:
+                group, made, missing = expand_workload(workload, creation)
+            else:
+                group, made, missing = expand_job(workload, known, creation)
+                out.groups[name] = group
+                if (phase := phase_of(workload)) in MAKES_NO_PODS:
+                    out.phases[name] = phase
+        except Refused as refused:
+            out.refused[name] = str(refused)
+            out.warnings.append(f"{workload['kind']} {name}: {refused}; left out")
+        else:
+            if missing is not None:
+                out.not_created[group or name] = missing
+            out.objects += [obj for obj in made if not known.has(obj)]
+    return out

@@ -1,0 +1,76 @@
+"""Why one job of a live cluster waits, for commands that are about more than that; as `kilauea explain` says it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kilauea.api.meta import Object
+from kilauea.api.ports import ApiError
+from kilauea.client.access import Access
+from kilauea.controllers.configuration import NAME
+from kilauea.engine.conf import ConfError
+from kilauea.engine.cycle import default_conf
+from kilauea.engine.explain.group import Explanation
+from kilauea.runtime.inputs.conf_file import conf_file, conf_in
+from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
+from kilauea.runtime.inputs.files import SourceError
+from kilauea.runtime.inputs.objects import read_cluster
+from kilauea.runtime.inputs.snapshot import Snapshot, take_snapshot
+from kilauea.simulator.extensions import BUILT_IN
+from kilauea.simulator.scenario import Result
+
+
+class Explainer:
+    """Explains the groups of a cluster as it was when it was read.
+
+    Args:
+        found: what the cluster holds.
+        now: the time, in microseconds since 1970.
+
+    Raises:
+        ConfError: the configuration in the cluster cannot be used.
+        ExtensionError: a plugin of the user cannot be loaded.
+        SourceError: the configuration is not YAML.
+    """
+
+    def __init__(self, found: Snapshot, now: int) -> None:
+        text = found.configuration
+        extensions = load_extensions((), installed=True) if text else BUILT_IN
+        conf = conf_in(conf_file(NAME, text.encode()), extensions) if text else default_conf()
+        self.cluster = read_cluster((), live=found, now=now)
+        self.result: Result = self.cluster.scenario(conf, now, extensions=extensions).plan()
+
+    def group(self, key: str) -> Explanation:
+        """Why a pod group (`namespace/name`) waits."""
+        return self.result.explain(key)
+
+
+class Why(NamedTuple):
+    """Why a job waits: the explanation of its group, or why it has none; and the objects of its cluster."""
+
+    explanation: Explanation | None
+    refused: str = ""
+    objects: Sequence[Object] = ()
+
+
+async def why_job(access: Access, key: str) -> Why | None:
+    """Why a job (`namespace/name`) of Volcano waits; None if the cluster does not show enough to say that.
+
+    Args:
+        access: the way to the cluster.
+        key: of the job.
+    """
+    try:
+        found = await take_snapshot(access)
+        explainer = Explainer(found, time.time_ns() // 1000)
+    except (ApiError, ConfError, ExtensionError, SourceError):
+        return None
+    cluster, state = explainer.cluster, explainer.result.state
+    if key in cluster.refused:
+        return Why(None, cluster.refused[key])
+    group = cluster.groups_of_jobs.get(key)
+    if group not in state.jobs or not any(obj.kind == "Node" for obj in cluster.objects):
+        return None
+    return Why(explainer.group(group), objects=explainer.result.objects)

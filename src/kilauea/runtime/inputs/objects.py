@@ -1,0 +1,202 @@
+"""Reads the objects of files and of a live cluster, and completes them as an API server and its controllers would."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kilauea.api import wellknown
+from kilauea.api.core import Pod
+from kilauea.api.defaults import fill_in
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.ports import Obj
+from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
+from kilauea.api.times import SECOND, parse_time
+from kilauea.api.validate import check
+from kilauea.engine.conf import SchedulerConf
+from kilauea.runtime.inputs.expanding.states import states_of
+from kilauea.runtime.inputs.files import read_sources
+from kilauea.runtime.inputs.known_kinds import unknown
+from kilauea.simulator.extensions import BUILT_IN, Extensions
+from kilauea.simulator.scenario import NotCreated, Scenario
+
+if TYPE_CHECKING:
+    from kilauea.runtime.inputs.snapshot import Snapshot
+
+VOLCANO = "batch.volcano.sh"
+"""The group of jobs whose pods are made whether they are stored or not."""
+
+
+@dataclass
+class Cluster:
+    """Objects that were read, and what was found wrong on the way."""
+
+    objects: list[Object] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    newest: int = 0
+    """The newest time in the objects, in microseconds since 1970."""
+    submitted: tuple[str, ...] = ()
+    """Pod groups (`namespace/name`) that files add to a live cluster."""
+    groups_of_jobs: dict[str, str] = field(default_factory=dict)
+    """By Volcano's job (`namespace/name`): its pod group."""
+    phases_of_jobs: dict[str, str] = field(default_factory=dict)
+    """By Volcano's job (`namespace/name`) that has ended or was suspended: its phase."""
+    states: dict[str, str] = field(default_factory=dict)
+    """By `job namespace/name` of Kubernetes or `cronjob namespace/name` without pods that wait: why."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """By workload (`namespace/name`) that is left out: why."""
+    not_created: dict[str, NotCreated] = field(default_factory=dict)
+    """By pod group (`namespace/name`): pods of it that are not created, and why."""
+    refused_pods: dict[str, str] = field(default_factory=dict)
+    """By `Kind namespace/name` of a live workload whose pods the server has refused: why."""
+    unusable: int = 0
+    """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
+
+    def scenario(
+        self,
+        conf: SchedulerConf,
+        now: int | None = None,
+        seed: int | None = None,
+        extensions: Extensions = BUILT_IN,
+        schedulers: Sequence[str] = wellknown.ALL_SCHEDULERS,
+    ) -> Scenario:
+        """Return the scenario of these objects under a configuration.
+
+        Args:
+            conf: the scheduler's configuration.
+            now: time of the first cycle, in microseconds since 1970; None for the newest in the objects.
+            seed: breaks ties between equally good nodes.
+            extensions: plugins and actions.
+            schedulers: names of the schedulers that are simulated.
+        """
+        at = self.newest if now is None else now
+        return Scenario(self.objects, conf, at, seed, extensions, schedulers, self.submitted, self.not_created)
+
+
+def read_cluster(
+    paths: Sequence[str], note: Callable[[str], None] = lambda _: None, live: Snapshot | None = None, now: int = 0
+) -> Cluster:
+    """Read objects and fill in what an API server would have; jobs become the groups and pods that they would get.
+
+    Objects that cannot be used are left out and named in the warnings.
+
+    Args:
+        paths: files, folders, or `-`; what they hold takes the place of what is live.
+        note: is told the name of each source before it is read.
+        live: what a cluster holds.
+        now: when workloads in files are submitted, if they do not say; 0 for after everything else in the files.
+
+    Raises:
+        SourceError: a path cannot be read.
+    """
+    cluster = Cluster()
+    known: dict[tuple[str, str], Object] = {}
+    workloads: dict[tuple[str, ...], Obj] = {}
+    if live is not None:
+        cluster.warnings.extend(live.warnings)
+        known.update((_label(obj), obj) for obj in live.objects)
+        workloads.update(_planned(live.workloads, Counter()))
+        cluster.states.update(states_of(live.workloads))
+        cluster.refused_pods = live.refused()
+    running = frozenset(known)
+    times: Counter[tuple[str, str]] = Counter()
+    skipped: Counter[str] = Counter()
+    written: set[str] = set()
+    for source, decoded in read_sources(paths, note):
+        cluster.warnings.extend(map(str, decoded.errors))
+        skipped.update(decoded.skipped)
+        cluster.states.update(states_of(decoded.workloads))
+        planned = dict(_planned(decoded.workloads, skipped))
+        workloads.update(planned)
+        written.update(f"{namespace}/{name}" for _, namespace, name in planned)
+        cluster.unusable += len(decoded.errors)
+        for obj in decoded.objects:
+            errors = check(obj)
+            cluster.unusable += bool(errors)
+            cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
+            if not errors:
+                known[_label(obj)] = obj
+                times[_label(obj)] += 1
+    for (kind, name), count in times.items():
+        if count > 1:
+            cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
+    skipped.pop("Namespace", None)  # objects name theirs, whether it is there or not
+    strange = unknown(+skipped)
+    cluster.warnings.extend(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange)
+    cluster.unusable += len(strange)
+    for kind in strange:
+        del skipped[kind]
+    if +skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
+        cluster.warnings.append(f"objects of kinds that scheduling does not read are passed over: {kinds}")
+    for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
+        known.setdefault(("Queue", name), built_in_queue(name))
+    if workloads:
+        _expand(cluster, known, list(workloads.values()), now)
+        cluster.unusable += len(written & cluster.refused.keys())
+    cluster.objects = list(known.values())
+    cluster.warnings.extend(fill_in(cluster.objects))
+    if live is not None:
+        cluster.submitted = _submitted(cluster.objects, running)
+    cluster.newest = newest(cluster.objects)
+    return cluster
+
+
+def _submitted(objects: Iterable[Object], running: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Groups that are not in the cluster, or have pods that are not."""
+    added = [obj for obj in objects if _label(obj) not in running]
+    named = {f"{obj.namespace}/{obj.annotations.get(wellknown.GROUP_NAME)}" for obj in added if isinstance(obj, Pod)}
+    return tuple(sorted(named | {obj.key for obj in added if obj.kind == "PodGroup"}))
+
+
+def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[tuple[str, ...], Obj]]:
+    """Workloads whose pods are yet to be made, by what tells them apart; what is made of them is not passed over.
+
+    Of Kubernetes' own workloads that a server has stored, the pods are there.
+    """
+    for workload in workloads:
+        metadata, group = workload["metadata"], str(workload.get("apiVersion")).rpartition("/")[0]
+        if workload["kind"] != "CronJob" and (group == VOLCANO or "uid" not in metadata):
+            kind = f"{group}/{workload['kind']}"
+            skipped[kind] -= 1
+            yield (kind, metadata.get("namespace") or "default", metadata["name"]), workload
+
+
+def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: Sequence[Obj], now: int) -> None:
+    """Add what workloads become."""
+    from kilauea.runtime.inputs.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
+
+    last = max(newest(known.values()), *(_creation(workload) for workload in workloads))
+    expansion = expand(workloads, list(known.values()), now or (last + SECOND if last else 0))
+    cluster.groups_of_jobs, cluster.phases_of_jobs = expansion.groups, expansion.phases
+    cluster.refused, cluster.not_created = expansion.refused, expansion.not_created
+    cluster.warnings.extend(expansion.warnings)
+    for obj in expansion.objects:
+        known.setdefault(_label(obj), obj)
+
+
+def _creation(workload: Obj) -> int:
+    """Return the creation time of a workload, in microseconds since 1970; 0 if it is missing or invalid."""
+    try:
+        return parse_time(workload["metadata"].get("creationTimestamp") or "")
+    except (TypeError, ValueError, AttributeError):
+        return 0
+
+
+def _label(obj: Object) -> tuple[str, str]:
+    return obj.kind, object_label(obj)
+
+
+def built_in_queue(name: str) -> Queue:
+    """Return a queue as the scheduler creates it at its first start."""
+    spec = QueueSpec(weight=1, reclaimable=name != wellknown.ROOT_QUEUE)
+    return Queue("scheduling.volcano.sh/v1beta1", "Queue", ObjectMeta(name=name), spec, QueueStatus("Open"))
+
+
+def newest(objects: Iterable[Object]) -> int:
+    """The newest creation time, in microseconds since 1970; 0 if there is none."""
+    times = {obj.metadata.creation_timestamp for obj in objects}
+    return max((parse_time(text) for text in times if text), default=0)

@@ -1,0 +1,153 @@
+"""A cluster as it is now, for plans: every kind that scheduling reads, listed once over the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from kilauea.api.kinds import CONFIG_MAPS, CRON_JOBS, EVENTS, JOBS, VC_CRON_JOBS, VC_JOBS
+from kilauea.api.meta import Object
+from kilauea.api.ports import Api, ApiError, Listed, Resource
+from kilauea.client.access import Access
+from kilauea.client.finding import find_access
+from kilauea.client.http import HttpTransport
+from kilauea.client.rest import Client
+from kilauea.controllers.configuration import FILE, PLACE
+from kilauea.controllers.vcjobs.refusals import FAILED_CREATE
+from kilauea.runtime.inputs.reading import Unusable, read
+from kilauea.runtime.inputs.resources import RESOURCES, head_of
+
+WORKLOADS = (VC_JOBS, VC_CRON_JOBS, JOBS, CRON_JOBS)
+"""Kinds of workloads that are read as they are stored."""
+STATES_ALONE = (VC_CRON_JOBS, JOBS, CRON_JOBS)
+"""Those of which only explanations read the state: a plan lacks nothing without them."""
+
+MISSING = (403, 404)
+"""Answers for kinds that a cluster does not have, or does not show to this user."""
+
+
+@dataclass
+class Snapshot:
+    """The objects of a cluster.
+
+    Attributes:
+        server: its address.
+        objects: what scheduling reads.
+        workloads: jobs and cron jobs of Volcano and of Kubernetes, as they are stored.
+        configuration: the text of the scheduler's configuration in the cluster; empty if there is none.
+        refusals: by uid of a workload whose pods were refused, the server's words.
+        warnings: what could not be read.
+    """
+
+    server: str
+    objects: list[Object] = field(default_factory=list)
+    workloads: list[dict[str, Any]] = field(default_factory=list)
+    configuration: str = ""
+    refusals: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def refused(self) -> dict[str, str]:
+        """By `Kind namespace/name` of a workload whose pods were refused, the server's words."""
+        heads = [(obj.kind, obj.key, obj.metadata.uid) for obj in self.objects]
+        for workload in self.workloads:
+            metadata = workload["metadata"]
+            heads.append((workload["kind"], f"{metadata.get('namespace')}/{metadata['name']}", metadata.get("uid")))
+        return {f"{kind} {key}": self.refusals[uid] for kind, key, uid in heads if uid in self.refusals}
+
+
+def snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapshot:
+    """The cluster that is meant, as it is now.
+
+    Args:
+        kubeconfig: a file that was named; None for the usual places.
+        environment: variables of the process.
+
+    Raises:
+        AccessError: it is not known how to come to the cluster.
+        ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
+    """
+    return asyncio.run(take_snapshot(find_access(kubeconfig, environment)))
+
+
+async def take_snapshot(access: Access) -> Snapshot:
+    """A cluster as it is now.
+
+    Raises:
+        ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
+    """
+    async with HttpTransport(access) as transport:
+        return await read_snapshot(Client(transport, "kilauea-plan", Random(0)), access.server)
+
+
+async def read_snapshot(client: Api, server: str = "") -> Snapshot:
+    """A cluster as it is now, through a client.
+
+    Raises:
+        ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
+    """
+    found = Snapshot(server)
+    kinds: list[tuple[str, Resource]] = [*RESOURCES.items(), *(("", resource) for resource in WORKLOADS)]
+    lists = await asyncio.gather(*(_listed(client, resource, found) for _, resource in kinds))
+    for (kind, resource), listed in zip(kinds, lists, strict=True):
+        if kind:
+            _take(found, kind, listed)
+        else:
+            # Items of a list of Kubernetes' own kinds do not repeat the kind.
+            head = {"apiVersion": resource.api_version, "kind": resource.kind}
+            found.workloads += [head | msgspec.json.decode(data) for data in listed]
+    found.configuration = await _configuration(client)
+    found.refusals = await _refusals(client)
+    return found
+
+
+async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[bytes]:
+    """All objects of a kind; none, and a warning, if the cluster does not have or show it."""
+    try:
+        listed: Listed = await client.list(resource)
+    except ApiError as error:
+        needed = resource.plural in ("pods", "nodes", "podgroups", "queues")
+        if error.code not in MISSING or needed:
+            error.add_note(f"list of {resource.plural}")
+            raise
+        if error.code == 403 and resource not in STATES_ALONE:
+            found.warnings.append(f"{resource.plural} are left out: {error.message}")
+        return ()
+    return listed.items
+
+
+def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
+    for data in items:
+        try:
+            obj = read(kind, data)
+        except Unusable as error:
+            found.warnings.append(f"{kind} {head_of(data).key}: {error}; left out")
+            continue
+        found.objects.append(obj)
+
+
+async def _refusals(client: Api) -> dict[str, str]:
+    """What events say of refused pods, the newest of each workload."""
+    try:
+        listed = await client.list(EVENTS, fields=f"reason={FAILED_CREATE}")
+    except ApiError:
+        return {}
+    events = [msgspec.json.decode(data) for data in listed.items]
+    said = sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    return {
+        str(event["involvedObject"].get("uid")): str(event.get("message") or "").removeprefix("Error creating: ")
+        for event in said
+    }
+
+
+async def _configuration(client: Api) -> str:
+    try:
+        config = await client.get(CONFIG_MAPS, PLACE)
+    except ApiError:
+        return ""
+    return str((config.get("data") or {}).get(FILE, ""))

@@ -1,0 +1,31 @@
+"""Checks of pod templates, by the API server's own rules for pods; no server needs to run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from kilauea.apiserver.fields import check_annotations
+from kilauea.apiserver.schema.builtin import definition
+from kilauea.apiserver.schema.defaults import apply_defaults
+from kilauea.apiserver.schema.reading import DecodeError, read_builtin
+from kilauea.apiserver.strategies.pod_spec import RESTART_POLICIES
+from kilauea.apiserver.strategies.pods import check_template
+
+_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+
+
+def template_complaints(template: Mapping[str, Any]) -> list[str]:
+    """Return the errors of a pod template with defaults filled in, each as `template.spec.<field>: <why>`."""
+    schema = definition(_TEMPLATE)
+    complete = copy.deepcopy(dict(template))
+    try:
+        read_builtin(schema, complete)
+    except DecodeError as error:
+        return [f"template: {error}"]
+    apply_defaults(schema, complete)
+    annotations = (complete.get("metadata") or {}).get("annotations") or {}
+    causes = check_annotations("template.metadata.annotations", annotations)
+    causes += check_template("template", complete, restart=RESTART_POLICIES)
+    return [str(cause) for cause in causes]

@@ -1,0 +1,71 @@
+"""Waits until a cache shows the writes of a controller, which never decides on a state older than them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kilauea.api.ports import Key, Obj, Resource, key_of
+from kilauea.client.shelf import Shelf
+from kilauea.client.view import Cache
+from kilauea.runtime.manager.operations import Deleted, Trace, Written
+
+_Then = Callable[[], None]
+
+
+class Expectations:
+    """Calls functions once a cache shows the expected changes."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._indexers: dict[Resource, Shelf] = {}
+        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {}
+        self._deleted: dict[tuple[Resource, Key], list[_Then]] = {}
+        self._numbers = itertools.count()
+        for indexer in cache:
+            self.follow(indexer)
+
+    def follow(self, indexer: Shelf) -> None:
+        """Expect changes of another kind, too."""
+        if indexer.resource not in self._indexers:
+            self._indexers[indexer.resource] = indexer
+            self._written[indexer.resource] = []
+            indexer.progress.append(self._heard)
+            indexer.listeners.append(partial(self._changed, indexer.resource))
+
+    def after(self, traces: Sequence[Trace], then: _Then) -> None:
+        """Call once the cache shows all traces in kinds that it has; at once if it does."""
+        for number, trace in enumerate(traces):
+            indexer = self._indexers.get(trace.resource)
+            if indexer is not None and not _shows(indexer, trace):
+                self._wait(trace, partial(self.after, traces[number:], then))
+                return
+        then()
+
+    def _wait(self, trace: Trace, then: _Then) -> None:
+        """Call when this trace may be there."""
+        if isinstance(trace, Written):
+            heapq.heappush(self._written[trace.resource], (trace.version, next(self._numbers), then))
+        else:
+            self._deleted.setdefault((trace.resource, trace.key), []).append(then)
+
+    def _heard(self, indexer: Shelf) -> None:
+        """A kind has come to a newer version."""
+        waiting = self._written[indexer.resource]
+        while waiting and waiting[0][0] <= indexer.version:
+            heapq.heappop(waiting)[2]()
+
+    def _changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+        """An object has changed."""
+        if old is not None and self._deleted:
+            for then in self._deleted.pop((resource, key_of(old)), ()):
+                then()
+
+
+def _shows(indexer: Shelf, trace: Trace) -> bool:
+    """True if an indexer shows a change."""
+    if isinstance(trace, Deleted):
+        obj = indexer.get(trace.key)
+        return obj is None or obj["metadata"]["uid"] != trace.uid or "deletionTimestamp" in obj["metadata"]
+    return indexer.version >= trace.version

@@ -1,0 +1,90 @@
+"""The controller manager as a process: its options, and its controllers joined with a connection, pages and a lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kilauea.api.kinds import JOB_FLOWS, PODS, QUEUES, VC_JOBS
+from kilauea.api.ports import Controller, Key, Obj, Resource
+from kilauea.client.view import Cache
+from kilauea.controllers.hypernodes.discovery import CONFIGURATION
+from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
+from kilauea.runtime.daemon import Daemon, DaemonOptions
+from kilauea.runtime.manager.reconciling import Driver
+from kilauea.runtime.tasks import collect_seldom_after
+from kilauea.telemetry.controller_metrics import ControllerMetrics
+
+COMPONENT = "vc-controller-manager"
+"""Name of the component in events."""
+
+
+@dataclass(frozen=True)
+class ManagerOptions:
+    """Selection and options of controllers.
+
+    Attributes:
+        daemon: how to reach the cluster.
+        volcano: patterns that select Volcano's controllers, as `chosen` reads them.
+        kubernetes: patterns that select Kubernetes' own controllers.
+        schedulers: names of the schedulers whose plain pods get pod groups.
+        inherit: pod groups inherit annotations of the pods' owners.
+        discovery: the ConfigMap that configures the discovery of HyperNodes.
+    """
+
+    daemon: DaemonOptions
+    volcano: Sequence[str] = ("*",)
+    kubernetes: Sequence[str] = ()
+    schedulers: Sequence[str] = ("volcano",)
+    inherit: bool = True
+    discovery: Key = CONFIGURATION
+
+
+def selected_controllers(options: ManagerOptions, since: int) -> list[Controller]:
+    """Return the selected controllers.
+
+    Args:
+        options: which ones.
+        since: time at which they start, in microseconds since 1970.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    volcano = volcano_controllers(options.schedulers, inherit=options.inherit, discovery=options.discovery)
+    return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(since), options.kubernetes)]
+
+
+async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
+    """Run controllers until told to stop.
+
+    Raises:
+        StartError: they cannot start.
+        AccessError: no usable description of the cluster.
+        LeaseLost: another process may work now.
+    """
+    cache = Cache()
+    async with Daemon(COMPONENT, options.daemon) as daemon:
+        controllers = selected_controllers(options, daemon.clock.now())
+        driver = Driver(daemon.client, cache, daemon.clock, daemon.rng, daemon.recorder.record, controllers)
+        metrics = _metrics(cache)
+        await daemon.serve_pages(partial(_not_ready, cache), metrics.registry, "--listen-address or --healthz-address")
+        watching = cache.run(daemon.client, daemon.clock, daemon.rng)
+        await daemon.run(stop, [watching, collect_seldom_after(cache.complete())], lead=driver.run)
+
+
+def _not_ready(cache: Cache) -> str:
+    """Return which kinds are not listed yet; empty if all are."""
+    missing = ", ".join(resource.plural for resource in cache.missing())
+    return f"not listed yet: {missing}" if missing else ""
+
+
+def _metrics(cache: Cache) -> ControllerMetrics:
+    """Return metrics that read the cache; a kind that no controller watches counts as empty."""
+    watched = {indexer.resource for indexer in cache}
+
+    def objects(resource: Resource) -> Sequence[Obj]:
+        return cache.list(resource) if resource in watched else ()
+
+    return ControllerMetrics(*(partial(objects, resource) for resource in (QUEUES, VC_JOBS, JOB_FLOWS, PODS)))

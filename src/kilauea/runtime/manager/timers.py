@@ -1,0 +1,114 @@
+"""Timers in order of time: one task that sleeps until the next is due."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from kilauea.api.ports import Clock
+from kilauea.api.times import SECOND
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+LOOK = 10.0
+"""Seconds after which a change of the time of day is noticed at the latest."""
+
+
+class Timers(Generic[Name]):
+    """One moment for each name; a later call for the same name replaces the earlier one.
+
+    Moments go by the monotonic clock, so no wait grows when the time of day is set back. But a name may wait for a time
+    of day (a cron job does): when that is set, each is called at once, and waits again if that was too early.
+
+    Args:
+        clock: says when it is.
+        due: is called with each name whose moment has come.
+    """
+
+    def __init__(self, clock: Clock, due: Callable[[Name], None]) -> None:
+        self._clock = clock
+        self._due = due
+        self._moments: dict[Name, tuple[int, int]] = {}
+        self._heap: list[tuple[int, int, Name]] = []
+        self._numbers = itertools.count()
+        self._earlier = asyncio.Event()
+        self._offset = self._ahead()
+
+    def __len__(self) -> int:
+        return len(self._moments)
+
+    def set(self, name: Name, seconds: float, since: int | None = None) -> None:
+        """Call for a name after some time from now, or from an earlier moment of the monotonic clock."""
+        start = self._clock.monotonic() if since is None else since
+        moment = (start + _micros(seconds), next(self._numbers))
+        self._moments[name] = moment
+        if not self._heap or moment < self._heap[0][:2]:
+            self._earlier.set()
+        heapq.heappush(self._heap, (*moment, name))
+
+    def bring_forward(self, name: Name, seconds: float) -> None:
+        """Call for a name after some time, unless that happens sooner anyway."""
+        known = self._moments.get(name)
+        if known is None or known[0] > self._clock.monotonic() + _micros(seconds):
+            self.set(name, seconds)
+
+    def cancel(self, name: Name) -> None:
+        """Do not call for a name."""
+        self._moments.pop(name, None)
+
+    async def run(self) -> None:
+        """Call whenever a moment has come, until cancelled."""
+        while True:
+            self._earlier.clear()
+            wait = self._call_due()
+            if wait is None:
+                await self._earlier.wait()
+            else:
+                await self._sleep(min(wait, LOOK))
+                self._notice_time_of_day()
+
+    def _ahead(self) -> int:
+        """By how much the time of day is ahead of the monotonic clock."""
+        return self._clock.now() - self._clock.monotonic()
+
+    def _notice_time_of_day(self) -> None:
+        """Let all be due if the time of day was set since the last look; what merely drifts apart was not set."""
+        before, self._offset = self._offset, self._ahead()
+        if abs(self._offset - before) > SECOND:
+            for name in sorted(self._moments, key=self._moments.__getitem__):
+                self.set(name, 0)
+
+    def _call_due(self) -> float | None:
+        """Call for all whose moment has come; returns the seconds until the next, None if there is none."""
+        while self._heap:
+            moment, number, name = self._heap[0]
+            if self._moments.get(name) == (moment, number):
+                left = moment - self._clock.monotonic()
+                if left > 0:
+                    return left / SECOND
+                del self._moments[name]
+                heapq.heappop(self._heap)
+                self._due(name)
+            else:
+                heapq.heappop(self._heap)  # replaced or cancelled
+        return None
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait, but no longer than until an earlier moment is set."""
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        earlier = asyncio.ensure_future(self._earlier.wait())
+        try:
+            await asyncio.wait({sleeping, earlier}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            earlier.cancel()
+
+
+def _micros(seconds: float) -> int:
+    """Rounded up: a controller that is asked a fraction of a microsecond too early would wait again and again."""
+    return math.ceil(seconds * SECOND)

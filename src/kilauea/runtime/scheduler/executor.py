@@ -1,0 +1,259 @@
+"""Carries out the binds and evictions of a plan, with bounded concurrency, and undoes those that fail.
+
+An operation is assumed to succeed from the moment it is decided. When a request fails its outcome is unknown (the
+answer may have been lost), so the executor reads the pod again. If nothing happened and the server was at fault, it
+retries and keeps the node's room reserved. If the server refused, it reverts the assumption and excludes the pod from
+scheduling for a backoff that grows with each failure. Other pods are not affected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Literal
+
+import msgspec
+
+from kilauea.api.ports import Api, ApiError, Clock, Key, Record
+from kilauea.api.times import SECOND, format_time
+from kilauea.client.backoff import pause
+from kilauea.engine.plan import Bind, Eviction
+from kilauea.runtime.inputs.resources import PODS, reference
+from kilauea.runtime.scheduler.assumed import Failures, Placed
+from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.workers import WorkerPool
+from kilauea.telemetry.metrics import SchedulerMetrics
+
+CONCURRENCY = 32
+"""Requests in flight at a time."""
+TRIES = 6
+"""Failures of a pod that are retried while its room stays reserved, if the server or the network is at fault."""
+RETRY = (0.05, 10.0)
+"""Shortest and longest pause before a retry, in seconds."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Shortest and longest time for which a pod is excluded after a failure, in seconds."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodOperation:
+    """A bind or an eviction of a pod, identified by its uid."""
+
+    kind: Literal["bind", "eviction"]
+    pod: str
+    uid: str
+    node: str
+    action: str = ""
+    by: str = ""
+    created: int = 0
+    """Creation time of the pod, in microseconds since 1970."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name of the pod."""
+        return Key(*self.pod.split("/", 1))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Reference to the pod, for events."""
+        return reference("Pod", self.pod, self.uid)
+
+
+class Executor:
+    """Binds and evicts pods.
+
+    Args:
+        api: the cluster.
+        feed: the state; the executor sets and reverts its assumptions.
+        record: receives events.
+        metrics: receives counts and latencies.
+        clock: for pauses and times.
+        rng: jitter of pauses.
+        name: name of the scheduler, in conditions.
+        failed: called with each bind that failed, and the reason.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        feed: Feed,
+        record: Callable[[Record], None],
+        metrics: SchedulerMetrics,
+        clock: Clock,
+        rng: Random,
+        name: str,
+        failed: Callable[[PodOperation, str], None],
+    ) -> None:
+        self._api = api
+        self._feed = feed
+        self._record = record
+        self._metrics = metrics
+        self._clock = clock
+        self._rng = rng
+        self._name = name
+        self._on_failed_bind = failed
+        self._pool = WorkerPool(CONCURRENCY)
+        self._background: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Operations that are queued or in flight."""
+        return len(self._pool)
+
+    def bind(self, bind: Bind) -> None:
+        """Assume that a pod is on its node, and queue the bind."""
+        task = self._feed.state.tasks[bind.pod]
+        operation = PodOperation("bind", bind.pod, task.uid, bind.node, created=task.order[2])
+        self._feed.bind(bind.pod, Placed(task.uid, bind.node))
+        self._metrics.task_latency("Assumed", operation.created, self._clock.now())
+        self._pool.add(lambda: self._carry_out(operation))
+
+    def evict(self, eviction: Eviction, nominated: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Assume that a pod is terminating, and queue the eviction.
+
+        Args:
+            eviction: the victim.
+            nominated: returns once the nominations of the claimer are written; False if the claimer no longer exists.
+        """
+        task = self._feed.state.tasks[eviction.pod]
+        operation = PodOperation("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
+        self._feed.assumed.evictions[eviction.pod] = task.uid
+        self._feed.reconsider(eviction.pod)
+        group = self._feed.groups.get(task.group)
+        if group is not None:
+            about = reference("PodGroup", task.group, group.metadata.uid or "")
+            self._record(Record(about, "Normal", "Evict", eviction.action))
+        if nominated is None:
+            self._pool.add(lambda: self._carry_out(operation))
+        else:
+            self._later(self._evict_once(operation, nominated))
+
+    async def _evict_once(self, operation: PodOperation, nominated: Callable[[], Awaitable[bool]]) -> None:
+        """Evict a pod once its claimer is nominated; keep the pod if the claimer is gone."""
+        if await nominated():
+            self._pool.add(lambda: self._carry_out(operation))
+        elif self._is_assumed(operation):
+            del self._feed.assumed.evictions[operation.pod]
+            self._feed.reconsider(operation.pod)
+            self._feed.wake()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that waits, without occupying a worker."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def close(self) -> None:
+        """Drop queued operations and wait for those in flight."""
+        for task in self._background:
+            task.cancel()
+        await self._pool.close()
+
+    # --- one operation
+
+    async def _carry_out(self, operation: PodOperation) -> None:
+        try:
+            await (self._bind(operation) if operation.kind == "bind" else self._evict(operation))
+            self._feed.assumed.failures.pop(operation.pod, None)
+        except ApiError as error:
+            self._failed(operation, error)
+
+    async def _bind(self, operation: PodOperation) -> None:
+        started = self._clock.monotonic()
+        self._metrics.task_latency("PreBound", operation.created, self._clock.now())
+        target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
+        metadata = {"name": operation.key.name, "namespace": operation.key.namespace, "uid": operation.uid}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        await self._api.create(PODS, operation.key.namespace, body, "binding", operation.key.name)
+        took = self._clock.monotonic() - started
+        self._metrics.bound(operation.created, self._clock.now(), took)
+        message = f"Successfully assigned {operation.pod} to {operation.node}"
+        self._record(Record(operation.about, "Normal", "Scheduled", message))
+
+    async def _evict(self, operation: PodOperation) -> None:
+        """Write the reason to the pod's conditions, then delete it, so that its last version states the reason."""
+        reason = f"Pod is evicted, because of {operation.action}"
+        self._record(Record(operation.about, "Warning", "Evict", reason))
+        now = format_time(self._clock.now() // SECOND * SECOND)
+        why = f"{self._name}: preempting to accommodate a higher priority pod"
+        conditions = [
+            {"type": "Ready", "status": "False", "reason": "Evict", "message": reason, "lastTransitionTime": now},
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": why,
+                "lastTransitionTime": now,
+            },
+        ]
+        patch = {"metadata": {"uid": operation.uid}, "status": {"conditions": conditions}}
+        await self._api.patch(PODS, operation.key, patch, "strategic", "status")
+        await self._api.delete(PODS, operation.key, uid=operation.uid)
+
+    # --- when it fails
+
+    def _failed(self, operation: PodOperation, error: ApiError) -> None:
+        known = self._feed.assumed.failures.get(operation.pod)
+        failures = known.times + 1 if known is not None and known.uid == operation.uid else 1
+        self._feed.assumed.failures[operation.pod] = Failures(operation.uid, failures)
+        if operation.kind == "bind":
+            self._metrics.failed()
+        log.warning("%s of pod %s (%s): %s", operation.kind, operation.pod, operation.node, error)
+        again = failures <= TRIES and (error.code < 400 or error.code == 429 or error.code >= 500)
+        self._later(self._recover(operation, error, failures, again=again))
+
+    async def _recover(self, operation: PodOperation, error: ApiError, failures: int, *, again: bool) -> None:
+        """Read the pod again; then retry, or revert the assumption and exclude the pod for a while.
+
+        The room stays reserved during retries: a gang whose other pods are placed would stay below its minimum if
+        another pod took it.
+        """
+        if again:
+            await self._clock.sleep(max(pause(failures, self._rng, *RETRY), error.retry_after))
+        attempts = 0
+        while not await self._reread(operation):
+            attempts += 1
+            await self._clock.sleep(pause(attempts, self._rng, *RETRY))
+        await self._feed.thawed()
+        if not self._is_assumed(operation):
+            self._feed.assumed.failures.pop(operation.pod, None)
+        elif again:
+            self._pool.add(lambda: self._carry_out(operation))
+        else:
+            await self._hold_back(operation, error, pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE))
+
+    async def _hold_back(self, operation: PodOperation, error: ApiError, seconds: float) -> None:
+        """Revert the assumption, and exclude the pod from scheduling for some seconds."""
+        feed, assumed = self._feed, self._feed.assumed
+        del (assumed.binds if operation.kind == "bind" else assumed.evictions)[operation.pod]
+        assumed.held[operation.pod] = operation.uid
+        feed.reconsider(operation.pod)
+        if operation.kind == "bind":
+            self._on_failed_bind(operation, f"failed to bind to node {operation.node}: {error}")
+        await self._clock.sleep(max(seconds, error.retry_after))
+        await feed.thawed()
+        if assumed.held.get(operation.pod) == operation.uid:
+            del assumed.held[operation.pod]
+            feed.reconsider(operation.pod)
+            feed.wake()
+
+    async def _reread(self, operation: PodOperation) -> bool:
+        """Read the pod again; True if the server answered."""
+        try:
+            pod = await self._api.get(PODS, operation.key)
+        except ApiError as error:
+            if error.code == 404:
+                self._feed.gone("Pod", operation.pod)
+            return error.code == 404
+        await self._feed.answered("Pod", msgspec.json.encode(pod))
+        return True
+
+    def _is_assumed(self, operation: PodOperation) -> bool:
+        """True while an operation is still assumed: not confirmed yet, and its pod exists."""
+        assumed = self._feed.assumed
+        if operation.kind == "bind":
+            return assumed.binds.get(operation.pod) == Placed(operation.uid, operation.node)
+        return assumed.evictions.get(operation.pod) == operation.uid

@@ -1,0 +1,53 @@
+"""Reasons why pod groups wait, for their conditions and events.
+
+The engine's condition counts the tasks of the gang, as the original words it, and ends with one reason. Here the reason
+is the most binding one of all pods of the group, with its numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from kilauea.engine.explain.formatting import in_words
+from kilauea.engine.explain.group import binding_reasons, refusal_with_hint, with_hint
+from kilauea.engine.plan import Condition, GroupOutcome, Pending, Plan
+from kilauea.engine.state import ClusterState
+
+UNSCHEDULABLE = "Unschedulable"
+
+
+def outcomes(plan: Plan, state: ClusterState) -> dict[str, GroupOutcome]:
+    """Return the outcomes of pod groups; conditions of those that wait state the most binding reason."""
+    reasons = binding_reasons(plan)
+    return {key: _told(key, outcome, reasons, state) for key, outcome in plan.groups.items()}
+
+
+def _told(key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state: ClusterState) -> GroupOutcome:
+    condition, refusal, reason = outcome.condition, outcome.refusal, reasons.get(key)
+    if condition is None and refusal is not None and reason is None:
+        # Its pods are made once it is admitted, so no pod shows the reason.
+        condition = Condition(UNSCHEDULABLE, refusal.code, in_words(refusal_with_hint(refusal, state)))
+    elif condition is not None and condition.type == UNSCHEDULABLE and reason is not None:
+        message = _with(condition.message, reason, state)
+        condition = dataclasses.replace(condition, message=message)
+    return dataclasses.replace(outcome, condition=condition)
+
+
+def _with(sentence: str, reason: Pending, state: ClusterState) -> str:
+    """A sentence about a gang with the reason of one of its pods in full, in its place if it is there already."""
+    words = in_words(with_hint(reason, state))
+    if reason.message in sentence:
+        return sentence.replace(reason.message, words, 1)
+    return f"{sentence.removesuffix('.')}. It waits because: {words}"
+
+
+def waiting_reason(outcome: GroupOutcome) -> tuple[str, str] | None:
+    """Return reason and message of the event about a group that waits; None if it does not wait."""
+    condition, refusal = outcome.condition, outcome.refusal
+    if condition is not None and condition.type != "Scheduled":
+        at_the_door = refusal is not None and condition.reason == refusal.code
+        return condition.reason if at_the_door else condition.type, condition.message
+    if refusal is not None and condition is None:
+        return refusal.code, in_words(refusal)
+    return None

@@ -1,0 +1,224 @@
+"""A cluster, a scheduler and a time: what would be decided, over one cycle or several, and why.
+
+    scenario = Scenario(objects, conf, now)
+    result = scenario.plan(cycles=10)
+    result.explain("namespace/group")
+
+`kilauea plan`, `explain` and `queues` are scenarios over files or over a snapshot of a live cluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kilauea.api import wellknown
+from kilauea.api.core import Pod
+from kilauea.api.meta import Object
+from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.cycle import cycle
+from kilauea.engine.events import Changed
+from kilauea.engine.explain.group import Change, Explanation
+from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.plan import Plan
+from kilauea.engine.state import ClusterState
+from kilauea.simulator.cluster import SimulatedCluster
+from kilauea.simulator.explaining import explain_group
+from kilauea.simulator.extensions import BUILT_IN, Extensions
+
+ENDED = ("Succeeded", "Failed")
+"""Phases of pods that need no scheduler."""
+
+
+class NotCreated(NamedTuple):
+    """Pods of a group that the API server would refuse to create.
+
+    Attributes:
+        pods: how many.
+        message: the reason, as the server or the controller states it, and what to change.
+        change: the smallest change by which they are created; None if the message states it.
+    """
+
+    pods: int
+    message: str
+    change: Change | None = None
+
+
+class Unserved(NamedTuple):
+    """Pods that name a scheduler which is not simulated: its name, and how many."""
+
+    scheduler: str
+    pods: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of several cycles.
+
+    Attributes:
+        plan: binds, nominations and evictions; reasons are kept of the last cycle only.
+        quiet: nothing changed and no pod is terminating, so the next cycle finds the same cluster.
+    """
+
+    plan: Plan
+    quiet: bool
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster at a time, and the scheduler that decides.
+
+    Attributes:
+        objects: the objects of the cluster.
+        conf: the scheduler's configuration.
+        now: the time of the first cycle, in microseconds since 1970.
+        seed: breaks ties between equally good nodes; None selects the first in order.
+        extensions: plugins and actions.
+        schedulers: names of the schedulers that are simulated.
+        submitted: pod groups (`namespace/name`) that files add to a live cluster.
+        not_created: pods that are not created, by pod group.
+    """
+
+    objects: Sequence[Object]
+    conf: SchedulerConf
+    now: int
+    seed: int | None = None
+    extensions: Extensions = BUILT_IN
+    schedulers: Sequence[str] = wellknown.ALL_SCHEDULERS
+    submitted: tuple[str, ...] = ()
+    not_created: Mapping[str, NotCreated] = field(default_factory=dict)
+
+    def state(self) -> ClusterState:
+        """Return the state of the cluster, ready for a cycle."""
+        return build_state(self.objects, self.schedulers)
+
+    def decide(
+        self, state: ClusterState, *, now: int = 0, brief: bool = False, backoff: AdmissionBackoff = NO_BACKOFF
+    ) -> Plan:
+        """Return the plan of one cycle.
+
+        Args:
+            state: the cluster; it is left as it is.
+            now: time of the cycle; 0 for that of the scenario.
+            brief: leave out reasons.
+            backoff: groups whose admission is backed off.
+        """
+        extensions = self.extensions
+        with extensions.watched() as watchdog:
+            return cycle(
+                state,
+                self.conf,
+                now or self.now,
+                self.seed,
+                plugins=extensions.plugins,
+                actions=extensions.actions,
+                watchdog=watchdog,
+                brief=brief,
+                backoff=backoff,
+            )
+
+    def plan(self, cycles: int = 1, timer: Callable[[], float] = lambda: 0.0) -> Result:
+        """Return the plan of the last of some cycles, a second apart; `SimulatedCluster` carries out the others.
+
+        Args:
+            cycles: how many.
+            timer: seconds since any moment, to measure the last cycle.
+        """
+        state = self.state()
+        simulated = SimulatedCluster(self.objects, self.now)
+        backoff = NO_BACKOFF
+        steps: list[Step] = []
+        while True:
+            now, objects, started = simulated.now, simulated.objects, timer()
+            plan = self.decide(state, now=now, backoff=backoff.at(now - self.now))
+            seconds = timer() - started
+            backoff = plan.backoff or backoff
+            events = simulated.carry_out(plan)
+            decided = Plan(plan.binds, plan.nominations, plan.evictions)
+            steps.append(Step(decided, quiet=not events and simulated.settled))
+            if len(steps) == cycles:
+                last = dataclasses.replace(self, objects=objects, now=now)
+                return Result(last, plan, state, seconds, tuple(steps), unserved(objects, state.scheduler_names))
+            for event in events:
+                state.apply(event)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The plan of a scenario.
+
+    Attributes:
+        scenario: the scenario at its last cycle, with the objects and the time of that.
+        plan: the plan of that cycle.
+        state: the state that the plan is about.
+        cycle_seconds: duration of that cycle.
+        steps: all cycles, the last included.
+        elsewhere: pods of schedulers that are not simulated, by pod group, or by pod without a group.
+    """
+
+    scenario: Scenario
+    plan: Plan
+    state: ClusterState
+    cycle_seconds: float = 0.0
+    steps: tuple[Step, ...] = ()
+    elsewhere: Mapping[str, Unserved] = field(default_factory=dict)
+
+    @property
+    def objects(self) -> Sequence[Object]:
+        """The objects that the state is made of."""
+        return self.scenario.objects
+
+    @property
+    def submitted(self) -> tuple[str, ...]:
+        """Pod groups that files add to a live cluster."""
+        return self.scenario.submitted
+
+    @property
+    def not_created(self) -> Mapping[str, NotCreated]:
+        """Pods that are not created, by pod group."""
+        return self.scenario.not_created
+
+    @property
+    def now(self) -> int:
+        """The time of the plan."""
+        return self.scenario.now
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Objects that the state rejected, with the reason."""
+        problems = self.state.problems.values()
+        return tuple(f"{problem.kind} {problem.key}: {problem.message}; left out" for problem in problems)
+
+    @property
+    def at_rest_after(self) -> int | None:
+        """The last cycle that changed something, counted from 1; None if the cluster has not come to rest."""
+        if not self.steps or not self.steps[-1].quiet:
+            return None
+        return max((number for number, step in enumerate(self.steps, 1) if not step.quiet), default=0)
+
+    def explain(self, key: str) -> Explanation:
+        """Explain why a pod group (`namespace/name`) waits, with the smallest change that would start it."""
+        return explain_group(self, key)
+
+
+def build_state(objects: Iterable[Object], schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS) -> ClusterState:
+    """Return the state of a cluster, ready for a cycle that serves these scheduler names."""
+    state = ClusterState(scheduler_names=schedulers)
+    for obj in objects:
+        state.apply(Changed(obj))
+    state.settle()
+    return state
+
+
+def unserved(objects: Iterable[Object], served: Collection[str]) -> dict[str, Unserved]:
+    """Return the pods that wait for a scheduler which is not simulated, by pod group."""
+    out: dict[str, Unserved] = {}
+    for pod in (obj for obj in objects if isinstance(obj, Pod)):
+        scheduler, ended = pod.spec.scheduler_name, pod.status is not None and pod.status.phase in ENDED
+        if scheduler and scheduler not in served and not pod.spec.node_name and not ended:
+            named = pod.annotations.get(wellknown.GROUP_NAME)
+            key = f"{pod.namespace}/{named}" if named else pod.key
+            out[key] = Unserved(scheduler, out[key].pods + 1 if key in out else 1)
+    return out

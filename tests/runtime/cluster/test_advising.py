@@ -1,0 +1,76 @@
+"""The advisor tells a group that waits and its pods what would let it start, once, and only while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kilauea.api.kinds import NODES, POD_GROUPS, PODS, QUEUES
+from kilauea.cli.remedy import advice
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.cluster.advising import Advisor
+from support.controlled import Cluster
+
+WAITS = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "no room"}
+CHANGE = "Smallest change that admits it: add a node like n, with 9 cpu"
+
+
+class World:
+    """A cluster with one node of 8 cpu and an advisor; `told` is by name what objects were told."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.told: list[tuple[str, str, str]] = []
+        self.advisor = Advisor(cluster.client, cluster.cache, SystemClock(), self._record, advice)
+        offer = {"cpu": "8", "memory": "64Gi", "pods": "110"}
+        cluster.create(NODES, {"metadata": {"name": "n"}})
+        cluster.patch(NODES, "n", {"status": {"capacity": offer, "allocatable": offer}}, "status")
+        cluster.create(QUEUES, {"metadata": {"name": "default"}, "spec": {"weight": 1}})
+
+    def _record(self, component: str, record: Any) -> None:
+        self.told.append((record.about["metadata"]["name"], record.reason, record.message))
+
+    def waiting(self, cpu: str) -> None:
+        annotations = {"scheduling.k8s.io/group-name": "g"}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"schedulerName": "volcano", "containers": [container]}
+        status = {"phase": "Inqueue", "conditions": [WAITS]}
+        group = {"metadata": {"name": "g"}, "spec": {"minMember": 1, "queue": "default"}, "status": status}
+        self.cluster.create(POD_GROUPS, group)
+        self.cluster.create(PODS, {"metadata": {"name": "p", "annotations": annotations}, "spec": spec})
+
+    def look(self) -> None:
+        self.cluster.refresh()
+        self.cluster.api.run(self.advisor.look())
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    cluster = Cluster(volcano=True)
+    yield World(cluster)
+    cluster.close()
+
+
+def test_the_group_and_its_pods_are_told_the_change_that_admits_them_once(world: World) -> None:
+    world.waiting("9")
+    world.look()
+    assert world.told == [("g", "SmallestChange", CHANGE), ("p", "SmallestChange", CHANGE)]
+    world.look()
+    assert len(world.told) == 2
+
+
+def test_a_change_that_became_another_one_is_told_again(world: World) -> None:
+    world.waiting("9")
+    world.look()
+    world.cluster.patch(NODES, "n", {"spec": {"unschedulable": True}})
+    world.cluster.patch(NODES, "n", {"status": {"capacity": {"cpu": "16"}, "allocatable": {"cpu": "16"}}}, "status")
+    world.look()
+    assert world.told[-1] == ("p", "SmallestChange", "Smallest change that admits it: uncordon node n")
+
+
+def test_nothing_is_told_of_a_group_that_starts(world: World) -> None:
+    world.waiting("2")
+    world.look()
+    assert world.told == []

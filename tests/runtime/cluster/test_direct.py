@@ -1,0 +1,137 @@
+"""The way to a server in the same process: refusals are those of HTTP, and nothing goes on after the end."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from kilauea.api.ports import ApiError, Key, Resource, Seen
+from kilauea.apiserver.storage import Retention
+from kilauea.client.rest import Client
+from kilauea.runtime.cluster.direct import DirectClient, DirectTransport
+from support.virtual_api import World, virtual_api
+
+THINGS = Resource("no.group", "v1", "things", "Thing")
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+
+
+def test_a_watch_that_is_refused_is_an_error() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            with pytest.raises(ApiError) as caught:
+                async for _ in world.calm.watch(THINGS, "1"):
+                    pass
+            assert caught.value.code == 404
+            with pytest.raises(ApiError) as caught:
+                async for _ in world.calm.watch(MAPS, "1", labels="a b"):
+                    pass
+            assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
+
+        world.run(test())
+
+
+def test_names_reach_the_server_as_they_are() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            with pytest.raises(ApiError, match=r'configmaps "b %2f\?c=d&e" not found'):
+                await world.calm.get(MAPS, Key("default", "b %2f?c=d&e"))
+
+        world.run(test())
+
+
+def test_a_closed_transport_answers_nothing() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            transport = DirectTransport(world.server, "tester")
+            await transport.close()
+            client = Client(transport)
+            with pytest.raises(ApiError) as caught:
+                await client.get(MAPS, Key("default", "a"))
+            assert (caught.value.code, caught.value.reason) == (0, "Unreachable")
+            with pytest.raises(ApiError, match="closed"):
+                async for _ in client.watch(MAPS, "1"):
+                    pass
+
+        world.run(test())
+
+
+async def heard(client: Client, seconds: float, version: str, labels: str) -> list[Seen]:
+    """What a watch of config maps tells in some time."""
+    told: list[Seen] = []
+
+    async def listen() -> None:
+        async for batch in client.watch(MAPS, version, labels=labels):
+            told.extend(batch)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(listen(), seconds)
+    return told
+
+
+async def change_maps(world: World) -> None:
+    """Config maps come into a selection and go out of it, change within it, and are deleted."""
+    for number, labels in enumerate(({"app": "a"}, {}, {"app": "a"}, {"app": "b"})):
+        metadata = {"name": f"m{number % 3}", "namespace": "default", "labels": labels}
+        body = {"metadata": metadata, "data": {"number": str(number)}}
+        await (world.calm.create(MAPS, "default", body) if number < 3 else world.calm.update(MAPS, body))
+        await asyncio.sleep(number)
+    for labels in ({"app": "a"}, {"app": "a", "more": "yes"}):
+        await world.calm.patch(MAPS, Key("default", "m1"), {"metadata": {"labels": labels}})
+    await world.calm.delete(MAPS, Key("default", "m2"))
+    await world.calm.delete(MAPS, Key("default", "m0"))
+
+
+@pytest.mark.parametrize("labels", ["", "app=a"])
+def test_events_that_are_handed_over_are_those_of_the_wire(labels: str) -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> list[list[Seen]]:
+            version = str(world.store.revision)
+            wire = Client(DirectTransport(world.server, "tester"), "tester", Random(3))
+            straight = DirectClient(world.server, "tester", Random(3))
+            world.start(change_maps(world))
+            return await asyncio.gather(*(heard(each, 130, version, labels) for each in (wire, straight)))
+
+        wire, straight = world.run(test())
+        assert straight == wire
+        assert {each.type for each in straight} == {"ADDED", "MODIFIED", "DELETED", "BOOKMARK"}
+
+
+def test_a_watch_that_is_too_far_behind_ends_with_the_same_error_in_both_ways() -> None:
+    with virtual_api(1, retention=Retention(seconds=-1, revisions=1, size=1)) as world:
+
+        async def error_of(client: Client) -> ApiError:
+            with pytest.raises(ApiError) as caught:
+                async for _ in client.watch(MAPS, "1"):
+                    pass
+            return caught.value
+
+        async def test() -> tuple[ApiError, ApiError]:
+            await change_maps(world)
+            return await error_of(world.calm), await error_of(DirectClient(world.server, "tester"))
+
+        wire, straight = world.run(test())
+        assert straight.code == wire.code == 410
+        assert (straight.reason, str(straight)) == (wire.reason, str(wire))
+
+
+def test_a_watch_without_the_wire_that_is_refused_is_an_error() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            client = DirectClient(world.server, "tester")
+            with pytest.raises(ApiError) as caught:
+                async for _ in client.watch(THINGS, "1"):
+                    pass
+            assert caught.value.code == 404
+            with pytest.raises(ApiError) as caught:
+                async for _ in client.watch(MAPS, "1", labels="a b"):
+                    pass
+            assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
+
+        world.run(test())

@@ -1,0 +1,193 @@
+"""What workloads become that are planned for: the pods and groups that a cluster would make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kilauea.engine.cycle import default_conf
+from kilauea.runtime.inputs.objects import Cluster, read_cluster
+from kilauea.simulator.scenario import Result
+
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n"},
+    "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "pods": "110"}},
+}
+NOW = 1_700_000_000_000_000
+
+
+def template(cpu: str = "1", scheduler: str = "", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "demo", "resources": {"requests": {"cpu": cpu}}}
+    return {"spec": ({"schedulerName": scheduler} if scheduler else {}) | {"containers": [container]} | spec}
+
+
+def vcjob(name: str = "train", replicas: int = 3, cpu: str = "1", **more: Any) -> dict[str, Any]:
+    task = {"name": "worker", "replicas": replicas, "template": template(cpu)}
+    spec = {"tasks": [task]} | more.pop("spec", {})
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec} | more
+
+
+def workload(kind: str, version: str, name: str = "web", scheduler: str = "volcano", **spec: Any) -> dict[str, Any]:
+    about = {"name": name, "annotations": {"volcano.sh/preemptable": "false"}}
+    whole = {"selector": {"matchLabels": {"app": name}}, "template": template(scheduler=scheduler)} | spec
+    return {"apiVersion": version, "kind": kind, "metadata": about, "spec": whole}
+
+
+def read(folder: Path, *objects: dict[str, Any]) -> Cluster:
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all([NODE, *objects]))
+    return read_cluster([str(folder / "objects.yaml")])
+
+
+def planned(cluster: Cluster) -> Result:
+    return cluster.scenario(default_conf(), NOW).plan()
+
+
+def test_a_job_in_a_file_starts_with_all_its_pods_as_one_gang(tmp_path: Path) -> None:
+    cluster = read(tmp_path, vcjob())
+    assert cluster.warnings == []
+    result = planned(cluster)
+    assert [bind.pod for bind in result.plan.binds] == [f"default/train-worker-{i}" for i in range(3)]
+    job = result.state.jobs[cluster.groups_of_jobs["default/train"]]
+    assert (job.min_available, job.queue, len(job.tasks)) == (3, "default", 3), "admission fills in minimum and queue"
+
+
+def test_a_job_that_does_not_fit_whole_waits_whole(tmp_path: Path) -> None:
+    plan = planned(read(tmp_path, vcjob(replicas=9))).plan
+    assert (plan.binds, len(plan.pending)) == ((), 9)
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        pytest.param(vcjob(spec={"tasks": []}), "No task specified in job spec", id="no tasks"),
+        pytest.param(vcjob(spec={"minAvailable": 9}), "minAvailable", id="a minimum above all pods"),
+        pytest.param(vcjob(spec={"queue": "nowhere"}), "unable to find job queue", id="a queue that is not there"),
+        pytest.param(vcjob(spec={"plugins": {"sshh": []}}), "sshh", id="a plugin that is not there"),
+    ],
+)
+def test_a_job_that_admission_would_refuse_is_left_out_and_says_why(
+    tmp_path: Path, job: dict[str, Any], why: str
+) -> None:
+    cluster = read(tmp_path, job, vcjob("other"))
+    (warning,) = cluster.warnings
+    assert warning.startswith("Job default/train: ")
+    assert why in warning
+    assert {bind.pod for bind in planned(cluster).plan.binds} == {f"default/other-worker-{i}" for i in range(3)}
+
+
+def test_a_job_that_does_not_say_when_it_was_made_is_the_youngest(tmp_path: Path) -> None:
+    old = vcjob("old", replicas=6)
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    plan = planned(read(tmp_path, vcjob("a-new-one", replicas=6), old)).plan
+    assert {bind.pod for bind in plan.binds} == {f"default/old-worker-{i}" for i in range(6)}
+
+
+def test_claims_that_a_job_describes_are_made_with_it(tmp_path: Path) -> None:
+    fast = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}}
+    fast |= {"provisioner": "demo", "volumeBindingMode": "WaitForFirstConsumer"}
+    claim = {
+        "storageClassName": "fast",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    job = vcjob()
+    job["spec"]["volumes"] = [{"mountPath": "/data", "volumeClaim": claim}]
+    cluster = read(tmp_path, fast, job)
+    assert cluster.warnings == []
+    assert len(planned(cluster).plan.binds) == 3
+
+
+@pytest.mark.parametrize("phase", ["Completed", "Failed", "Terminated", "Aborted", "Aborting"])
+def test_a_job_that_has_ended_makes_no_pods(tmp_path: Path, phase: str) -> None:
+    cluster = read(tmp_path, vcjob(status={"state": {"phase": phase}}))
+    assert {obj.kind for obj in cluster.objects} == {"Node", "Queue"}
+
+
+def test_a_job_that_runs_gets_only_the_pods_that_it_lacks(tmp_path: Path) -> None:
+    group = "train-u1"
+    job = vcjob(status={"state": {"phase": "Running"}})
+    job["metadata"]["uid"] = "u1"
+    running = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train-worker-1", "annotations": {"scheduling.k8s.io/group-name": group}},
+        "spec": {"nodeName": "n", "schedulerName": "volcano", "containers": [{"name": "c", "image": "demo"}]},
+        "status": {"phase": "Running"},
+    }
+    pod_group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": group},
+        "spec": {"minMember": 1},
+        "status": {"phase": "Running"},
+    }
+    result = planned(read(tmp_path, job, running, pod_group))
+    assert [bind.pod for bind in result.plan.binds] == ["default/train-worker-0", "default/train-worker-2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "count"),
+    [
+        ("Deployment", "apps/v1", {"replicas": 2}),
+        ("StatefulSet", "apps/v1", {"replicas": 2}),
+        ("Job", "batch/v1", {"parallelism": 2}),
+    ],
+)
+def test_new_workloads_of_kubernetes_get_pods_and_a_group_that_inherits(
+    tmp_path: Path, kind: str, version: str, count: dict[str, int]
+) -> None:
+    cluster = read(tmp_path, workload(kind, version, **count))
+    assert cluster.warnings == []
+    result = planned(cluster)
+    assert [bind.pod for bind in result.plan.binds] == ["default/web-0", "default/web-1"]
+    ((_, job),) = [(key, job) for key, job in result.state.jobs.items() if job.group]
+    assert job.preemptable is False, "the workload's annotation reaches the group"
+
+
+def test_a_workload_of_the_default_scheduler_is_pods_on_their_own(tmp_path: Path) -> None:
+    result = planned(read(tmp_path, workload("Deployment", "apps/v1", scheduler="", replicas=2)))
+    assert [bind.pod for bind in result.plan.binds] == ["default/web-0", "default/web-1"]
+    assert {job.min_available for job in result.state.jobs.values()} == {1}
+
+
+def test_a_workload_that_a_server_has_stored_makes_no_pods_for_they_are_there(tmp_path: Path) -> None:
+    stored = workload("Deployment", "apps/v1", replicas=2)
+    stored["metadata"]["uid"] = "u1"
+    cluster = read(tmp_path, stored)
+    assert cluster.warnings == ["objects of kinds that scheduling does not read are passed over: 1 apps/Deployment"]
+    assert planned(cluster).plan.binds == ()
+
+
+NONSENSE: list[Any] = [None, 7, "text", [], [7], {"a": 7}, {"spec": 7}]
+
+
+@pytest.mark.parametrize("value", NONSENSE, ids=str)
+@pytest.mark.parametrize("field", ["spec", "tasks", "template", "replicas", "status"])
+def test_nonsense_in_a_job_leaves_out_no_other(tmp_path: Path, field: str, value: Any) -> None:
+    job = vcjob("odd", status={"state": {"phase": "Running"}} if field != "status" else value)
+    if field == "spec":
+        job["spec"] = value
+    elif field == "tasks":
+        job["spec"]["tasks"] = value
+    elif field != "status":
+        job["spec"]["tasks"][0][field] = value
+    plan = planned(read(tmp_path, job, vcjob("other"))).plan
+    assert {f"default/other-worker-{i}" for i in range(3)} <= {bind.pod for bind in plan.binds}
+
+
+@pytest.mark.parametrize("value", NONSENSE, ids=str)
+@pytest.mark.parametrize("field", ["spec", "template", "replicas"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+def test_nonsense_in_a_workload_leaves_out_no_other(tmp_path: Path, kind: str, field: str, value: Any) -> None:
+    odd = workload(kind, "apps/v1", "odd", replicas=2)
+    if field == "spec":
+        odd["spec"] = value
+    else:
+        odd["spec"][field] = value
+    plan = planned(read(tmp_path, odd, workload(kind, "apps/v1", replicas=2))).plan
+    assert {"default/web-0", "default/web-1"} <= {bind.pod for bind in plan.binds}

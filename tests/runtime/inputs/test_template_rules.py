@@ -1,0 +1,52 @@
+"""The API server's rules for pod templates, asked without a server."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from kilauea.runtime.inputs.template_rules import template_complaints
+
+GOOD = {"name": "c", "image": "busybox:1"}
+SPEC = "template.spec"
+
+
+@pytest.mark.parametrize(
+    ("template", "complaints"),
+    [
+        ({"spec": {"containers": [GOOD]}}, []),
+        ({"spec": {"containers": [GOOD], "volumes": [{"name": "v"}]}}, []),
+        ({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d e"}}, "spec": {"containers": [GOOD]}}, []),
+        ({}, [f"{SPEC}.containers: Required value"]),
+        ({"spec": {"containers": [{"name": "c"}]}}, [f"{SPEC}.containers[0].image: Required value"]),
+        (
+            {"spec": {"containers": [GOOD, GOOD], "restartPolicy": "Sometimes"}},
+            [
+                f'{SPEC}.containers[1].name: Duplicate value: "c"',
+                f'{SPEC}.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", '
+                '"Never"',
+            ],
+        ),
+        (
+            {"spec": {"containers": [{**GOOD, "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]}},
+            [f'{SPEC}.containers[0].volumeMounts[0].name: Not found: "v"'],
+        ),
+        (
+            {"spec": {"containers": "many"}},
+            ["template: json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type"
+             " []v1.Container"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_template_is_judged_as_the_server_would_judge_its_pods(template: Any, complaints: list[str]) -> None:
+    before = copy.deepcopy(template)
+    assert template_complaints(template) == complaints
+    assert template == before, "defaults are filled in elsewhere"
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_keys_of_labels_and_annotations_are_looked_at(part: str) -> None:
+    (complaint,) = template_complaints({"metadata": {part: {"not a key": "v"}}, "spec": {"containers": [GOOD]}})
+    assert complaint.startswith(f'template.metadata.{part}: Invalid value: "not a key": name part must consist of')

@@ -1,0 +1,508 @@
+"""The driver of controllers: what they want comes about, nobody starves, nobody acts on an old picture."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilauea.api.ports import (
+    Create,
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Patch,
+    Record,
+    Resource,
+    Single,
+    Together,
+    View,
+    key_of,
+)
+from kilauea.client.rest import Client
+from kilauea.client.view import Cache
+from kilauea.runtime.cluster.direct import DirectTransport
+from kilauea.runtime.manager.reconciling import Driver
+from support.virtual_api import World, virtual_api
+
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMES = "abcde"
+
+
+def own_key(obj: Obj) -> Iterable[Key]:
+    return [key_of(obj)]
+
+
+class Calls:
+    """A controller that notes what it is asked about and answers with what a function says."""
+
+    name = "calls"
+
+    def __init__(self, answer: Callable[[Key, View, int], Outcome], *interests: Interest) -> None:
+        self.interests: Sequence[Interest] = interests or (Interest(MAPS, own_key),)
+        self._answer = answer
+        self.calls: list[tuple[str, float]] = []
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        self.calls.append((key.name, now / 1e6 - 1_700_000_000))
+        return self._answer(key, view, now)
+
+    def times(self, name: str) -> list[float]:
+        return [round(time, 3) for called, time in self.calls if called == name]
+
+
+class Mirror:
+    """Keeps for each ConfigMap a Secret of the same name that holds how often it has changed, and no other Secrets."""
+
+    name = "mirror"
+    interests = (Interest(MAPS, own_key), Interest(SECRETS, own_key))
+
+    def __init__(self) -> None:
+        self.created: list[tuple[Key, str]] = []
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        source, copy = view.get(MAPS, key), view.get(SECRETS, key)
+        return Outcome(self._operations(key, source, copy))
+
+    def _operations(self, key: Key, source: Obj | None, copy: Obj | None) -> list[Operation]:
+        if source is None:
+            return [Delete(SECRETS, key, copy["metadata"]["uid"])] if copy is not None else []
+        wanted = {"of": source["metadata"]["uid"], "turn": source["data"]["turn"]}
+        if copy is None:
+            self.created.append((key, source["metadata"]["uid"]))
+            metadata = {"namespace": key.namespace, "name": key.name, "annotations": wanted}
+            return [Create(SECRETS, {"metadata": metadata})]
+        if copy["metadata"].get("annotations") != wanted:
+            return [Patch(SECRETS, key, {"metadata": {"annotations": wanted}})]
+        return []
+
+
+def drive(world: World, *controllers: Any, client: Client | None = None, records: list[Any] | None = None) -> Driver:
+    """Start a cache and a driver."""
+    cache, noted = Cache(), [] if records is None else records
+    api = client or world.calm
+    driver = Driver(
+        api, cache, world.clock, world.chance, lambda who, what: noted.append((who, what)), controllers, concurrency=3
+    )
+    world.start(cache.run(api, world.clock, world.chance), driver.run())
+    return driver
+
+
+async def make(world: World, *names: str, **data: str) -> None:
+    for name in names:
+        await world.calm.create(MAPS, "default", {"metadata": {"name": name}, "data": data})
+
+
+async def decoded(world: World, resource: Resource) -> dict[str, Any]:
+    items = (await world.calm.list(resource, "default")).items
+    return {obj["metadata"]["name"]: obj for obj in map(msgspec.json.decode, items)}
+
+
+async def change_at_random(world: World, chance: Random, count: int) -> None:
+    for turn in range(count):
+        key = Key("default", chance.choice(NAMES))
+        there = key.name in await decoded(world, MAPS)
+        if not there:
+            await make(world, key.name, turn=str(turn))
+        elif chance.random() < 0.4:
+            await world.calm.delete(MAPS, key)
+        else:
+            await world.calm.patch(MAPS, key, {"data": {"turn": str(turn)}})
+        await asyncio.sleep(chance.choice((0, 0, 0.05, 1, 40)))
+
+
+@given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.2, 0.5]))
+def test_what_a_controller_wants_comes_about_whatever_fails(seed: int, rate: float) -> None:
+    with virtual_api(seed, rate) as world:
+
+        async def test() -> None:
+            driver = drive(world, Mirror(), client=world.client)
+            await change_at_random(world, Random(seed), 30)
+            world.faults.rate = 0
+            await asyncio.sleep(1000)
+            maps, copies = await decoded(world, MAPS), await decoded(world, SECRETS)
+            assert {name: (each["metadata"]["uid"], each["data"]["turn"]) for name, each in maps.items()} == {
+                name: (each["metadata"]["annotations"]["of"], each["metadata"]["annotations"]["turn"])
+                for name, each in copies.items()
+            }
+            assert driver.busy == 0
+
+        world.run(test())
+
+
+@given(seed=st.integers(0, 2**32))
+def test_nothing_is_created_twice_although_watches_are_late(seed: int) -> None:
+    with virtual_api(seed) as world:
+
+        async def test() -> None:
+            mirror = Mirror()
+            original = world.faults.stream
+            late = Random(seed)
+
+            async def stream(target: str, headers: Any) -> Any:
+                async for piece in original(target, headers):
+                    await asyncio.sleep(late.uniform(0, 3))
+                    yield piece
+
+            world.faults.stream = stream  # type: ignore[method-assign]
+            drive(world, mirror, client=world.client)
+            await asyncio.sleep(10)
+            for turn in range(20):
+                name = Random(seed + turn).choice(NAMES)
+                if name in await decoded(world, MAPS):
+                    await world.calm.patch(MAPS, Key("default", name), {"data": {"turn": str(turn)}})
+                else:
+                    await make(world, name, turn=str(turn))
+                await asyncio.sleep(Random(seed - turn).choice((0, 0.5, 2)))
+            await asyncio.sleep(100)
+            assert sorted(mirror.created) == sorted(set(mirror.created))
+            assert set(await decoded(world, SECRETS)) == set(await decoded(world, MAPS))
+
+        world.run(test())
+
+
+def test_a_key_that_always_fails_is_tried_less_and_less_often_and_holds_nobody_up() -> None:
+    def answer(key: Key, view: View, now: int) -> Outcome:
+        bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}})
+        return Outcome([bad] if key.name == "bad" else ())
+
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(answer)
+            drive(world, controller)
+            await make(world, "bad")
+            await asyncio.sleep(600)
+            tries = controller.times("bad")
+            assert len(tries) in range(15, 30)
+            assert max(later - earlier for earlier, later in itertools.pairwise(tries)) <= 60
+            before = world.clock.now()
+            await make(world, *(f"good-{number}" for number in range(50)))
+            await asyncio.sleep(1)
+            assert all(len(controller.times(f"good-{number}")) == 1 for number in range(50))
+            assert world.clock.now() - before <= 1_000_001
+
+        world.run(test())
+
+
+def test_a_controller_that_raises_is_asked_again_and_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    def fail_twice(key: Key, view: View, now: int) -> Outcome:
+        if len(raising.times(key.name)) <= 2:
+            raise ValueError("cannot think")
+        return Outcome()
+
+    raising = Calls(fail_twice)
+    raising.name = "raising"
+    steady = Calls(lambda key, view, now: Outcome())
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            drive(world, raising, steady)
+            await make(world, "a")
+            await asyncio.sleep(10)
+            assert len(raising.times("a")) == 3
+            assert len(steady.times("a")) == 1
+
+        with caplog.at_level(logging.ERROR):
+            world.run(test())
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert "raising default/a (again in" in caplog.text
+    assert "ValueError: cannot think" in caplog.text
+
+
+def test_a_key_is_asked_about_again_when_its_time_has_come() -> None:
+    again = {1: 10.0, 2: 20.0, 3: None}
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda key, view, now: Outcome(again=again[len(controller.calls)]))
+            drive(world, controller, Calls(lambda key, view, now: Outcome(again=7)))
+            await make(world, "a")
+            await asyncio.sleep(100)
+            first = controller.times("a")[0]
+            assert controller.times("a") == [first, first + 10, first + 30]
+
+        world.run(test())
+
+
+def test_a_later_outcome_replaces_the_time_that_an_earlier_one_wanted() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda key, view, now: Outcome(again=10 if len(controller.calls) == 1 else None))
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(5)
+            await world.calm.patch(MAPS, Key("default", "a"), {"data": {"x": "y"}})
+            await asyncio.sleep(100)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def counting(key: Key, view: View, now: int) -> Outcome:
+    """Writes once, and has foreseen what comes of it."""
+    found = view.get(MAPS, key)
+    if found is None or "seen" in found.get("data", {}):
+        return Outcome()
+    patch = {"data": {"seen": "1"}}
+    version = found["metadata"]["resourceVersion"]
+    return Outcome([Patch(MAPS, key, patch, version=version)], foreseen=True)
+
+
+def test_a_controller_is_not_asked_about_what_it_has_foreseen_but_about_what_others_do() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(counting)
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(5)
+            assert (await decoded(world, MAPS))["a"]["data"] == {"seen": "1"}
+            assert len(controller.calls) == 1
+            await world.calm.patch(MAPS, Key("default", "a"), {"data": {"x": "y"}})
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def test_what_others_do_before_a_foreseen_write_is_seen_is_a_reason_to_ask() -> None:
+    with virtual_api(1) as world:
+
+        class Meddled(Client):
+            async def patch(self, resource: Resource, key: Key, *args: Any, **more: Any) -> bytes:
+                answer = await super().patch(resource, key, *args, **more)
+                await world.calm.patch(resource, key, {"data": {"x": "y"}})
+                return answer
+
+        async def test() -> None:
+            controller = Calls(counting)
+            drive(world, controller, client=Meddled(DirectTransport(world.server, "meddled")))
+            await make(world, "a")
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def test_a_foreseen_write_that_fails_is_tried_again() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            stale = Patch(MAPS, Key("default", "a"), {"data": {"seen": "1"}}, version="1")
+            controller = Calls(
+                lambda *asked: Outcome([stale], foreseen=True) if len(controller.calls) < 3 else Outcome()
+            )
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(5)
+            assert len(controller.calls) == 3
+
+        world.run(test())
+
+
+def test_many_changes_make_one_look_where_looks_may_be_put_off() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            key = Key("default", "all")
+            controller = Calls(lambda key, view, now: Outcome(), Interest(MAPS, lambda obj: [key], delay=2.0))
+            drive(world, controller)
+            for number in range(30):
+                await make(world, f"m{number}")
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(100)
+            assert len(controller.calls) == 1
+            await make(world, "later")
+            await asyncio.sleep(100)
+            assert len(controller.calls) == 2
+
+        world.run(test())
+
+
+def test_a_look_that_is_due_for_another_reason_is_not_put_off() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            key = Key("default", "all")
+            late, soon = Interest(MAPS, lambda obj: [key], delay=20.0), Interest(SECRETS, lambda obj: [key])
+            controller = Calls(lambda key, view, now: Outcome(), late, soon)
+            drive(world, controller)
+            await make(world, "a")
+            await asyncio.sleep(1)
+            await world.calm.create(SECRETS, "default", {"metadata": {"name": "a"}})
+            await asyncio.sleep(100)
+            assert len(controller.calls) == 1
+            assert controller.calls[0][1] < 2
+
+        world.run(test())
+
+
+def test_nobody_is_asked_before_every_kind_has_been_listed() -> None:
+    seen: list[int] = []
+
+    def count(key: Key, view: View, now: int) -> Outcome:
+        seen.append(len(view.list(MAPS)) + len(view.list(SECRETS)))
+        return Outcome()
+
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            await make(world, *NAMES)
+            await world.calm.create(SECRETS, "default", {"metadata": {"name": "a"}})
+            always = Interest(NODES, own_key, always=(Key("", "root"),))
+            controller = Calls(count, Interest(MAPS, own_key), Interest(SECRETS, own_key), always)
+            world.faults.rate = 0.8
+            drive(world, controller, client=world.client)
+            await asyncio.sleep(300)
+            world.faults.rate = 0
+            await asyncio.sleep(300)
+            assert set(seen) == {6}
+            assert sorted({name for name, _ in controller.calls}) == [*NAMES, "root"]
+
+        world.run(test())
+
+
+def test_the_keys_that_an_object_no_longer_concerns_are_asked_about_too() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            by_group = Interest(MAPS, lambda obj: [Key("default", obj["data"]["group"])])
+            controller = Calls(lambda key, view, now: Outcome(), by_group)
+            drive(world, controller)
+            await make(world, "a", group="red")
+            await asyncio.sleep(1)
+            await world.calm.patch(MAPS, Key("default", "a"), {"data": {"group": "blue"}})
+            await asyncio.sleep(1)
+            assert [name for name, _ in controller.calls] == ["red", "red", "blue"]
+
+        world.run(test())
+
+
+def test_the_first_operation_that_fails_ends_the_others_of_its_outcome() -> None:
+    metadata = {"namespace": "default", "name": "after"}
+    operations = [
+        Record({"metadata": {"name": "x"}}, "Normal", "Begins", "first"),
+        Patch(MAPS, Key("default", "not there"), {}),
+        Delete(MAPS, Key("default", "not-there"), "0-0"),
+        Patch(MAPS, Key("default", "a"), {"data": {"x": "y"}}, version="1"),
+        Create(SECRETS, {"metadata": metadata}),
+    ]
+    records: list[Any] = []
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda key, view, now: Outcome(operations))
+            drive(world, controller, records=records)
+            await make(world, "a")
+            await asyncio.sleep(0.2)
+            assert await decoded(world, SECRETS) == {}
+            assert len(controller.calls) >= 2
+
+        world.run(test())
+    assert records[0] == ("calls", operations[0])
+
+
+def test_of_chains_side_by_side_one_that_fails_ends_only_itself_and_the_whole_is_tried_again() -> None:
+    def made(name: str) -> list[Single]:
+        body = {"metadata": {"namespace": "default", "name": name}}
+        return [Create(SECRETS, body), Record(body, "Normal", "Made", name)]
+
+    names = [f"n{number}" for number in range(40)]
+    chains = [made("No Name"), *map(made, names)]
+    after = Create(SECRETS, {"metadata": {"namespace": "default", "name": "after"}})
+    records: list[Any] = []
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            controller = Calls(lambda key, view, now: Outcome([Together(chains), after]))
+            drive(world, controller, records=records)
+            await make(world, "a")
+            await asyncio.sleep(0.2)
+            assert sorted(await decoded(world, SECRETS)) == sorted(names)
+            assert len(controller.calls) >= 2
+
+        world.run(test())
+    assert {record.message for _, record in records} == set(names)
+
+
+def test_a_creation_that_is_refused_is_told_of_the_object_that_it_is_for() -> None:
+    owner = {"metadata": {"name": "owner", "namespace": "default"}}
+    records: list[Any] = []
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}}, about=owner)
+            drive(world, Calls(lambda key, view, now: Outcome([bad])), records=records)
+            await make(world, "a")
+            await asyncio.sleep(0.01)
+
+        world.run(test())
+    who, record = records[0]
+    assert (who, record.about, record.type, record.reason) == ("calls", owner, "Warning", "FailedCreate")
+    assert record.message.startswith('Error creating: Secret "No Name" is invalid: metadata.name')
+
+
+def test_a_controller_says_what_it_writes_when_a_creation_is_refused() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            def said(message: str) -> list[Any]:
+                return [Create(MAPS, {"metadata": {"namespace": "default", "name": "why"}, "data": {"why": message}})]
+
+            bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}})
+            drive(world, Calls(lambda key, view, now: Outcome([bad], refused=said)))
+            await make(world, "a")
+            await asyncio.sleep(0.01)
+            why = await world.client.get(MAPS, Key("default", "why"))
+            assert why["data"]["why"].startswith('Secret "No Name" is invalid: metadata.name')
+
+        world.run(test())
+
+
+def test_a_change_that_is_refused_is_told_of_the_object_that_was_to_change() -> None:
+    records: list[Any] = []
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            bad = Patch(MAPS, Key("default", "a"), {"metadata": {"name": "b"}})
+            drive(world, Calls(lambda key, view, now: Outcome([bad])), records=records)
+            await make(world, "a")
+            await asyncio.sleep(0.01)
+
+        world.run(test())
+    _, record = records[0]
+    assert (record.about["metadata"]["name"], record.type, record.reason) == ("a", "Warning", "FailedUpdate")
+    assert record.message.startswith("Error updating: ")
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_same_seed_gives_the_same_history(seed: int) -> None:
+    def history() -> list[tuple[str, float]]:
+        with virtual_api(seed, 0.3) as world:
+
+            async def test() -> list[tuple[str, float]]:
+                mirror = Mirror()
+                controller = Calls(mirror.reconcile, *mirror.interests)
+                drive(world, controller, client=world.client)
+                await change_at_random(world, Random(seed), 10)
+                await asyncio.sleep(100)
+                return controller.calls
+
+            return world.run(test())
+
+    assert history() == history()

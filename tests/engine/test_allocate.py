@@ -97,7 +97,7 @@ def test_a_pod_is_promised_a_node_that_is_being_freed() -> None:
         node("n1", cpu=2), group("old"), leaving("old-0", "n1", cpu="2"), gang("g", 1, cpu="2"), conf=ALLOCATE
     )
     assert (binds(plan), nominations(plan)) == ({}, {"g-w-0": "n1"})
-    assert pending(plan)["g-w-0"].message == "room for it is being freed on node n1"
+    assert pending(plan)["g-w-0"].message == "nominated to node n1, where resources are being freed"
 
 
 def test_room_is_promised_only_once() -> None:

@@ -96,7 +96,7 @@ def waits(*objects: Objects, conf: Data = ALL) -> Pending:
         pytest.param(
             [group("r"), pod("r-w-0", "r", node="n1", cpu=4, deleting=True), group(), pod("p")],
             "Nominated",
-            "room for it is being freed on node n1",
+            "nominated to node n1, where resources are being freed",
             id="room is being freed for it",
         ),
     ],

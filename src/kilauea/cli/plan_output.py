@@ -204,7 +204,7 @@ def _totals(plan: Plan, state: ClusterState) -> str:
     outcome = [f"{plural(len(plan.binds), 'pod')} start{'s' * (len(plan.binds) == 1)}"]
     outcome.append(f"{len(plan.pending)} wait{'s' * (len(plan.pending) == 1)}")
     if plan.nominations:
-        outcome.append(f"{len(plan.nominations)} of them for room that is being freed")
+        outcome.append(f"{len(plan.nominations)} of them nominated to a node")
     if plan.evictions:
         outcome.append(f"{len(plan.evictions)} are evicted")
     nothing = not (plan.binds or plan.pending or plan.evictions)

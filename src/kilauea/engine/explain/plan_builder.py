@@ -176,7 +176,7 @@ def _waiting(job: Job) -> list[Task]:
 
 def _pending(session: Session, job: Job, task: Task) -> Pending:
     if task.status == status.PIPELINED:
-        message = f"room for it is being freed on node {task.node}"
+        message = f"nominated to node {task.node}, where resources are being freed"
         return Pending(task.key, job.key, "Nominated", message, job.queue)
     if task.gated:
         return Pending(task.key, job.key, "SchedulingGated", "the pod has a scheduling gate", job.queue)

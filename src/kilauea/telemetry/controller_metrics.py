@@ -89,11 +89,11 @@ class ControllerMetrics(Collector):
 
     def _time_to_pods(self) -> HistogramMetricFamily:
         """How long after its job each pod was created, in whole seconds, as objects tell times."""
-        begun = {job["metadata"].get("uid"): job["metadata"].get("creationTimestamp") for job in self._jobs()}
+        creations = {job["metadata"].get("uid"): job["metadata"].get("creationTimestamp") for job in self._jobs()}
         counts, total = [0] * (len(LATENCIES) + 1), 0.0
         for pod in self._pods():
             owners = pod["metadata"].get("ownerReferences") or ()
-            job = next((begun[each.get("uid")] for each in owners if each.get("uid") in begun), None)
+            job = next((creations[each.get("uid")] for each in owners if each.get("uid") in creations), None)
             if job and (created := pod["metadata"].get("creationTimestamp")):
                 waited = 1000 * (parse_time(created) - parse_time(job)) / SECOND
                 counts[bisect_left(LATENCIES, waited)] += 1

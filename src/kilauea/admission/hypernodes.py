@@ -18,7 +18,7 @@ _MEMBERS = "[].spec.members"
 
 
 def validate(review: Review, view: View, settings: Settings) -> list[str]:
-    """Whether a hyper node can be made sense of.
+    """Return the errors in a HyperNode.
 
     Raises:
         Denied: with all that is wrong.
@@ -45,7 +45,7 @@ def _pattern_fault(member: Obj) -> str:
 
 
 def re2_words(pattern: str, error: str) -> str:
-    """What is wrong with a pattern as RE2 says it, as far as its words for it are known; else as it came."""
+    """Return the error in a pattern as RE2 words it, as far as its wording is known; else unchanged."""
     for form, words in _WORDS:
         found = form.match(error)
         if found:

@@ -34,7 +34,7 @@ class Selector(Wire):
 
 
 class ResourceGroup(Wire):
-    """What the pods of a group get."""
+    """Settings of the pods of a group."""
 
     resource_group: str = ""
     object: Selector = msgspec.field(default_factory=Selector)
@@ -44,7 +44,7 @@ class ResourceGroup(Wire):
     affinity: str | None = None
 
     def takes(self, namespace: str, annotations: Mapping[str, str]) -> bool:
-        """Whether a pod is of this group."""
+        """Return True if a pod is of this group."""
         values = self.object.value or []
         if self.object.key == "namespace":
             return namespace in values

@@ -24,7 +24,7 @@ class Denied(Exception):
 
 @dataclass(frozen=True)
 class Review:
-    """What somebody asks for.
+    """A request to admit.
 
     Attributes:
         operation: what is to be done.
@@ -54,7 +54,7 @@ def no_complaints(_template: Mapping[str, Any]) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What whoever runs admission can choose.
+    """Options of admission.
 
     Attributes:
         scheduler_names: whose pods are looked at; the first is the default of jobs.
@@ -81,7 +81,7 @@ Validate = Callable[[Review, View, Settings], list[str]]
 
 @dataclass(frozen=True)
 class Hook:
-    """What is done with one kind, under the address and the name by which clusters know it.
+    """The admission of one kind, under the address and the name by which clusters know it.
 
     Attributes:
         path: of the webhook's address, e.g. `/jobs/mutate`.

@@ -10,7 +10,7 @@ from kilauea.api.meta import Condition, LabelSelector, Object, Wire
 
 
 class NumaResource(Wire):
-    """What a node has of a resource, as sets of ids."""
+    """One resource of a node, as sets of ids."""
 
     allocatable: str | None = None
     capacity: int | None = None
@@ -25,14 +25,14 @@ class CpuPlace(Wire):
 
 
 class ContainerAllocation(Wire):
-    """What a container holds, by resource."""
+    """Resources that a container holds."""
 
     name: str | None = None
     allocations: dict[str, str] | None = None
 
 
 class PodAllocation(Wire):
-    """What a pod holds."""
+    """Resources that a pod holds."""
 
     uid: str | None = None
     name: str | None = None

@@ -26,7 +26,7 @@ class JobVolume(Wire):
 
 
 class LifecyclePolicy(Wire):
-    """What to do when something happens to a job, a task or a pod."""
+    """An action to take on an event of a job, a task or a pod."""
 
     action: str | None = None
     event: str | None = None

@@ -1,4 +1,4 @@
-"""What containers have written, as it passes from who runs them to the API server."""
+"""Logs of containers, on their way from the process that runs them to the API server."""
 
 from __future__ import annotations
 

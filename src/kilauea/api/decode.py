@@ -80,7 +80,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Decoded:
-    """What a source holds.
+    """The objects of a source.
 
     Attributes:
         objects: the objects that could be read, in the order of the source.
@@ -102,7 +102,7 @@ _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Header(msgspec.Struct):
-    """What tells kinds apart."""
+    """The fields that tell kinds apart."""
 
     api_version: str | None = msgspec.field(default=None, name="apiVersion")
     kind: str | None = None
@@ -192,7 +192,7 @@ def _identity(tree: object, kind: str) -> str:
 
 
 class _Metadata(msgspec.Struct):
-    """What tells objects of a kind apart."""
+    """The fields that tell objects of a kind apart."""
 
     name: str = ""
     namespace: str | None = None
@@ -355,7 +355,7 @@ _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
 def _is_json(data: bytes | memoryview) -> bool:
-    """Whether the bytes are one JSON value."""
+    """Return True if the bytes are one JSON value."""
     try:
         _decoder(msgspec.Raw).decode(data)
     except _FAILURES:

@@ -65,7 +65,7 @@ class Probe(Wire):
 
 
 class FlowDependsOn(Wire):
-    """What must be completed before a vertex starts."""
+    """Vertices to complete before another starts."""
 
     targets: list[str] | None = None
     probe: Probe | None = None
@@ -118,7 +118,7 @@ class FlowJobStatus(Wire):
 
 
 class FlowCondition(Wire):
-    """What is known of a job of a flow."""
+    """The state of one job of a flow."""
 
     phase: str | None = None
     create_time: str | None = None

@@ -38,7 +38,7 @@ class PluginFault(Exception):
 
 
 class Arguments(msgspec.Struct, frozen=True, rename="kebab"):
-    """What a plugin takes: a field for each flag, with its default."""
+    """Arguments of a plugin: a field for each flag, with its default."""
 
 
 class SvcArguments(Arguments, frozen=True, rename="kebab"):
@@ -122,7 +122,7 @@ ARGUMENTS: Mapping[str, type[Arguments]] = {
     "ray": RayArguments,
     "hcclrank": HcclrankArguments,
 }
-"""What each plugin takes; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
+"""Arguments of each plugin; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
 
 
 # --- reading
@@ -179,7 +179,7 @@ def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
 
 
 def said(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
-    """What a job says of one argument, as text; None if nothing."""
+    """Return the value that a job gives to one argument, as text; None if it gives none."""
     values = [each.value for each in _flags(kind, given) if each.field is not None and each.field.encode_name == flag]
     return values[-1] if values else None
 

@@ -66,7 +66,7 @@ class Condition(Wire):
 
 
 class Object(Wire):
-    """What every kind has: apiVersion, kind and metadata."""
+    """Fields of every kind: apiVersion, kind and metadata."""
 
     api_version: str = ""
     kind: str = ""

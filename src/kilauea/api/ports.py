@@ -1,4 +1,4 @@
-"""What the rooms above share without knowing each other: an API to talk to, and controllers that something drives.
+"""Interfaces between packages that do not import each other: an API to talk to, and controllers that something drives.
 
 `Api` is an API server as a component sees it; the client speaks HTTP to any Kubernetes, and in one process a direct
 transport takes its place. A `Controller` is pure: it is asked about one key, looks at a `View` of objects that watches
@@ -108,7 +108,7 @@ class Api(Protocol):
     def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
+        """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
         ...
 
     async def create(
@@ -238,7 +238,7 @@ Operation = Single | Together
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a controller wants.
+    """The result of a reconciliation: operations, and when to look again.
 
     Attributes:
         operations: to be carried out in order; the first that fails ends them, and the key is asked about again.
@@ -285,11 +285,11 @@ class Controller(Protocol):
 
     @property
     def interests(self) -> Sequence[Interest]:
-        """What it wants to see."""
+        """The kinds that the controller watches."""
         ...
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """What is to be done about a key; `now` in microseconds since 1970.
+        """Return the operations that a key needs; `now` in microseconds since 1970.
 
         Asked again, it may trust the view to show what was written for this key before.
         """

@@ -78,7 +78,7 @@ class PersistentVolumeClaimStatus(Wire):
 
 
 class PersistentVolumeClaim(Object):
-    """What somebody asks of a volume."""
+    """A request for a volume."""
 
     spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
     status: PersistentVolumeClaimStatus | None = None

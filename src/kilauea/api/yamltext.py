@@ -60,7 +60,7 @@ _STANDARD_TAG = "tag:yaml.org,2002:"
 
 @lru_cache(maxsize=16384)
 def _plain(text: str) -> str | int | float | bool | None:
-    """What a plain scalar stands for: null, true, false, a plain number, or its text (so `yes` and times are text)."""
+    """Value of a plain scalar: null, true, false, a plain number, or its text (so `yes` and times are text)."""
     if text in _YAML_NULLS:
         return None
     if text in _YAML_BOOLS:
@@ -137,7 +137,7 @@ class _Builder:
         self.faults.append(Fault(path, self.first_line + mark.line, mark.column + 1, message))
 
     def waits_for_key(self) -> bool:
-        """Whether what comes next is a key."""
+        """True if a key comes next."""
         return bool(self.stack) and self.stack[-1].key is None and type(self.stack[-1].value) is dict
 
     def scalar(self, event: Any) -> None:

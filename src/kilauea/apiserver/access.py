@@ -1,4 +1,4 @@
-"""Who one is and what one may do: the reviews, which are answered and never kept."""
+"""Access reviews, which answer questions about users and permissions and are never stored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def subject_access_review(call: Call) -> ApiResponse:
 
 
 def _action(call: Call, obj: Object) -> Action:
-    """What a review asks about: a resource or a path."""
+    """The subject of a review: a resource or a path."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource:
@@ -67,7 +67,7 @@ def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
 
 
 async def self_subject_rules_review(call: Call) -> ApiResponse:
-    """What may I do in a namespace?"""
+    """Answer which actions the caller is allowed in a namespace."""
     obj = read_object(call)
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
@@ -84,7 +84,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
 
 
 async def token_review(call: Call) -> ApiResponse:
-    """Whose token is this? It is known if it is the caller's own, or that of a service account."""
+    """Answer which user a token is for. Known are the caller's own, and those of service accounts."""
     obj = read_object(call)
     spec = obj.get("spec") or {}
     token = spec.get("token")
@@ -100,7 +100,7 @@ async def token_review(call: Call) -> ApiResponse:
 
 
 async def self_subject_review(call: Call) -> ApiResponse:
-    """Who am I?"""
+    """Answer which user the caller is."""
     obj = read_object(call)
     obj["metadata"] = {"creationTimestamp": call.backend.timestamp()}
     return _answer(obj, {"userInfo": _user_info(call.user)})

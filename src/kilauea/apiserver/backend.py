@@ -1,4 +1,4 @@
-"""What the verbs work with: the store, the kinds, a clock, a source of chance, admission. Only `runtime` makes one."""
+"""Dependencies of the verbs: the store, the kinds, a clock, random numbers, admission. Only `runtime` makes one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogSource(Protocol):
     """Where the output of containers comes from."""
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
-        """What the last run of a container, or the one before it, has written until now."""
+        """Return the log of the last run of a container, or the one before it, up to now."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a field, as `Cause`s worded like the real server's, and the checks that many kinds share.
+"""Errors of fields, as `Cause`s worded like the real server's, and the checks that many kinds share.
 
 A path is text such as `spec.containers[0].image`. Every check answers with a list of causes, empty if all is well.
 """

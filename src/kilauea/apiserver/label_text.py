@@ -21,7 +21,7 @@ _WORDS = "in, notin, =, ==, !=, gt, lt"
 
 
 class _Fault(Exception):
-    """What is wrong with a selector."""
+    """An error in a selector."""
 
 
 @lru_cache(maxsize=1024)

@@ -67,7 +67,7 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether there is no condition at all."""
+        """True if there is no condition at all."""
         return not self.labels and not self.fields
 
     def only_name(self) -> str:
@@ -75,7 +75,7 @@ class Selection:
         return next((term.value for term in self.fields if term.path == _NAME and term.equal), "")
 
     def matches(self, key: str, value: bytes) -> bool:
-        """Whether an object is meant, by its key and bytes."""
+        """Return True if an object is selected, by its key and bytes."""
         if self.labels and not matches(self.labels, _labels_of(value).metadata.labels or {}):
             return False
         return not self.fields or self._fields_match(key, value)

@@ -77,7 +77,7 @@ class ExecPlugin:
             return known
 
     def _info(self, cluster: Mapping[str, Any] | None) -> str:
-        """What the program is told."""
+        """The description of the cluster that is passed to the program."""
         spec = {"interactive": False, **({"cluster": cluster} if cluster else {})}
         return msgspec.json.encode({"apiVersion": self._version, "kind": "ExecCredential", "spec": spec}).decode()
 

@@ -12,7 +12,7 @@ FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def is_in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> bool:
-    """Whether this process runs in a pod that may talk to the server."""
+    """Return True if this process runs in a pod that may talk to the server."""
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").exists()
 
 

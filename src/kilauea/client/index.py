@@ -11,7 +11,7 @@ from kilauea.api.ports import Key, Obj
 log = logging.getLogger(__name__)
 
 Values = Callable[[Obj], Sequence[str]]
-"""What an object says."""
+"""The values of an object."""
 
 
 class Index:
@@ -39,7 +39,7 @@ class Index:
                 insort(self._keys.setdefault(value, []), key)
 
     def _said(self, obj: Obj | None) -> Sequence[str]:
-        """What an object says; an object of which that cannot be told is not in the index."""
+        """Values of an object; an object for which they cannot be computed is not in the index."""
         if obj is None:
             return ()
         try:
@@ -79,7 +79,7 @@ def by_label(label: str) -> Values:
 
 
 def by_text(text: Callable[[Obj], str]) -> Values:
-    """What a function says of an object, unless that is the empty text."""
+    """Make an index by the result of a function, which leaves out objects with an empty result."""
 
     def values(obj: Obj) -> Sequence[str]:
         said = text(obj)

@@ -37,7 +37,7 @@ class _Entry(NamedTuple):
         return value
 
     def content_of(self, field: str) -> bytes:
-        """What `<field>-data` holds in base64, or else the file that `<field>` names."""
+        """The content of `<field>-data`, which is in base64, or else of the file that `<field>` names."""
         if data := self.text(f"{field}-data"):
             try:
                 return base64.b64decode(data, validate=True)

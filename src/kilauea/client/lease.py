@@ -70,7 +70,7 @@ class Election:
         self._renewed = 0
         """When the request began that has renewed the lease: others count from later on."""
         self.leader = ""
-        """Who holds the lease, as far as is known."""
+        """The last known holder of the lease."""
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, work while it is held, give it back at the end of the work or when cancelled.
@@ -104,7 +104,7 @@ class Election:
 
     @property
     def valid(self) -> bool:
-        """Whether we lead now: the lease was ours when we last heard of it, and cannot have run out since."""
+        """True if we lead now: the lease was ours when we last read it, and cannot have expired since."""
         return self.leader == self._identity and self._left() > 0
 
     def _left(self) -> float:
@@ -152,7 +152,7 @@ class Election:
         return self._lease.get("spec") or {}
 
     def _may_take(self) -> bool:
-        """Whether the lease is ours, or free, or its holder has not renewed it for too long."""
+        """Return True if the lease is ours or free, or its holder has not renewed it for too long."""
         if self.leader in ("", self._identity):
             return True
         seconds = float(self._spec().get("leaseDurationSeconds") or self._terms.lease)

@@ -40,7 +40,7 @@ class RateLimit:
             await self._clock.sleep((turn - now) / SECOND)
 
     def take(self) -> bool:
-        """Whether one may go without waiting; if so, it counts."""
+        """Take a token if there is one; return False if the caller has to wait."""
         now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         if turn > now:

@@ -175,7 +175,7 @@ async def _whole_lines(response: HTTPResponse) -> AsyncGenerator[bytes, None]:
 
 @asynccontextmanager
 async def _in_thread(work: Callable[[], T], end: Callable[[], None]) -> AsyncIterator[T]:
-    """What a thread makes, for the length of a block; whatever happens, the thread has ended after it.
+    """Make a value in a thread, for the length of a block; the thread has always ended after it.
 
     Args:
         work: may block; what it makes is closed after the block, if it can be.

@@ -61,7 +61,7 @@ class _Recent(OrderedDict[_Name, _Value], Generic[_Name, _Value]):
 
 
 class _Subject(NamedTuple):
-    """Who tells of which object."""
+    """The reporter of an event and the object it is about."""
 
     component: str
     kind: str

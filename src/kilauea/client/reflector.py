@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Handler(Protocol):
-    """Who is told. Both are quick and do not wait."""
+    """Receives lists and events. Both methods are quick and do not wait."""
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
         """These are all objects, at this version; whatever else was known is gone."""

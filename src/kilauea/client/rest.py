@@ -37,7 +37,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class _Head(msgspec.Struct):
-    """What the client reads of an object that it hands on as bytes."""
+    """The fields that the client reads of an object which it hands on as bytes."""
 
     metadata: _Metadata
     kind: str = ""
@@ -115,7 +115,7 @@ class Client:
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
+        """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
         seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
         options = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         query = {**options, "resourceVersion": version, **_selection(labels, fields)}

@@ -49,7 +49,7 @@ class ColocationController:
 
 
 def _told(pod: Obj, configurations: Sequence[Obj]) -> list[Patch]:
-    """What tells a pod, if it does not know."""
+    """Patches that write the configuration to a pod that does not have it yet."""
     meant = next((each for each in configurations if matcher(spec_of(each).get("selector"))(labels_of(pod))), None)
     annotations = annotations_of(pod)
     if meant is None:

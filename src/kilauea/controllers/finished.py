@@ -55,7 +55,7 @@ def expiry(job: Obj) -> int | None:
 
 
 def is_noted(job: Obj, view: View) -> bool:
-    """Whether the flow of a job that is over knows that; also if it has none, or one that has ended."""
+    """Return True if the flow of a finished job has recorded its end; also if it has none, or one that has ended."""
     owner = controller_of(job)
     if owner is None or owner["kind"] != JOB_FLOWS.kind:
         return True

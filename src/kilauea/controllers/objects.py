@@ -1,4 +1,4 @@
-"""What all controllers read of objects: owners, labels, selectors; and the small patches that they write."""
+"""Helpers that all controllers share: owners, labels, selectors, and small patches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def name_of(obj: Obj) -> str:
 
 
 def is_going(obj: Obj) -> bool:
-    """Whether its deletion has begun."""
+    """Return True if an object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -63,7 +63,7 @@ def condition_of(obj: Obj, type: str) -> Mapping[str, Any] | None:
 
 
 def is_true(obj: Obj, type: str) -> bool:
-    """Whether a condition of the status holds."""
+    """Return True if a condition of the status is true."""
     condition = condition_of(obj, type)
     return condition is not None and condition.get("status") == "True"
 
@@ -173,7 +173,7 @@ def _matcher(text: bytes) -> Matcher:
 
 
 def matcher(selector: Mapping[str, Any] | None) -> Matcher:
-    """Whether labels match a label selector, as a function; none at all matches nothing, an empty one everything."""
+    """Return a function that matches labels with a label selector; None matches nothing, an empty one everything."""
     return _matcher(msgspec.json.encode(selector))
 
 

@@ -110,7 +110,7 @@ class PodGroupController:
 
 
 def _annotations(pod: Obj, owners: list[Obj]) -> dict[str, str]:
-    """What the owners say, the first of them first, unless the pod says it."""
+    """Annotations of the owners, the first of them first, unless the pod has them."""
     found: dict[str, str] = {}
     for owner in owners:
         for name, value in annotations_of(owner).items():
@@ -162,7 +162,7 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _leads(pod: Obj, view: View) -> bool:
-    """Whether a pod speaks for its workload: of a stateful set that is being updated, only the new pods do."""
+    """Return True if a pod sets the fields of its group; during an update, only new pods do."""
     owner = controller_of(pod)
     if owner is None or (owner["apiVersion"], owner["kind"]) != (STATEFUL_SETS.api_version, STATEFUL_SETS.kind):
         return True

@@ -1,4 +1,4 @@
-"""What controllers know of pods: which count, which are ready, which go first, and how one is made from a template."""
+"""Helpers for pods: which count, which are ready, which are deleted first, and how one is made from a template."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def phase_of(pod: Obj) -> str:
 
 
 def is_finished(pod: Obj) -> bool:
-    """Whether all containers have ended for good."""
+    """Return True if all containers have ended for good."""
     return phase_of(pod) in FINISHED
 
 
 def is_active(pod: Obj) -> bool:
-    """Whether it counts as a replica: neither finished nor being deleted."""
+    """Return True if a pod counts as a replica: neither finished nor being deleted."""
     return not pod["metadata"].get("deletionTimestamp") and status_of(pod).get("phase") not in FINISHED
 
 
 def is_ready(pod: Obj) -> bool:
-    """Whether it serves."""
+    """Return True if a pod is ready."""
     condition = condition_of(pod, "Ready")
     return condition is not None and condition.get("status") == "True"
 
@@ -111,7 +111,7 @@ def crowds(pods: list[Obj]) -> Mapping[str, int]:
 
 
 def _cost(pod: Obj) -> int:
-    """What its user says that its deletion costs; 0 if it says nothing that can be read."""
+    """The annotated cost of deleting a pod; 0 without an annotation that can be read."""
     try:
         return int(annotations_of(pod).get(DELETION_COST, "0"))
     except ValueError:
@@ -160,7 +160,7 @@ def free_names(view: View, owner: Obj, base: str = "") -> Iterator[str]:
 
 
 def generate_name(base: str) -> str:
-    """What names of pods begin with: a name and a hyphen, cut so that a suffix has room."""
+    """Return the prefix of generated pod names: a name and a hyphen, cut so that a suffix fits."""
     return f"{base}-"[:LONGEST_BASE]
 
 

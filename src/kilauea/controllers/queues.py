@@ -185,7 +185,7 @@ class Tree:
         return "Closing" if has_groups or self._has_children_to_close(queue) else "Closed"
 
     def _has_children_to_close(self, queue: Obj) -> bool:
-        """Whether a queue right below is not closed yet; of queues in a circle, none waits for the others."""
+        """Return True if a queue right below is not closed yet; queues in a circle do not wait for each other."""
         waiting = [child for child in self._children(queue) if self.state(child) != "Closed"]
         return bool(waiting) and bool({*map(name_of, waiting)} - self._lineage(queue))
 
@@ -209,7 +209,7 @@ class Tree:
         return [*operations, Patch(QUEUES, key, {"status": {"state": state}}, subresource="status")]
 
     def mend(self, queue: Obj) -> Iterator[Operation]:
-        """What brings a queue in line with its parent, and those below it with it."""
+        """Operations that bring a queue in line with its parent, and those below it with it."""
         if parent_of(queue):
             if not spec_of(queue).get("parent"):
                 yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})

@@ -34,7 +34,7 @@ from kilauea.controllers.volumes.volumes import VolumeController
 def volcano_controllers(
     schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True, discovery: Key = CONFIGURATION
 ) -> list[Controller]:
-    """What Volcano's controller manager runs.
+    """Return the controllers of Volcano's controller manager.
 
     Args:
         schedulers: names of the schedulers whose plain pods are given pod groups.
@@ -58,7 +58,7 @@ def volcano_controllers(
 
 
 def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controller]:
-    """What a cluster's own controller manager runs, as far as this one has it.
+    """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.

@@ -69,7 +69,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """What became of a pod group."""
+    """The outcome of a pod group."""
 
     phase: str
     counts: Mapping[str, int]
@@ -78,7 +78,7 @@ class GroupOutcome:
     refusal: Refusal | None = None
     """Why it is not admitted, or not valid."""
     ignored: Condition | None = None
-    """What it asks for and nothing serves."""
+    """A wish that no configured plugin serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class QueueOutcome:
     elastic: Mapping[str, float]
     share: float | None
     conditions: tuple[Condition, ...] = ()
-    """What is wrong with it."""
+    """The conditions to set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,6 @@ class Plan:
     queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """What was found wrong: arguments of the configuration, plugins or actions that failed, objects."""
+    """Findings: arguments of the configuration, plugins or actions that failed, objects."""
     backoff: AdmissionBackoff | None = None
-    """What the next cycle is to know of groups that were admitted in vain; None if this one does not say."""
+    """Groups that were admitted in vain, for the next cycle; None if this one does not tell."""

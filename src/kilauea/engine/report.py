@@ -1,4 +1,4 @@
-"""What a cycle has to tell: its decisions, and why it passed over what it passed over. The plan is made from it."""
+"""The report of a cycle: its decisions, and the reasons for what it did not do. The plan is made from it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
 
 
 def said(notes: Mapping[str, str], name: str, container: str) -> str | None:
-    """What is said about a container, or else about all of them."""
+    """Return the value for a container, or else the one for all of them."""
     return notes.get(f"{name}.{container}", notes.get(name))
 
 
@@ -59,7 +59,7 @@ def read_exit_code(text: str | None) -> int | None:
 
 
 def mistakes(notes: Mapping[str, str]) -> list[str]:
-    """What the annotations of a pod say that nobody can follow, each with the fix."""
+    """Return the errors in a pod's annotations, each with the fix."""
     found = []
     for name, text in sorted(notes.items()):
         if name.startswith(_DURATIONS) and read_duration(text) is None:
@@ -70,7 +70,7 @@ def mistakes(notes: Mapping[str, str]) -> list[str]:
 
 
 def is_simulated(node: Obj) -> bool:
-    """Whether a Node is ours: unless it says so itself, if no machine has ever reported its boot to it."""
+    """Return True if a Node is simulated: unless it says so itself, if no machine has ever reported its boot to it."""
     told = parse_bool(annotations_of(node).get(SIMULATED))
     if told is not None:
         return told
@@ -78,5 +78,5 @@ def is_simulated(node: Obj) -> bool:
 
 
 def node_state(node: Obj) -> str:
-    """What a Node is told to be; empty if it is to be well."""
+    """Return the state that a Node is set to; empty if it is to be ready."""
     return annotations_of(node).get(NODE_STATE, "")

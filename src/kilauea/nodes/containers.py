@@ -76,13 +76,13 @@ class Run:
 
     @property
     def fresh(self) -> bool:
-        """Whether it has never run and waits to be started."""
+        """True if it has never run and waits to be started."""
         reason = (self.state.get("waiting") or {}).get("reason")
         return reason in (CREATING, INITIALIZING)
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """True if it runs."""
         return "running" in self.state
 
     @property

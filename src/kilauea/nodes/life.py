@@ -24,7 +24,7 @@ _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is next in a pod's life.
+    """The next step in the life of a pod.
 
     Attributes:
         status: the fields of its status that change; empty if none does.
@@ -41,12 +41,12 @@ NOTHING = Step({}, None)
 
 
 def started(pod: Obj) -> bool:
-    """Whether a node has taken the pod up."""
+    """Return True if a node has started the pod."""
     return bool((pod.get("status") or {}).get("startTime"))
 
 
 def active(pod: Obj) -> bool:
-    """Whether the pod has not ended."""
+    """Return True if the pod has not ended."""
     return (pod.get("status") or {}).get("phase") not in ENDED
 
 

@@ -1,4 +1,4 @@
-"""What `kubectl logs` shows of simulated containers: a line at each start and end, and what the command prints.
+"""Logs of simulated containers: a line at each start and end, and the output of the command.
 
 Each line has its moment, so it appears when the command would have printed it.
 """
@@ -31,7 +31,7 @@ class PodLogs:
         self._run_time = run_time
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
-        """What the last run of a container, or the one before it, has written until now."""
+        """Return the log of the last run of a container, or the one before it, up to now."""
         found = self._view.get(PODS, Key(namespace, pod))
         runs = [run for runs in runs_of(found, self._run_time) for run in runs] if found is not None else []
         run = next((run for run in runs if run.container["name"] == container), None)

@@ -32,7 +32,7 @@ def turn_of(name: str, moment: int, period: int) -> int:
 
 
 def is_ready(node: Obj) -> bool:
-    """Whether a node says that it can run pods."""
+    """Return True if a node reports that it can run pods."""
     return (_ready(node) or {}).get("status") == "True"
 
 
@@ -78,7 +78,7 @@ def _verdict(node: Obj) -> tuple[str, str, str] | None:
 
 
 def _first(verdict: tuple[str, str, str] | None) -> list[tuple[str, str, str, str]]:
-    """What a node says that has said nothing about its conditions."""
+    """Conditions of a node that has not reported any."""
     found = [(type, "False", reason, "") for type, reason in _PRESSURES]
     return [*found, ("Ready", *verdict)] if verdict else found
 

@@ -80,7 +80,7 @@ class Pods:
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:
-    """What is written of a step."""
+    """The writes of a step."""
     if not step.status:
         return []
     operations: list[Operation] = [_patch(pod, step.status)]
@@ -97,7 +97,7 @@ def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
 
 
 def _end(pod: Obj, node: Obj, now: int) -> Outcome:
-    """What is left to do for a pod that is being deleted."""
+    """The writes that remain for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
     needed = min(read_duration(annotations_of(pod).get(STOP_TIME)) or 0, grace * SECOND)

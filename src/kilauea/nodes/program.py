@@ -1,4 +1,4 @@
-"""What the program of a container would do: how long it runs, what it prints, how it ends.
+"""The program of a container: how long it runs, what it prints, how it ends.
 
 Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
 `sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`. Where nothing tells the time, a
@@ -36,7 +36,7 @@ _Notes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a container does each time that it runs.
+    """One run of a container.
 
     Attributes:
         run_time: microseconds; None for ever.
@@ -112,7 +112,7 @@ def _usual_time(init: bool, ends: bool, default: int) -> int | None:
 
 
 def _is_to_end(pod: Obj, container: Obj) -> bool:
-    """Whether a container of which nothing says how long it runs is there to end.
+    """Return True if a container is meant to end although nothing tells how long it runs.
 
     That is one of a batch Job, and one with a command in a pod that is not always restarted; a pod that has only an
     image stands for anything and runs on.

@@ -10,12 +10,12 @@ from kilauea.api.times import parse_duration
 
 ANY_EVENT, POD_PENDING = "*", "PodPending"
 EVENTS = (ANY_EVENT, "JobUpdated", "PodEvicted", "PodFailed", POD_PENDING, "TaskCompleted", "TaskFailed", "Unknown")
-"""What users may react to, sorted."""
+"""Events that a policy can name, sorted."""
 ACTIONS = (
     "AbortJob", "CompleteJob", "RestartJob", "RestartPartition", "RestartPod", "RestartTask", "ResumeJob",
     "TerminateJob",
 )  # fmt: skip
-"""What users may have done, sorted."""
+"""Actions that a policy can name, sorted."""
 
 
 def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
 
 
 def check_policies(policies: Sequence[LifecyclePolicy] | None, path: str) -> str:
-    """What is wrong with a list of policies, and what would be right; empty if nothing is."""
+    """Describe the error in a list of policies, with the fix; empty if there is none."""
     faults = list(_faults(policies or (), path))
     if not faults:
         return ""
@@ -48,7 +48,7 @@ def _faults(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:
 
 
 def _fault(policy: LifecyclePolicy, path: str, events: set[str], codes: set[int]) -> str:
-    """What is wrong with one policy; its events and its exit code are added to those seen."""
+    """Describe the error in one policy; its events and its exit code are added to those seen."""
     fault = duration_fault(policy.timeout, f"{path}.timeout")
     if fault:
         return fault

@@ -18,7 +18,7 @@ TWO_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in netw
 
 
 def check_tasks(job: str, tasks: Sequence[Task], settings: Settings) -> Iterator[str]:
-    """What is wrong with the tasks of a new job, up to the first whose name was there before."""
+    """Errors in the tasks of a new job, up to the first task whose name is a duplicate."""
     names: set[str] = set()
     for index, task in enumerate(tasks):
         name = task.name or ""
@@ -74,7 +74,7 @@ def _asks_for_whole_cpus(container: Container) -> bool:
 
 
 def check_partitions(job: str, task: Task) -> str:
-    """What is wrong with the groups into which a task is split."""
+    """Describe the error in the groups into which a task is split."""
     parts = task.partition_policy
     if parts is None:
         return ""

@@ -109,7 +109,7 @@ def _text(name: str, value: int) -> str:
 
 
 def _check_shares(parent: Obj, children: Iterable[Obj], who: str) -> None:
-    """What is guaranteed to children, and what they deserve, adds up to no more than the parent has."""
+    """Check that the guarantees of children, and what they deserve, add up to no more than the parent has."""
     everyone = list(children)
     for kind in ("guarantee", "deserved"):
         limit, total = amounts_of(parent, kind), _total(everyone, kind)

@@ -24,7 +24,7 @@ def children_of(view: View, name: str) -> Sequence[Obj]:
 
 
 def is_below_root(parent: str) -> bool:
-    """Whether a parent is one that limits its children: what is under `root`, written or not, is limited by nobody."""
+    """Return True if a parent limits its children: directly under `root`, written or not, there is no limit."""
     return parent not in ("", ROOT_QUEUE)
 
 

@@ -14,7 +14,7 @@ Facts = Mapping[type[Wire], Mapping[str, "Fact"]]
 
 @dataclass(frozen=True)
 class Fact:
-    """What is to be known about a field.
+    """Facts about a field that its type does not tell.
 
     Attributes:
         words: what `kubectl explain` says.

@@ -115,7 +115,7 @@ def _add_missing(container: dict[str, Any], side: str, defaults: dict[str, str])
 
 
 def _pod_problems(item: LimitItem, spec: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a pod, or with its containers."""
+    """Errors in a pod, or in its containers."""
     if item.type == "Container":
         for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
             amounts = container_amounts(container, "requests"), container_amounts(container, "limits")
@@ -130,7 +130,7 @@ def _problems(item: LimitItem, requests: Amounts, limits: Amounts) -> Iterator[s
 
 
 def _claim_problems(item: LimitItem, spec: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a claim; only what it requests counts."""
+    """Errors in a claim; only its requests count."""
     if item.type != "PersistentVolumeClaim":
         return
     requests = parse_all((spec.get("resources") or {}).get("requests"))

@@ -1,4 +1,4 @@
-"""What may be wrong with a CustomResourceDefinition, beside its schemas."""
+"""Validation of a CustomResourceDefinition, except its schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
 def check_definition(definition: Object) -> list[Cause]:
-    """What is wrong with a definition; its metadata is checked elsewhere."""
+    """Return the errors in a definition; its metadata is checked elsewhere."""
     spec = definition["spec"]
     names = spec.get("names") or {}
     found = []
@@ -40,7 +40,7 @@ def check_definition(definition: Object) -> list[Cause]:
 
 
 def check_change(definition: Object, old: Object) -> list[Cause]:
-    """What may not change once objects may exist: the scope and the kind."""
+    """Check that the scope and the kind stay, once objects may exist."""
     conditions = {each["type"]: each["status"] for each in (old.get("status") or {}).get("conditions") or []}
     if conditions.get("Established") != "True":
         return []

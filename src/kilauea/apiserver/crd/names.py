@@ -108,6 +108,6 @@ def set_conditions(status: Object, conditions: Iterable[Object], now: str) -> bo
 
 
 def holds(definition: Mapping[str, Any], kind: str) -> bool:
-    """Whether a condition of a definition is true."""
+    """Return True if a condition of a definition is true."""
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)

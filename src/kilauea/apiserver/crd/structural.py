@@ -1,4 +1,4 @@
-"""Whether the schema of a definition is structural: one type for every field, so that objects can be pruned.
+"""Check that the schema of a definition is structural: one type for every field, so that objects can be pruned.
 
 The causes and their words are those of the real server; checks of the same place come in its order.
 """
@@ -31,7 +31,7 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def check_structural(raw: Raw, path: str) -> list[Cause]:
-    """What keeps a schema from being structural, or is no schema at all."""
+    """Return the reasons why a schema is not structural, or not a schema at all."""
     found = list(check_shape(raw, path))
     if found:
         return found
@@ -80,7 +80,7 @@ def _node(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _children(raw: Raw) -> Iterator[tuple[str, Raw, str]]:
-    """What each schema below is for, the schema, and its place."""
+    """Each schema below: its keyword, the schema, and its place."""
     for key, child in sorted(raw.get("properties", {}).items()):
         yield "object fields", child, f"properties[{key}]"
     if isinstance(raw.get("items"), dict):
@@ -184,7 +184,7 @@ def _junctors(raw: Raw) -> Iterator[tuple[str, Raw]]:
 
 
 def _repeats_int_or_string(raw: Raw, place: str) -> bool:
-    """Whether alternatives only say once more that whole numbers and text are both allowed."""
+    """Return True if alternatives only repeat that both integers and strings are allowed."""
     if place.startswith("anyOf"):
         return bool(raw["anyOf"] == _INT_OR_STRING)
     return place == "allOf[0]" and bool(raw["allOf"][0] == {"anyOf": _INT_OR_STRING})

@@ -39,7 +39,7 @@ class CredentialsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the server and its administrator show each other; certificates and keys as PEM."""
+    """Credentials of the server and its administrator; certificates and keys as PEM."""
 
     ca: bytes
     admin_certificate: bytes
@@ -173,7 +173,7 @@ def _issue(
 def certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
-    """What all certificates have; valid from a minute ago, as clocks differ."""
+    """Return a builder with the fields of all certificates; valid from a minute ago, as clocks differ."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -200,7 +200,7 @@ def _alternatives(host: str) -> list[x509.GeneralName]:
 
 
 def _lasts(certificate: Path, now: datetime.datetime) -> bool:
-    """Whether a certificate is good for another month."""
+    """Return True if a certificate is valid for another month."""
     try:
         loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
     except ValueError:

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a record tells of a fault of the server: that a client does not speak HTTP is told to the client only."""
+    """Return True if a record is about a fault of the server: clients that do not speak HTTP are only told so."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -102,7 +102,7 @@ class Transport:
         return response
 
     def _user_of(self, request: web.BaseRequest) -> User | None:
-        """Who asks."""
+        """The caller."""
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))

@@ -60,7 +60,7 @@ class Change:
 
 
 def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
-    """What changed from one state of an object to another."""
+    """Return the changes from one state of an object to another."""
     change = Change({}, {})
     _compare_fields(shape, old, new, change)
     change.changed = in_order(change.changed)

@@ -13,7 +13,7 @@ Conflicts = dict[Manager, FieldSet]
 
 
 def conflicts_of(managed: Managed, changed: FieldSet, applying: Manager) -> Conflicts:
-    """What others own of what an apply changes."""
+    """Return the changed fields that other managers own."""
     found = {manager: intersection(owned.fields, changed) for manager, owned in managed.items() if manager != applying}
     return {manager: fields for manager, fields in found.items() if fields}
 

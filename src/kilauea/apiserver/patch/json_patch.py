@@ -104,7 +104,7 @@ def _index(step: str, length: int) -> int:
 
 
 def _get(holder: Any, step: str) -> Any:
-    """What stands at a step; `ABSENT` at a key that an object does not have."""
+    """Return the value at a step; `ABSENT` at a key that an object does not have."""
     if isinstance(holder, dict):
         return holder.get(step, ABSENT)
     if isinstance(holder, list):

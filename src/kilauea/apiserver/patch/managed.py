@@ -45,7 +45,7 @@ NEVER_OWNED = fields(
 
 
 class Manager(NamedTuple):
-    """Who owns fields; of appliers the API version is empty here, as they keep one entry over all versions."""
+    """An owner of fields; of appliers the API version is empty here, as they keep one entry over all versions."""
 
     name: str
     operation: str
@@ -54,7 +54,7 @@ class Manager(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """What a manager owns, in terms of which version, and when that last changed (RFC 3339)."""
+    """The fields that a manager owns, the version they are in, and when they last changed (RFC 3339)."""
 
     api_version: str
     fields: FieldSet
@@ -87,7 +87,7 @@ def decode(entries: Any) -> Managed:
 
 
 def manager_of(entry: dict[str, Any]) -> Manager:
-    """Whose entry this is."""
+    """Return the manager of an entry."""
     operation = entry["operation"]
     version = "" if operation == APPLY else entry["apiVersion"]
     return Manager(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
@@ -234,5 +234,5 @@ def capped(managed: Managed) -> Managed:
 
 
 def _identifier(manager: Manager) -> Iterable[str]:
-    """What orders managers of the same second."""
+    """Key that orders managers of the same second."""
     return manager.name, manager.operation, manager.api_version, manager.subresource

@@ -1,4 +1,4 @@
-"""Whether an applied object has the form that its schema describes; errors are worded as those of the real server."""
+"""Check an applied object against its schema; errors are worded as those of the real server."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _WORKED_WITH = {
     "policy": ("poddisruptionbudgets",),
     **_VOLCANO,
 }  # fmt: skip
-"""What people work with in a namespace, by group."""
+"""Resources that the roles of a namespace allow to edit, by group."""
 _LOOKED_AT = {
     "": ("events", "limitranges", "namespaces", "persistentvolumeclaims/status", "pods/log", "pods/status",
          "resourcequotas", "resourcequotas/status", "services/status"),

@@ -1,4 +1,4 @@
-"""What the server knows of a kind: its names, its scope, its verbs and what it does with its objects."""
+"""A kind as the server knows it: its names, its scope, its verbs and the rules for its objects."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class ResourceType:
 
     @cached_property
     def schema(self) -> Schema:
-        """What objects look like."""
+        """The schema of its objects."""
         return self.custom_schema or builtin_schema(self.group, self.version, self.kind)
 
     @property
     def is_custom(self) -> bool:
-        """Whether a definition brought this kind."""
+        """True if the kind comes from a definition."""
         return self.custom_schema is not None
 
     @cached_property

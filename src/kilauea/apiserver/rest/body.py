@@ -1,4 +1,4 @@
-"""What a request carries: bytes of JSON or YAML, read into an object of the kind that the path names.
+"""Bodies of requests: bytes of JSON or YAML, read into an object of the kind that the path names.
 
 Unknown fields are taken out of objects of built-in kinds as the real server does by decoding into its types; what is
 said about them is up to `fieldValidation`.
@@ -141,7 +141,7 @@ def read_object(call: Call) -> Object:
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:
-    """Whether a key may be there twice, found without reading the body again: then quotes have got lost."""
+    """Return True if a key may be duplicated, found without parsing the body again: then quotes are missing."""
     body, form = call.request.body, media_type(call.request.headers.get("content-type", "")) or JSON
     if form == JSON:
         return body.count(b'"') != _encode(obj).count(b'"') or b"\\u0022" in body
@@ -186,7 +186,7 @@ def strip(call: Call, obj: Object, body: bytes = b"") -> None:
 
 
 def _complaints(unknown: list[str], body: bytes) -> Iterator[str]:
-    """What is said of unknown fields, and of keys that are there twice, in the order of the body."""
+    """Messages about unknown fields and duplicate keys, in the order of the body."""
     if not body:
         yield from (f'unknown field "{path}"' for path in unknown)
         return

@@ -1,4 +1,4 @@
-"""What is wrong with bytes that are no JSON or YAML, in the words of Go, which people look up and tools match.
+"""Messages for invalid JSON or YAML, in the words of Go, which people look up and tools match.
 
 Only called for bytes that another decoder has refused, so that nothing here needs to be fast.
 """

@@ -55,7 +55,7 @@ def read_delete_options(call: Call) -> DeleteOptions:
 
 
 def options_document(call: Call) -> dict[str, Any]:
-    """What the body says, or else the query."""
+    """Return the options from the body, or else from the query."""
     if call.request.body.strip():
         given = read_document(call, "DeleteOptions")
         if given.get("kind", "DeleteOptions") != "DeleteOptions":

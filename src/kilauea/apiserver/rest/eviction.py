@@ -132,7 +132,7 @@ def _is_unready(pod: Object) -> bool:
 
 
 def _spares_unready(budget: Object) -> bool:
-    """Whether pods that are not ready may go although the budget allows none."""
+    """Return True if pods that are not ready may be evicted although the budget allows none."""
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     state = budget.get("status") or {}

@@ -20,7 +20,7 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 class _Token(msgspec.Struct):
-    """What a continue token holds; the same form as the real server's."""
+    """A continue token; the same form as the real server's."""
 
     v: str = ""
     rv: int = 0
@@ -29,7 +29,7 @@ class _Token(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What a list or watch asks for.
+    """The options of a list or watch.
 
     Attributes:
         revision: None if nothing was asked; 0 stands for any.

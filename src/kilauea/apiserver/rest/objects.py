@@ -57,7 +57,7 @@ def encode(obj: Object, revision: int) -> bytes:
 
 
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
-    """What makes the bytes to store of an object, once its revision is known."""
+    """Return a function that encodes an object for the store, once its revision is known."""
     renaming = call.resource.renaming
     return partial(encode, obj if renaming is None else renaming.stored(obj))
 
@@ -159,7 +159,7 @@ def invalid(call: Call, name: str, causes: list[Cause]) -> ApiFault:
 
 
 def check_metadata(call: Call, obj: Object) -> list[Cause]:
-    """What is wrong with the metadata of an object."""
+    """Return the errors in the metadata of an object."""
     metadata = obj["metadata"]
     found: list[Cause] = []
     name = metadata.get("name", "")
@@ -212,7 +212,7 @@ def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
 
 
 def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
-    """What may not change in metadata: the uid; and nothing may be added to hold up a deletion under way."""
+    """Check that the uid stays, and that no finalizer is added to an object that is being deleted."""
     metadata, before = obj["metadata"], old["metadata"]
     if not before.get("deletionTimestamp"):
         return []
@@ -225,7 +225,7 @@ def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
 
 
 def same_but_for_times(obj: Object, old: Object) -> bool:
-    """Whether an update changes nothing but the times in the managers' book, so that it need not be written."""
+    """Return True if an update changes nothing but times in managedFields, so that it need not be written."""
     if obj.keys() != old.keys() or any(obj[part] != old[part] for part in obj if part != "metadata"):
         return False
     return _without_times(obj["metadata"]) == _without_times(old["metadata"])

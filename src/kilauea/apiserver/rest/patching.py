@@ -102,7 +102,7 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
 
 
 def _merged_anew(call: Call, form: str) -> Object:
-    """What a patch makes of the object that is there, with all that its kind does not know."""
+    """Merge a patch into the stored object again, with all unknown fields."""
     stored = call.backend.store.get(call.key)
     before = decode(call.resource.served(stored.value)) if stored is not None else {}
     obj: Object = _merged(call, form, before, parse_patch(call))
@@ -174,7 +174,7 @@ async def _apply(call: Call) -> ApiResponse:
 
 
 def _parse_applied(body: bytes) -> Object:
-    """What is applied: JSON, which is YAML, or other YAML."""
+    """Parse the applied object: JSON, which is YAML, or other YAML."""
     try:
         applied = read_yaml(body)
     except YamlError as error:

@@ -51,7 +51,7 @@ async def create_token(call: Call) -> ApiResponse:
 
 
 def _check(seconds: Any, audiences: Any) -> list[Cause]:
-    """What is wrong with the time and the audiences that are asked for."""
+    """Errors in the requested expiration and audiences."""
     if not isinstance(seconds, int) or isinstance(seconds, bool):
         return [invalid_value("spec.expirationSeconds", seconds, "must be a whole number of seconds")]
     if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):

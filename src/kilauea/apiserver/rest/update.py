@@ -108,7 +108,7 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:
-    """Whether an object is being deleted and nothing holds it up any more."""
+    """Return True if an object is being deleted and nothing holds it up any more."""
     metadata = obj["metadata"]
     if (
         not metadata.get("deletionTimestamp")

@@ -127,7 +127,7 @@ class _Frames:
         return Frame("ADDED", self._form(stored.value), stored.revision)
 
     def event(self, event: Event) -> Frame | None:
-        """What an event is for the selection: an object may come into it and go out of it; None if it was never in."""
+        """Translate an event for the selection, which an object may enter and leave; None if it was never in."""
         now, before = event.now, event.before
         is_in, was_in = event.kind != "deleted", before is not None
         if not self._everything:

@@ -106,7 +106,7 @@ def _exactly(wanted: type) -> Read:
 
 _text, _truth = _exactly(str), _exactly(bool)
 _PLAIN: Mapping[Read, type] = {_text: str, _truth: bool}
-"""What the commonest readers let through as it is, so that they need not be asked."""
+"""The types that the most common readers return unchanged, so that they need not be called."""
 
 
 def _integer_reader(form: str) -> Read:
@@ -188,7 +188,7 @@ def _list_reader(items: Schema) -> Read:
 
 
 def zero(schema: Schema) -> Any:
-    """What Go writes for a value of a node that was never set."""
+    """Return the value that Go writes for a node that was never set."""
     if schema.name in SPECIAL:
         return {"Quantity": "0", "IntOrString": 0}.get(schema.name.rpartition(".")[2])
     if schema.type == "object" and schema.layout:
@@ -200,7 +200,7 @@ def zero(schema: Schema) -> Any:
 
 
 def _complaint(schema: Schema, obj: Any) -> str | None:
-    """What the real server says of the first value in the object that cannot be read."""
+    """The real server's message about the first value in the object that cannot be read."""
     kind = schema.name.rpartition(".")[2]
     return _problem(schema, obj, kind, "", f"v1.{kind}")
 

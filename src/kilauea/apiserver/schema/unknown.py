@@ -8,7 +8,7 @@ from kilauea.apiserver.schema.nodes import Schema
 
 
 def knows(schema: Schema, value: Any) -> bool:
-    """Whether a schema describes all fields of a value, which is the rule: it is asked before paths are made."""
+    """Return True if a schema describes all fields of a value, which is the rule; called before paths are made."""
     if isinstance(value, list):
         items = schema.items
         return items is None or all(knows(items, item) for item in value if isinstance(item, dict | list))
@@ -59,5 +59,5 @@ def prune(schema: Schema, value: Any) -> None:
 
 
 def is_open(schema: Schema) -> bool:
-    """Whether anything may be below a node, since nothing is described there."""
+    """Return True if a node describes no fields, so that it may have any."""
     return schema.preserve_unknown and not schema.properties and schema.additional is None

@@ -102,7 +102,7 @@ class History:
             self._forget()
 
     def undone(self, prefix: str, revision: int) -> dict[str, Stored | None]:
-        """What differs from now at an earlier revision: the objects as they were, None where there was none.
+        """Return the objects that differ from now at an earlier revision, as they were; None where there was none.
 
         Raises:
             Expired: history does not reach back so far.

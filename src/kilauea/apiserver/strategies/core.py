@@ -193,7 +193,7 @@ def _check_size(path: str, size: int) -> list[Cause]:
 
 
 def _check_immutable(obj: Object, old: Object, parts: tuple[str, ...]) -> list[Cause]:
-    """What is immutable stays so, with all its data."""
+    """Check that an immutable object stays so, with all its data."""
     if not old.get("immutable"):
         return []
     words = "field is immutable when `immutable` is set"

@@ -1,4 +1,4 @@
-"""What can be wrong with the affinity of a pod."""
+"""Validation of the affinity of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may change in a pod through its subresources; all else stays as it was.
+"""Changes of a pod through its subresources; all else stays as it was.
 
 `resize` gives containers other amounts of cpu and memory, `ephemeralcontainers` adds containers to look into the pod.
 """
@@ -45,7 +45,7 @@ def _resized(now: Object, then: Object) -> Object:
 
 
 def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
-    """What is wrong with other amounts.
+    """Return the errors in a resize.
 
     Args:
         obj: the pod as it shall be.
@@ -77,7 +77,7 @@ def _check_removed(path: str, now: Object, then: Object) -> list[Cause]:
 
 
 def _other_parts(spec: Object, group: str) -> list[Any]:
-    """What a resize may not change in containers."""
+    """The parts of containers that a resize may not change."""
     found = []
     for container in spec.get(group) or []:
         resources = container.get("resources") or {}
@@ -90,7 +90,7 @@ def _other_parts(spec: Object, group: str) -> list[Any]:
 
 
 def check_ephemeral(obj: Object, old: Object) -> list[Cause]:
-    """What is wrong with ephemeral containers: those that are there stay as they are."""
+    """Return the errors in ephemeral containers: existing ones stay as they are."""
     spec = spec_of(obj)
     now, then = spec.get("ephemeralContainers") or [], spec_of(old).get("ephemeralContainers") or []
     found: list[Cause] = []

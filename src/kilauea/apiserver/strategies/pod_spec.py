@@ -1,4 +1,4 @@
-"""What can be wrong with the specification of a pod, alone or in a template."""
+"""Validation of the specification of a pod, alone or in a template."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_pod_spec(path: str, spec: Object, *, restart: Sequence[str] = RESTART_
 
 
 def _check_placing(path: str, spec: Object) -> list[Cause]:
-    """What says where a pod may go."""
+    """Check the fields that limit where a pod can run."""
     found = check_affinity(f"{path}.affinity", spec["affinity"]) if spec.get("affinity") else []
     for number, toleration in enumerate(spec.get("tolerations") or []):
         found += _check_toleration(f"{path}.tolerations[{number}]", toleration)

@@ -1,4 +1,4 @@
-"""What the real server warns of in pods that it accepts: fields that do nothing any more, and likely mistakes."""
+"""Warnings of the real server about pods that it accepts: fields without effect, and likely mistakes."""
 
 from __future__ import annotations
 

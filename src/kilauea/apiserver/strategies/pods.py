@@ -134,7 +134,7 @@ def qos_class(spec: Object) -> str:
 
 
 def _fixed_part(spec: Object, before: Object) -> bytes:
-    """What may not change, as bytes to compare; a pod behind a gate may still be told where to go."""
+    """The immutable part, as bytes to compare; the node selection of a gated pod can still change."""
     free = (*_FREE, "nodeSelector", "affinity") if before.get("schedulingGates") else _FREE
     fixed = {key: value for key, value in spec.items() if key not in free}
     for part in ("containers", "initContainers"):

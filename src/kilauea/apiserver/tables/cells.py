@@ -1,4 +1,4 @@
-"""What stands in the cells of kinds whose rows begin with the name; one function for each kind.
+"""Table cells of kinds whose rows start with the name; one function for each kind.
 
 Each takes the object and the time, and gives the cells after the name.
 """
@@ -127,7 +127,7 @@ def storage_class(obj: Object, now: int) -> list[Any]:
 
 
 def driver(obj: Object, now: int) -> list[Any]:
-    """What a storage driver can do."""
+    """Cells of a storage driver: its abilities."""
     spec = obj.get("spec") or {}
     can = [spec.get(key, key == "attachRequired") for key in ("attachRequired", "podInfoOnMount", "storageCapacity")]
     tokens = ",".join(each.get("audience", "") for each in spec.get("tokenRequests") or []) or _UNSET
@@ -189,7 +189,7 @@ def network_policy(obj: Object, now: int) -> list[Any]:
 
 
 def quota(obj: Object, now: int) -> list[Any]:
-    """What is used of what is allowed: requests and counts, and limits."""
+    """Cells of a quota: used and allowed requests and counts, and limits."""
     hard, used = part(obj, "status", "hard") or {}, part(obj, "status", "used") or {}
     texts: dict[bool, list[str]] = {True: [], False: []}
     for name in sorted(hard):
@@ -215,7 +215,7 @@ def priority_class(obj: Object, now: int) -> list[Any]:
 
 
 def lease(obj: Object, now: int) -> list[Any]:
-    """Who holds it."""
+    """Cells of a lease: its holder."""
     return [part(obj, "spec", "holderIdentity") or "", age(obj, now)]
 
 
@@ -239,7 +239,7 @@ def webhooks(obj: Object, now: int) -> list[Any]:
 
 
 def revision(obj: Object, now: int) -> list[Any]:
-    """Whose revision, and which."""
+    """Cells of a revision: its controller, and its number."""
     owners = obj["metadata"].get("ownerReferences") or []
     owner = next((each for each in owners if each.get("controller")), None)
     text = NONE if owner is None else f"{owner['kind'].lower()}/{owner['name']}"

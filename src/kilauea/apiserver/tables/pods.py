@@ -78,7 +78,7 @@ def _exit(ended: Object) -> str:
 
 
 def _of_containers(state: Object, conditions: dict[Any, Object]) -> str:
-    """What the first container that waits or has ended says."""
+    """The reason of the first container that waits or has ended."""
     word, running = "", False
     for each in reversed(state.get("containerStatuses") or []):
         waiting, ended = part(each, "state", "waiting"), part(each, "state", "terminated")

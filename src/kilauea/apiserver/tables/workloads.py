@@ -48,7 +48,7 @@ def daemon_set(obj: Object, now: int) -> list[Any]:
 
 
 def job(obj: Object, now: int) -> list[Any]:
-    """Whether it goes on, how much is done and how long it takes."""
+    """Cells of a job: its state, completions and duration."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     words = [_job_status(obj, state), _completions(spec, state), _duration(state, now), age(obj, now)]
     return [*words, *_containers(spec), selector_text(spec.get("selector"))]

@@ -73,7 +73,7 @@ class Look:
         self.again: float | None = None
 
     def outcome(self) -> Outcome:
-        """What is to be done."""
+        """The operations that bring the daemon set up to date."""
         operations: list[Operation] = [*self._claims]
         if not is_going(self._set):
             operations += self._history.operations

@@ -28,12 +28,12 @@ _STANDS = [
     *((key, "NoSchedule") for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")),
 ]
 TOLERATIONS = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect} for key, effect in _STANDS]
-"""What pods of daemon sets stand although nobody says so."""
+"""Tolerations that every pod of a daemon set has."""
 _NETWORK = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
 
 
 def tolerations(template: Mapping[str, Any]) -> list[Any]:
-    """What the pods tolerate."""
+    """Return the tolerations of the pods."""
     spec = template.get("spec") or {}
     own = spec.get("tolerations") or []
     added = [*TOLERATIONS, _NETWORK] if spec.get("hostNetwork") else TOLERATIONS
@@ -47,7 +47,7 @@ def _required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 class Suiting:
-    """What a template asks of nodes."""
+    """Requirements of a template on nodes."""
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         spec = template.get("spec") or {}
@@ -58,7 +58,7 @@ class Suiting:
         self._tolerations = [toleration_of(each) for each in stood]
 
     def stays(self, node: Obj, effects: Sequence[str] = ("NoExecute",)) -> bool:
-        """Whether a pod that is there already may stay."""
+        """Return True if a pod that already runs on a node may stay."""
         labels = labels_of(node)
         if not matches(self._selector, labels):
             return False
@@ -69,7 +69,7 @@ class Suiting:
         return not taints or untolerated(map(taint_of, taints), self._tolerations, effects) is None
 
     def comes(self, node: Obj) -> bool:
-        """Whether there shall be a pod."""
+        """Return True if a node should run a pod."""
         return self.stays(node, ("NoSchedule", "NoExecute"))
 
 

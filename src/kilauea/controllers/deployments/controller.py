@@ -86,7 +86,7 @@ class Rollout:
         self.collisions = int(status_of(deployment).get("collisionCount") or 0)
 
     def step(self) -> list[Operation]:
-        """What comes next."""
+        """Return the next operations."""
         deployment, owned, newest = self._deployment, self._owned, self._newest
         paused = bool(spec_of(deployment).get("paused"))
         self._say_pause(paused)
@@ -161,7 +161,7 @@ class Rollout:
         return self._scaled(old) if any(map(scaling.wanted_replicas, self._old)) else []
 
     def _old_pods(self) -> bool:
-        """Whether pods of old templates may still run."""
+        """True if pods of old templates may still run."""
         return any(not is_finished(pod) for each in self._old for pod in self._view.owned(PODS, uid_of(each)))
 
     def _tidy(self) -> list[Operation]:

@@ -140,7 +140,7 @@ def wanted_annotations(deployment: Obj, owned: Sequence[Obj], mine: Obj | None) 
 
 
 def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operation]:
-    """What makes the current replica set carry the deployment's annotations and the highest revision."""
+    """Operations that give the current replica set the deployment's annotations and the highest revision."""
     wanted = wanted_annotations(deployment, owned, mine)
     has = annotations_of(mine)
     changed = {name: value for name, value in wanted.items() if has.get(name) != value}
@@ -152,7 +152,7 @@ def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list
 
 
 def numbered(deployment: Obj, revision: str) -> list[Operation]:
-    """What makes the deployment carry its revision number, by way of the status: that makes no new generation."""
+    """Operations that write the revision number to the deployment, through the status: that makes no new generation."""
     if annotations_of(deployment).get(REVISION) == revision:
         return []
     patch = {"metadata": {"annotations": {REVISION: revision}}}

@@ -22,7 +22,7 @@ def scaled(value: object, whole: int, *, up: bool) -> int:
 
 
 def is_rolling(deployment: Obj) -> bool:
-    """Whether old pods go while new ones come."""
+    """Return True if old pods are deleted while new ones are created."""
     return bool((spec_of(deployment).get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
@@ -86,7 +86,7 @@ def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int
 
 
 def resized(deployment: Obj, owned: Sequence[Obj]) -> bool:
-    """Whether another number of pods is wanted than its replica sets were last told."""
+    """Return True if the number of pods differs from the one last written to the replica sets."""
     desired = str(wanted_replicas(deployment))
     told = [annotations_of(each).get(DESIRED) for each in owned if wanted_replicas(each)]
     return any(each is not None and each != desired for each in told)

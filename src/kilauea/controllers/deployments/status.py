@@ -41,13 +41,13 @@ def counts(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> dict[st
 
 
 def is_complete(deployment: Obj, status: dict[str, Any]) -> bool:
-    """Whether all pods are of the current template and can be counted on."""
+    """Return True if all pods are of the current template and available."""
     wanted = wanted_replicas(deployment)
     return all((status[name] or 0) == wanted for name in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
 def availability(deployment: Obj, status: dict[str, Any]) -> Said:
-    """Whether enough pods can be counted on."""
+    """The condition Available."""
     if (status["availableReplicas"] or 0) >= wanted_replicas(deployment) - margins(deployment)[1]:
         return Said("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     words = "Deployment does not have minimum availability."
@@ -61,7 +61,7 @@ def _deadline(deployment: Obj) -> int | None:
 
 
 def progress(deployment: Obj, status: dict[str, Any], newest: Obj | None, now: int) -> tuple[Said | None, bool]:
-    """What to say of the progress, and whether there was some just now; None if the condition stays as it is."""
+    """Return the condition Progressing (None to leave it as it is), and True if there was progress just now."""
     deadline, before = _deadline(deployment), condition_of(deployment, "Progressing")
     if deadline is None:
         return None, False
@@ -79,7 +79,7 @@ def progress(deployment: Obj, status: dict[str, Any], newest: Obj | None, now: i
 
 
 def _moved(old: Any, new: dict[str, Any]) -> bool:
-    """Whether there are more new pods, fewer old ones, or more that serve."""
+    """Return True if there are more new pods, fewer old ones, or more ready ones."""
 
     def grown(name: str) -> int:
         return int(new[name] or 0) - int(old.get(name) or 0)

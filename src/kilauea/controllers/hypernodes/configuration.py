@@ -28,7 +28,7 @@ NOT_BUILT = frozenset({"ufm"})
 
 
 class Configuration(NamedTuple):
-    """What the text says.
+    """The parsed configuration.
 
     Attributes:
         types: labels of nodes for each type of network, from the node upwards; None if labels are no source.

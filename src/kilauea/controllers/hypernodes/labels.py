@@ -28,7 +28,7 @@ class Domain(NamedTuple):
 
 @dataclass
 class Content:
-    """What is to be known of a domain."""
+    """The members of a domain, collected from labels."""
 
     type: str
     tier: int

@@ -39,7 +39,7 @@ def vertices_of(flow: Obj) -> Sequence[Mapping[str, Any]]:
 
 
 def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
-    """What the status says of jobs that had ended when it was written, by name.
+    """Return the jobs that the status recorded as ended when it was written, by name.
 
     While a flow goes on, only those that were completed: others that are gone are made again.
     """
@@ -107,7 +107,7 @@ def _condition(job: Obj) -> dict[str, Any]:
 
 
 def _story(job: Obj) -> dict[str, Any]:
-    """What became of a job."""
+    """The history of a job."""
     status, start = status_of(job), job["metadata"]["creationTimestamp"]
     fields = {
         "name": name_of(job),

@@ -1,4 +1,4 @@
-"""What the failure of a pod means for its job, by the job's rules (`podFailurePolicy`); the first that fits decides."""
+"""Effects of a pod's failure on its job, by the job's rules (`podFailurePolicy`); the first that fits decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kilauea.controllers.objects import spec_of, status_of
 
 
 class Meaning(NamedTuple):
-    """What a failure means.
+    """The effect of a failure.
 
     Attributes:
         action: Count, Ignore, FailIndex or FailJob.
@@ -25,7 +25,7 @@ COUNTED = Meaning("Count")
 
 
 def meaning_of(job: Obj, pod: Obj) -> Meaning:
-    """What it means for a job that this pod has failed."""
+    """Return the effect that the failure of this pod has on a job."""
     rules = (spec_of(job).get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         action = rule["action"]

@@ -40,7 +40,7 @@ def failures_after(job: Obj, pod: Obj) -> tuple[int, int]:
 
 
 def fails_index(job: Obj, pod: Obj) -> bool:
-    """Whether an index is not tried again after the failure of this pod."""
+    """Return True if an index is not tried again after the failure of this pod."""
     action, limit = meaning_of(job, pod).action, limit_of(job)
     if limit is None or action == "Ignore":
         return False

@@ -1,4 +1,4 @@
-"""Whether a node is heard of, and the taints that say how it is."""
+"""Readiness of nodes by their heartbeats, and the taints that show it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Look:
         self._partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
     def step(self) -> list[Operation]:
-        """What comes next; one pod at a time, if that is asked for."""
+        """Return the next operations; one pod at a time, if the pod management policy asks for that."""
         operations: list[Operation] = []
         for number in self._numbers:
             pod = self._pods.get(number)

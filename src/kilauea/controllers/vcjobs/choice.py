@@ -1,4 +1,4 @@
-"""What is to be done about a Volcano job: what a user has ordered, or what its policies say to what has happened."""
+"""The decision about a Volcano job: a command of a user, or its policies applied to events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kilauea.controllers.vcjobs.work import POD_PENDING, Policy, Work
 
 @dataclass
 class Choice:
-    """What is to be done.
+    """The decision about a job.
 
     Attributes:
         action: for the state machine.
@@ -50,7 +50,7 @@ class Choice:
 
 
 class Verdict(NamedTuple):
-    """What a policy says to what has happened."""
+    """The answer of a policy to an event."""
 
     evidence: Evidence
     action: str
@@ -58,7 +58,7 @@ class Verdict(NamedTuple):
 
     @property
     def needs_note(self) -> bool:
-        """Whether it has to be noted to be done later."""
+        """True if the action has to be recorded to be done later."""
         return bool(self.timeout) and self.evidence.event != POD_PENDING
 
 
@@ -78,12 +78,12 @@ def verdict(work: Work, found: Evidence) -> Verdict | None:
 
 
 def _is_split(found: Evidence) -> bool:
-    """Whether it has happened in a task with partitions."""
+    """Return True if the event happened in a task with partitions."""
     return found.task is not None and found.task.partition_size > 0
 
 
 def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
-    """What the policies say now; nothing, if the job is over or about to be."""
+    """Apply the policies to events now; nothing, if the job is over or about to be."""
     if work.phase in STOPPING or work.phase in STOPPED or has_no_try_left(work):
         return Choice(notes=note(work, ()))
     waiting = _still_waiting(noted(work, now), members)
@@ -102,12 +102,12 @@ def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
 
 
 def has_no_try_left(work: Work) -> bool:
-    """Whether it was restarted once too often: it fails, whatever else has happened."""
+    """Return True if the job was restarted once too often: it fails, whatever else has happened."""
     return work.phase == RESTARTING and work.retries >= work.max_retry
 
 
 def order(work: Work, action: str) -> Choice:
-    """What a user has ordered, by a command."""
+    """Return the decision for a command of a user."""
     started = Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {action} ")
     return Choice(action, "a Command", notes=note(work, ()), records=[started])
 
@@ -127,7 +127,7 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
 
 
 def _is_put_off(said: Verdict, choice: Choice, now: int) -> bool:
-    """Whether an action has to wait; how long a pod has been pending is to be seen, all else is noted."""
+    """Return True if an action has to wait; how long a pod has been pending can be observed, all else is recorded."""
     if not said.timeout or said.needs_note:
         return said.needs_note
     left = ((said.evidence.since or now) + said.timeout - now) / SECOND
@@ -175,7 +175,7 @@ def _seconds(timeout: int) -> str:
 def _come_due(
     work: Work, members: Members, waiting: dict[str, Delayed], choice: Choice, now: int
 ) -> Iterator[tuple[str, Evidence]]:
-    """What has waited long enough; it waits no more, whether it can still be done or not."""
+    """Yield the actions whose delay is over; they wait no more, even if they can no longer be done."""
     for each in [each for each in waiting.values() if each.due <= now]:
         del waiting[each.pod]
         task = next((task for task in work.tasks if task.name == each.task), None)

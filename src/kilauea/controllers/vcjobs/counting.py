@@ -125,7 +125,7 @@ def _after_running(work: Work, counts: Counts) -> str:
 
 
 def _has_succeeded(work: Work, counts: Counts) -> bool:
-    """Whether a job of which all pods have ended has done what it was to do."""
+    """Return True if a job of which all pods have ended has succeeded."""
     if work.min_available >= sum(task.minimum for task in work.tasks):
         for task in work.tasks:
             found = counts.by_task.get(task.name)

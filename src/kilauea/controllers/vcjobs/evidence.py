@@ -1,4 +1,4 @@
-"""What has happened to a Volcano job, as its objects show it.
+"""Events of a Volcano job, observed in its objects.
 
 Nothing is remembered: a pod that has failed, or is being taken away by others, shows that itself, until the controller
 has acted on it (then it is marked, or of an earlier version). A pod that vanished left its trace in the status, which
@@ -39,7 +39,7 @@ class Evidence(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What has happened, and to whom; of several pods the first is named."""
+        """The event and its subject; of several pods the first is named."""
         if not self.pods or not self.pods[0]:
             return f"{self.event} of the pod group"
         more = f" and {len(self.pods) - 1} more" if len(self.pods) > 1 else ""
@@ -48,7 +48,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(work: Work, members: Members, group: Obj | None) -> Iterator[Evidence]:
-    """What has happened and was not acted on, in the order in which it is looked at."""
+    """Yield the events that were not acted on yet, in the order in which they are considered."""
     for task in work.tasks:
         if not (task.policies or work.policies):
             continue
@@ -64,7 +64,7 @@ def evidence(work: Work, members: Members, group: Obj | None) -> Iterator[Eviden
 
 
 def _speaks(work: Work, task: Task, member: Member) -> bool:
-    """Whether something can be learnt from a pod: the job wants it, and has not taken it away or killed all since."""
+    """Return True if events of a pod count: the job wants it, and has not removed it or killed all pods since."""
     return member.version >= work.version and not member.marked and member.index < task.replicas
 
 

@@ -110,7 +110,7 @@ def _topology(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _resources(job: Obj, priorities: Callable[[str], int]) -> dict[str, str]:
-    """What the pods that the gang needs take together; those of higher priority are counted first."""
+    """Resources of the pods that the gang needs together; those of higher priority are counted first."""
     total: Amounts = {}
     for task, count in _needed(job, priorities):
         if count:

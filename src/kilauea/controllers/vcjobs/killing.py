@@ -80,12 +80,12 @@ def _cause(work: Work, step: Step, choice: Choice) -> str:
 
 
 def _is_last_try(work: Work, step: Step) -> bool:
-    """Whether no further try follows: then pods that have ended stay, to be looked at."""
+    """Return True if no further try follows: then pods that have ended stay, to be looked at."""
     return work.retries + step.counts >= work.max_retry
 
 
 def _claims(work: Work) -> dict[str, str]:
-    """What of a job's things outlives its pods."""
+    """The claims of a job that outlive its pods."""
     controlled = work.status.get("controlledResources") or {}
     return {name: value for name, value in controlled.items() if not name.startswith("plugin-")}
 

@@ -19,7 +19,7 @@ BURST = 500
 
 
 class Making:
-    """What brings a job to the number of pods of each task.
+    """Creates and deletes pods until each task has its replicas.
 
     Attributes:
         faults: reason and message of what stands against it.
@@ -75,7 +75,7 @@ class Making:
                     yield task, index
 
     def _is_free(self, name: str) -> bool:
-        """Whether no pod has this name; that somebody else's has it is a fault."""
+        """Return True if no pod has this name; a pod of another owner under it is a fault."""
         pod = self._view.get(PODS, Key(self._work.key.namespace, name))
         if pod is None:
             return True
@@ -87,7 +87,7 @@ class Making:
     # --- one task after another
 
     def _may_start(self, task: Task) -> bool:
-        """Whether the tasks that a task depends on are ready."""
+        """Return True if the tasks that a task depends on are ready."""
         ready = map(self._is_ready, task.needs)
         return not task.needs or (all(ready) if task.needs_all else any(ready))
 
@@ -103,7 +103,7 @@ class Making:
 
 
 def _is_ready(member: Member) -> bool:
-    """Whether a pod has done its work or is at it, with all of its containers."""
+    """Return True if a pod has succeeded, or runs with all of its containers."""
     if member.phase == "Succeeded":
         return True
     containers = status_of(member.pod).get("containerStatuses") or ()

@@ -87,7 +87,7 @@ class Members:
         return [f"{start}{index}" for index in range(min(task.replicas, MOST_PODS))]
 
     def is_doomed(self, member: Member) -> bool:
-        """Whether a pod is to go: it is marked, or left from before all were killed."""
+        """Return True if a pod is to be deleted: it is marked, or left from before all were killed."""
         if member.marked:
             return True
         if member.version >= self._work.version:

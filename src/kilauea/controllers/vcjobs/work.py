@@ -25,7 +25,7 @@ MAX_RETRY = 3
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is to be done when something happens.
+    """An action for an event.
 
     Attributes:
         events: on these.
@@ -40,7 +40,7 @@ class Policy:
     timeout: int | None
 
     def covers(self, event: str, exit_code: int) -> bool:
-        """Whether an event is meant, or its exit code; a pod that is pending only if it may be so for a time."""
+        """Return True if the policy matches; one for pending pods only does so if it has a timeout."""
         if exit_code and self.exit_code == exit_code:
             return True
         if event == POD_PENDING and self.timeout is None:
@@ -81,7 +81,7 @@ class Task:
 
     @property
     def order(self) -> OrderedTask:
-        """What counts of it where tasks depend on each other."""
+        """The fields that count where tasks depend on each other."""
         ready_at = self.min_available or 0
         return OrderedTask(self.name, self.replicas, self.minimum, ready_at, self.needs, self.needs_all)
 
@@ -184,12 +184,12 @@ class Work:
 
     @property
     def restarts_all(self) -> bool:
-        """Whether all pods are to be made anew, also those that have ended; they stay after the last try."""
+        """True if all pods are restarted, also those that have ended; they stay after the last try."""
         state = self.status.get("state") or {}
         return self.phase == RESTARTING and state.get("reason") == RESTART_JOB and self.retries < self.max_retry
 
     def has_outlived(self, group: Obj) -> bool:
-        """Whether a pod group is from before all pods were killed; one that does not say so is not."""
+        """Return True if a pod group is from before all pods were killed; one that does not say so is not."""
         text = annotations_of(group).get(GROUP_VERSION, "")
         return text.isascii() and text.isdigit() and int(text) < self.version
 

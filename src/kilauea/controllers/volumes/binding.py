@@ -1,4 +1,4 @@
-"""What is written when a claim and a volume belong together, and the volume that is made for a claim."""
+"""The writes that bind a claim and a volume, and the volume that is made for a claim."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reference_to(claim: Obj) -> dict[str, Any]:
 
 
 def bound(claim: Obj, volume: Obj) -> list[Operation]:
-    """What makes a claim and a volume belong together; the volume first, unless somebody else has changed it."""
+    """Operations that bind a claim and a volume; the volume first, unless another client has changed it."""
     operations: list[Operation] = []
     if (spec_of(volume).get("claimRef") or {}).get("uid") != uid_of(claim):
         patch: dict[str, Any] = {"spec": {"claimRef": reference_to(claim)}}

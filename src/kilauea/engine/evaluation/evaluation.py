@@ -58,7 +58,7 @@ class Unfit:
 
 
 class Examined(NamedTuple):
-    """What was found at some nodes (n,): whether they fit once everything has ended, have room now, and their score."""
+    """The result for some nodes (n,): if they fit once everything has ended, if they have room now, and their score."""
 
     fit: NDArray[np.bool_]
     room: NDArray[np.bool_]
@@ -83,7 +83,7 @@ class Evaluation:
         self._batch: list[NodeScorer] = [s for _, s in batch]
         scopes = {*(p.scope for p in self._local), *(s.scope for s in self._scorers)}
         self._by_figures = scopes <= {Scope.FIGURES}
-        """Whether nodes with equal figures are equally good; `_possible` aside, which depends on their objects."""
+        """True if nodes with equal numbers are equally good; except for `_possible`, which depends on their objects."""
         self._known: dict[bytes, Examined] = {}
         """Of nodes that changed, by their figures."""
         self._seen = -1

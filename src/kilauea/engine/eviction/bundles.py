@@ -1,4 +1,4 @@
-"""What other jobs may give up for a gang that lacks room, in bundles.
+"""Bundles of tasks that other jobs can lose to a gang that lacks room.
 
 A job that runs gives up to two bundles: `Safe`, the tasks that it can spare, and `Whole`, the gang with all its tasks.
 Which of them go, and for whom, is in `by_domain.py`. Spec of the scheduler, 5.8.
@@ -25,7 +25,7 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class GangClaim:
-    """Who wants room, as `unified_evictable` is told.
+    """A gang that claims room, as it is passed to `unified_evictable`.
 
     Attributes:
         action: `gangpreempt` or `gangreclaim`.
@@ -105,7 +105,7 @@ class Bundles:
         self._smallest = least_of(session, tasks, 1)
 
     def of(self, domain: int, hopeful: NDArray[np.bool_]) -> list[Bundle]:
-        """What may be evicted for room in a domain, in the order in which it goes.
+        """Bundles that may be evicted for room in a domain, in order of eviction.
 
         Args:
             domain: number of the domain.
@@ -153,7 +153,7 @@ class Bundles:
             yield Bundle(job, tasks, whole=True, gain=self._gain(rest, tasks))
 
     def _gain(self, here: Sequence[Task], lost: Sequence[Task]) -> float:
-        """What evicting tasks brings in the domain, against what their job loses."""
+        """The gain of evicting tasks in the domain, against the loss of their job."""
         brings, costs = 0.0, 0.0
         for name, need in self._need.items():
             if need > EPSILON:

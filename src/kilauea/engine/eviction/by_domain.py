@@ -33,7 +33,7 @@ EVICTION = "Evict"
 """The purpose for which domains are asked."""
 
 Enough = Callable[[], bool]
-"""Whether the job lacks nothing more that others would be evicted for."""
+"""True if the job lacks nothing more that others would be evicted for."""
 
 
 def domain_search(
@@ -90,7 +90,7 @@ class DomainSearch:
         self._refused = False
         """A unit stayed because its queue may not lose it."""
         self._crossing = False
-        """Whether a unit may take a queue from above to below what it deserves."""
+        """True if a unit may take a queue from above to below what it deserves."""
 
     def make(self, tasks: Sequence[Task], enough: Enough) -> bool:
         """Evict what it takes to place tasks in one domain, and nominate them; nothing is done if that fails.
@@ -141,7 +141,7 @@ class DomainSearch:
         return max(job.min_available - job.ready_count - job.counts[status.PIPELINED] - job.pending_best_effort, 1)
 
     def _holds_enough(self, domain: int) -> bool:
-        """Whether the domain has as much free, all nodes together, as the gang takes at least."""
+        """Return True if all nodes of the domain together have at least the minimum of the gang free."""
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
 

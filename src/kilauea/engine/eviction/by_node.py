@@ -78,7 +78,7 @@ class Prospect:
     """Tasks that the job lacks; room for more serves nothing."""
 
     def may_beat(self, best: Option | None) -> bool:
-        """Whether any plan on this node could take fewer pods than an option, or as many and serve more tasks."""
+        """Return True if a plan on this node could take fewer pods than an option, or as many and serve more tasks."""
         if best is None or best.overshoot > 0:
             return True
         _, pods, serves, _ = best.rank
@@ -196,7 +196,7 @@ class NodeSearch:
         return None
 
     def _futile_kind(self, task: Task, over: Refusal | None) -> tuple[object, ...] | None:
-        """What tells tasks apart for which the same search must end the same as long as no plan is kept.
+        """Key of tasks for which the same search must end the same as long as no plan is kept.
 
         None where that is not known: in the middle of a plan, for votes that look at the job (preempt), and for those
         of plugins that users bring, which may look at anything. At rest a cycle then searches once for each kind.
@@ -208,7 +208,7 @@ class NodeSearch:
         return (*kind, self._session.shape_of(task), limited)
 
     def _attempts(self, task: Task, over: Refusal | None) -> Iterator[Attempt]:
-        """Who is thought of: the nearest queues, then farther ones too; then all of them, with units that cross."""
+        """Attempts in order: the nearest queues, then farther ones too; then all of them, with units that cross."""
         pool, session = self._pool, self._session
         wanted = self._policy.candidates(pool, self._job, task) & pool.there
         turns = pool.turns(session, self._queue)
@@ -410,7 +410,7 @@ class NodeSearch:
         return best
 
     def _unit(self, attempt: Attempt, victim: Task) -> Unit | None:
-        """What goes with a victim, if all of it is wanted."""
+        """The unit of a victim, if all of it can be taken."""
         pool = self._pool
         unit = pool.unit(self._session, victim, gangs=self._plan.gangs)
         if unit is None or any(mate.group == self._job.key and mate is not victim for mate in unit):
@@ -420,11 +420,11 @@ class NodeSearch:
         return unit
 
     def _plugins_let_go(self, attempt: Attempt, unit: Unit) -> bool:
-        """Whether the plugins let all of a unit go; of a single pod that is known."""
+        """Return True if the plugins allow the eviction of a whole unit; of a single pod that is known."""
         return len(unit) == 1 or len(self._policy.let_go(attempt.want, unit)) == len(unit)
 
     def _may_go(self, attempt: Attempt, unit: Unit, *, crossing: bool) -> bool:
-        """Whether queues let a unit go; if only the line is in the way, that is noted."""
+        """Return True if queues allow the eviction of a unit; a refusal by what they deserve alone is recorded."""
         if self._policy.keeps(self._queue, attempt.want, unit, crossing=crossing) is None:
             return True
         known = crossing or not self._policy.may_cross or attempt.kind in self._pool.held_by_the_line
@@ -433,7 +433,7 @@ class NodeSearch:
         return False
 
     def _option(self, attempt: Attempt, row: int, units: list[Unit], overshoot: float) -> Option:
-        """What has just been evicted for a task on a node, as an option."""
+        """Return the latest evictions for a task on a node as an option."""
         index = [self._pool.index[unit[0].key] for unit in units]
         pods = sum(map(self._pool.cost, units))
         room = fitting(self._plan.free(row), self._session.shape_of(attempt.task).request)

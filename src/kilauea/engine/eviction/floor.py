@@ -1,4 +1,4 @@
-"""What reclaim leaves to the queues that it takes from: the floor, for a queue and for each of its ancestors.
+"""The floor of reclaim: the amounts that a queue and each of its ancestors keep.
 
 A queue gives only while it holds more than it deserves, and never falls below its guarantee. One unit (a pod, or a
 gang that goes whole) may be larger than the excess. It may cross the line where no other choice of units serves the
@@ -30,7 +30,7 @@ Why = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What room is wanted for.
+    """A claim for room.
 
     Attributes:
         claimer: the task, or the gang in a domain, as plugins are told.
@@ -44,7 +44,7 @@ class Want:
 
 
 class Floor:
-    """What queues keep while an action takes from them.
+    """The amounts that queues keep while an action takes from them.
 
     Args:
         session: the cycle; what queues hold now counts as what they held when the action began.
@@ -80,7 +80,7 @@ class Floor:
         return None
 
     def _may_cross(self, claimer: Queue, queue: Queue, asked: Amounts, lost: Amounts, *, crossing: bool) -> bool:
-        """Whether a queue may fall below what it deserves: the claimer then still holds no more than it deserves."""
+        """Return True if a queue may fall below what it deserves: the claimer then holds no more than it deserves."""
         deserved = queue.figures.deserved or NOTHING
         counted = {name: amount for name, amount in lost.items() if deserved.get(name, 0) > EPSILON}
         return crossing and within_share(self._unshared(claimer, queue), asked, counted)
@@ -107,7 +107,7 @@ class Floor:
         return ((self._session.queues[name], amounts) for name, amounts in lost.items())
 
     def _guaranteed(self, queue: Queue, lost: Amounts) -> Why | None:
-        """What of its guarantee a queue would lack."""
+        """The part of its guarantee that a queue would lack."""
         held, kept = queue.allocated, queue.guarantee
         short = [n for n in lost if n != PODS and held.get(n, 0) - lost[n] < kept.get(n, 0) - EPSILON]
         return ("Guarantee", "would have less", min(short, key=order_of), "than its guarantee") if short else None
@@ -147,7 +147,7 @@ class Floor:
 
 
 def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool:
-    """Whether a queue and its ancestors (`chain`) deserve what they hold of some resources and what is asked beside it.
+    """Return True if a queue and its ancestors (`chain`) deserve what they hold and ask for, of some resources.
 
     A level that deserves none of a resource says nothing about it, as long as another one of the chain does.
     """
@@ -205,7 +205,7 @@ def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
 
 
 def _has_right(claimer: Queue, owner: Queue, name: str, asked: float) -> bool:
-    """Whether a queue deserves what it would hold of a resource, or neither queue deserves any.
+    """Return True if a queue deserves what it would hold of a resource, or neither queue deserves any.
 
     For the claimer those of its ancestors may stand that take part in reclaim and are not the owner's too.
     """

@@ -1,4 +1,4 @@
-"""Who may lose pods to whom, for each action that evicts: one policy an action, asked by searches and by explanations.
+"""The rules of each action that evicts: one policy for an action, asked by searches and by explanations.
 
 A policy says which pods may be thought of, which of those the plugins let go, what queues keep (`floor.py`), and why a
 pod is spared. Preempt and reclaim look for room on a node for one task after another (`by_node.py`), gangpreempt and
@@ -25,7 +25,7 @@ from kilauea.engine.plan import SpareReason
 from kilauea.engine.session import Session
 
 STARVING, PENDING = "starving", "pending"
-"""Whom reclaim serves: jobs that starve, as the newest Volcano does, or every pod that waits."""
+"""The jobs that reclaim serves: those that starve, as the newest Volcano does, or all with waiting pods."""
 
 NOT_RUNNING = SpareReason("NotRunning", "does not run yet")
 QUEUE_CLOSED = SpareReason("QueueNotReclaimable", "its queue is not reclaimable")
@@ -62,7 +62,7 @@ class Policy(ABC):
         """Why a pod of the queues in question is not among the candidates."""
 
     def serves_pending(self, session: Session) -> bool:
-        """Whether the action serves every pod that waits; else only jobs that plugins find starving."""
+        """Return True if the action serves every pod that waits; else only jobs that plugins find starving."""
         return self.elsewhere and session.conf.action_arguments.get(self.action, {}).get("reclaimFor") != STARVING
 
     def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:

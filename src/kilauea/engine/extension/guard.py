@@ -43,7 +43,7 @@ class Watchdog(Protocol):
     """Bounds the time of calls into plugins and actions that users bring."""
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers.
+        """Call the function and return its answer.
 
         Raises:
             Hang: inside the function, and never after this method is done, when the call takes too long for its kind.
@@ -54,7 +54,7 @@ class Unwatched:
     """A watchdog that sleeps."""
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers."""
+        """Call the function and return its answer."""
         return function(*arguments)
 
 
@@ -92,7 +92,7 @@ class Guard:
         return guarded
 
     def call(self, point: str, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers; what it raises instead is its fault.
+        """Call the function and return its answer; an exception becomes a fault of the plugin.
 
         Raises:
             PluginFault, ActionFault: the function raised or took too long, or asked a plugin that did.

@@ -16,7 +16,7 @@ from kilauea.api.selectors import Selector, selector_of
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a namespace may have in sum, and has. Names are those of quotas, such as `requests.cpu`."""
+    """Limits and usage of a namespace, in sum. Names are those of quotas, such as `requests.cpu`."""
 
     key: str
     namespace: str
@@ -31,7 +31,7 @@ class Budget:
     key: str
     namespace: str
     selector: Selector | None
-    """Whose pods; None and the empty one stand for nobody."""
+    """The pods that are protected; None and the empty one select none."""
     allowed: int
     disrupted: frozenset[str]
     """Names of pods whose disruption is counted already."""

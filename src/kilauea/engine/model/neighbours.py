@@ -30,7 +30,7 @@ class Namespaces:
         self._labels = labels
 
     def meant(self, term: PodTerm, namespace: str, *, must_exist: bool) -> bool:
-        """Whether a term speaks of pods in this namespace.
+        """Return True if a term selects pods in this namespace.
 
         The original resolves the selector of an incoming pod's term among the namespaces that exist (`must_exist`), and
         takes a missing namespace as one without labels when it judges the terms of pods that run already.
@@ -109,7 +109,7 @@ class Neighbours:
         self._classes = classes
         self.namespaces = namespaces
         self.needed = needed
-        """Whether anybody in the cluster selects pods; if not, nothing here is ever asked."""
+        """True if any pod of the cluster selects others; if not, nothing here is ever asked."""
         self._matching: dict[Wanted, MatchCount] = {}
         self._matching_class: dict[int, list[MatchCount]] = {}
         self._carriers = carriers
@@ -133,7 +133,7 @@ class Neighbours:
         return count
 
     def matches(self, wanted: Wanted, pod: LabelClass) -> bool:
-        """Whether a pod with this namespace and these labels is meant by every term."""
+        """Return True if every term selects a pod with this namespace and these labels."""
         return all(self._matches(term, pod) for term in wanted.terms)
 
     def carriers(self, pod: LabelClass) -> list[tuple[Carried, MatchCount]]:

@@ -52,7 +52,7 @@ _CLASSES = {
 
 
 class Pattern(Protocol):
-    """What nodes are found by."""
+    """A pattern that finds nodes."""
 
     def search(self, name: str, /) -> object:
         """Something true if the name contains a match."""
@@ -195,7 +195,7 @@ def _literal(code: int) -> str:
 
 
 def _place(name: str, flags: int) -> Callable[[str, str], bool]:
-    """Whether a place is the one that is asked for."""
+    """Return the test of a position."""
     if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
         wanted = name == "AT_BOUNDARY"
         return lambda before, behind: (bool(_WORD.match(before)) != bool(_WORD.match(behind))) == wanted
@@ -234,7 +234,7 @@ class _Automaton:
         return number
 
     def search(self, name: str) -> bool:
-        """Whether the name contains a match."""
+        """Return True if the name contains a match."""
         if len(self._states) > MOST_STATES:
             self._forget()
         at = 0

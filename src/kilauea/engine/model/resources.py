@@ -107,7 +107,7 @@ def insufficient(a: Amounts, limit: Amounts, asked: Amounts) -> list[str]:
 
 
 def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
-    """What `a` has beyond `b`. cpu and memory are always there; a scalar only where there is some."""
+    """The excess of `a` over `b`. cpu and memory are always there; a scalar only where there is some."""
     out = {name: max(a.get(name, 0) - b.get(name, 0), 0) for name in ALWAYS}
     for name, value in a.items():
         if name not in out and value - b.get(name, 0) > 0:

@@ -19,7 +19,7 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 
 
 class TaskShape:
-    """What predicates and scores see of a task."""
+    """The part of a task that predicates and scores see."""
 
     __slots__ = ("freed", "held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
 

@@ -39,7 +39,7 @@ class Task:
     priority: int
     priority_class: str
     preemptable: bool | None
-    """What the pod says itself; None when it says nothing."""
+    """The pod's own annotation; None without one."""
     gated: bool
     foreign_gate: bool
     """Held back by a gate that is not the queue's own."""
@@ -192,6 +192,6 @@ def _priority(pod: Pod) -> int:
 
 
 def _preemptable(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool | None:
-    """What the pod says itself; None when it says nothing."""
+    """The pod's own annotation; None without one."""
     text = annotations.get(wellknown.PREEMPTABLE, labels.get(wellknown.PREEMPTABLE))
     return None if text is None else bool(wellknown.parse_bool(text))

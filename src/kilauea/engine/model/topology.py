@@ -68,11 +68,11 @@ class Domains:
         return self._closeness[key]
 
     def wishes(self, job: Job) -> bool:
-        """Whether the job or any sub-gang of it has a wish."""
+        """Return True if the job or any sub-gang of it has a wish."""
         return job.topology is not None or any(s.topology is not None for s in job.sub_jobs.values())
 
     def binds(self, job: Job) -> bool:
-        """Whether the job or any sub-gang of it has to be inside one domain (softly, of any tier)."""
+        """Return True if the job or any sub-gang of it has to be inside one domain (softly, of any tier)."""
         parts: list[SubJob | None] = [None, *job.sub_jobs.values()]
         return any((c := self.of(job, part)) is not None and c.tier is not None for part in parts)
 
@@ -89,7 +89,7 @@ class Domains:
         return ""
 
     def _tiers(self) -> str:
-        """What tiers there are, with their names."""
+        """List the tiers that exist, with their names."""
         names = {tier: name for name, tier in self.tree.tier_names.items()}
         tiers = sorted(set(self.tree.tiers[1:]))
         if not tiers:

@@ -58,7 +58,7 @@ class Trial:
 
 
 def worksheet(session: Session, job: Job) -> Worksheet | None:
-    """What of a job is to be placed; None if that is nothing."""
+    """Return the tasks of a job to place; None if there are none."""
     tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
     if not tasks:
         return None

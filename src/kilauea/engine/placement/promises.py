@@ -63,7 +63,7 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
 
 
 def _is_overdue(session: Session, node: str) -> bool:
-    """Whether a pod that terminates on a node should have ended long ago, and perhaps never will."""
+    """Return True if a pod that terminates on a node should have ended long ago, and perhaps never will."""
     return any(0 < task.ends < session.now - OVERDUE for task in session.state.terminating(node))
 
 

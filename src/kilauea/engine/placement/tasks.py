@@ -22,7 +22,7 @@ from kilauea.engine.statement import Operation, Statement
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is placed together: a job, or one sub-gang of it."""
+    """A job, or one sub-gang of it: tasks that are placed together."""
 
     queue: Queue
     job: Job
@@ -131,7 +131,7 @@ def _follow(session: Session, part: Part, task: Task) -> None:
 
 
 def may_continue(part: Part, unfit: Mapping[str, object]) -> bool:
-    """Whether placing the other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
+    """Return True if placing other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
     job = part.job
     if job.min_available == len(job.tasks):
         return False

@@ -81,7 +81,7 @@ class CapacityArguments:
 
 @dataclass
 class Limits:
-    """What queues deserve and may use at most.
+    """The amounts that queues deserve and may use at most.
 
     Attributes:
         tree: who is whose child; empty in the flat form.
@@ -105,7 +105,7 @@ class Limits:
 
 
 def room_beside(whole: Amounts, guaranteed: Amounts, queue: Queue) -> dict[str, float]:
-    """What the guarantees of the others leave of the whole."""
+    """Return the whole without the guarantees of the others."""
     limit = exceeded(whole, guaranteed)
     add(limit, queue.guarantee)
     return limit
@@ -208,7 +208,7 @@ class Capacity(Plugin):
         return out
 
     def _root_capability(self, root: Queue) -> dict[str, float]:
-        """What the whole tree may use: the cluster's total, or with an open root no end."""
+        """The limit of the whole tree: the cluster's total, or with an open root none."""
         total = self._session.total
         if self.arguments.root_quota == "total":
             return dict(total)
@@ -351,7 +351,7 @@ class Capacity(Plugin):
     # --- who may take back from whom
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Whether a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
+        """Return True if a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
         wanted: dict[str, float] = {}
         for task in tasks:
             add(wanted, task.spec.requests)
@@ -466,7 +466,7 @@ class Capacity(Plugin):
 
 
 def figures_of(queue: Queue) -> tuple[dict[str, float], ...]:
-    """What a queue holds, asks, lends and has admitted."""
+    """Return the amounts that a queue holds, asks for, lends and has admitted."""
     return queue.allocated, queue.request, queue.elastic, queue.inqueue
 
 

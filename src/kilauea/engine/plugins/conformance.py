@@ -1,4 +1,4 @@
-"""What keeps the cluster itself alive is never evicted.
+"""Never evict pods that keep the cluster itself alive.
 
 What:
     Pods with priority class `system-cluster-critical` or `system-node-critical`, and all pods in namespace

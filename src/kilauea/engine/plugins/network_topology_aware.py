@@ -93,7 +93,7 @@ class NetworkTopologyAware(Plugin):
         self._totals: dict[str, dict[str, float]] = {}
         """By part: what all its tasks ask for."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
-        """What the waiting tasks of a part ask for; by part and number of changes, the last one only."""
+        """Requests of the waiting tasks of a part; by part and number of changes, the last one only."""
         self._near: dict[int, NDArray[np.float64]] = {}
         """By domain: nearness of the closest domains to it."""
         self._held: dict[str, NDArray[np.float64]] = {}
@@ -154,7 +154,7 @@ class NetworkTopologyAware(Plugin):
         return self._gradient(part.key, wish, self._asked(part.key, part.mates), domain, purpose)
 
     def _asked(self, key: str, mates: Mapping[str, Task]) -> dict[str, float]:
-        """What the waiting tasks of a part ask for."""
+        """Return the requests of the waiting tasks of a part."""
         stamp = (key, len(self._session.nodes.changed))
         if self._waiting[0] != stamp:
             needed: dict[str, float] = {}

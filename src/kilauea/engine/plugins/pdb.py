@@ -90,7 +90,7 @@ class Pdb(Plugin):
         return [task for task in candidates if self._may_go(task, spent)]
 
     def _may_go(self, task: Task, spent: Counter[str]) -> bool:
-        """Whether all budgets let the task go. Each is charged, even if another one objects."""
+        """Return True if all budgets allow the eviction. Each is charged, even if another one objects."""
         if not self._session.state.classes.get(task.label_class).labels:
             return bool(self.arguments.unlabelled)
         may = True

@@ -79,7 +79,7 @@ class Proportion(Plugin):
     # --- deserved
 
     def _settle_capabilities(self) -> None:
-        """What each queue may use at most: its capability, and what the guarantees of the others leave."""
+        """Compute the limit of each queue: its capability, without the guarantees of the others."""
         queues = self._session.queues.values()
         guaranteed: dict[str, float] = {}
         for queue in queues:

@@ -78,7 +78,7 @@ def minimum(job: Job) -> dict[str, float]:
 
 
 def taken(quota: Quota, admitted: Amounts, name: str) -> float:
-    """What the namespace has of a resource, or will have."""
+    """Return the usage of a resource in the namespace, now or once admitted groups run."""
     return quota.used.get(name, 0) + admitted.get(name, 0)
 
 

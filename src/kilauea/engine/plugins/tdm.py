@@ -91,7 +91,7 @@ class Hours(NamedTuple):
     end: int
 
     def hold(self, time: int, *, overnight: bool) -> bool:
-        """Whether a time of the day is in it; with `overnight` also if it began on the day before."""
+        """Return True if a time of the day is in it; with `overnight` also if it started on the day before."""
         return self.start <= time <= self.end or (overnight and time + DAY <= self.end)
 
 
@@ -249,7 +249,7 @@ class Tdm(Plugin):
         return out
 
     def _disturbed(self, job: Job) -> bool:
-        """Whether the job has just lost or made pods: one is being removed, or one is younger than the period."""
+        """Return True if the job has just lost or made pods: one is terminating, or younger than the period."""
         newest = max(task.order[2] for task in job.tasks.values())
         return job.counts[status.RELEASING] > 0 or newest + self._period > self._session.now
 

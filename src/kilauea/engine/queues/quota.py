@@ -1,4 +1,4 @@
-"""What a queue may still take: the comparisons that the queue plugins share.
+"""Comparisons of the room that is left in a queue; the queue plugins share them.
 
 Only resources that are asked for are compared, pod slots aside, and exactly (spec of the queue plugins, 1.1 `leDims`).
 """

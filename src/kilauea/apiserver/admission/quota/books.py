@@ -43,7 +43,7 @@ class Books:
         self.opening = 0
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to keep account of."""
+        """True if there are no accounts to keep."""
         return not self.accounts and not self.opening
 
     def open(self, quota: dict[str, Any]) -> tuple[Account, Iterator[None]]:

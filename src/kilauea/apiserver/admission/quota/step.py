@@ -85,7 +85,7 @@ class ResourceQuotas(AdmissionStep):
 
 
 class _Charge:
-    """What a write takes, from its beginning to its end; a write of a quota itself opens or closes its account."""
+    """The usage of a write, from its start to its end; a write of a quota itself opens or closes its account."""
 
     def __init__(self, everything: dict[str, Books], books: Books, number: int, change: Change) -> None:
         self._everything = everything
@@ -172,7 +172,7 @@ def _check(books: Books, attributes: Attributes, change: Change) -> None:
 
 
 def _is_limited(attributes: Attributes, change: Change) -> bool:
-    """Whether a write can be refused by quotas; all others are only counted."""
+    """Return True if quotas can refuse a write; all others are only counted."""
     kind, old = change.kind, change.old
     if old is None:
         return not attributes.subresource

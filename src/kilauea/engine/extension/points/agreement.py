@@ -18,7 +18,7 @@ class AgreementPoints(Registry):
     # --- all must agree
 
     def add_job_ready(self, plugin: str, ready: Callable[[Job], bool]) -> None:
-        """Whether a job has enough tasks placed to start."""
+        """Add a check: True if a job has enough tasks placed to start."""
         self.add("job_ready", plugin, ready)
 
     def add_job_valid(self, plugin: str, valid: Callable[[Job], Refusal | None]) -> None:
@@ -30,7 +30,7 @@ class AgreementPoints(Registry):
         self.add("allocatable", plugin, allocatable)
 
     def add_preemptive(self, plugin: str, preemptive: Callable[[Queue, Sequence[Task]], bool]) -> None:
-        """Whether a queue may reclaim for these tasks."""
+        """Add a check: True if a queue may reclaim for these tasks."""
         self.add("preemptive", plugin, preemptive)
 
     def add_pre_predicate(self, plugin: str, check: Callable[[Task], Refusal | None]) -> None:
@@ -38,7 +38,7 @@ class AgreementPoints(Registry):
         self.add("pre_predicate", plugin, check)
 
     def add_sub_job_ready(self, plugin: str, ready: Callable[[Any], bool]) -> None:
-        """Whether a sub-gang has enough tasks placed."""
+        """Add a check: True if a sub-gang has enough tasks placed."""
         self.add("sub_job_ready", plugin, ready)
 
     def job_ready(self, job: Job) -> bool:

@@ -34,7 +34,7 @@ class DomainPoints(Registry):
         return {domain: sum(float(answer.get(domain, 0)) for answer in answers) for domain in domains}
 
     def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
-        """What the first plugin at `hyper_node_gradient_for_job` or `..._for_sub_job` says; else only the one given."""
+        """The first plugin's answer at `hyper_node_gradient_for_job` or `..._for_sub_job`; else only the domain."""
         for plugin, function in self.walk(point):
             gradient: list[list[int]] = self.ask(point, plugin, function, subject, domain, purpose)
             return gradient

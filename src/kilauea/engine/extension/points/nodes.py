@@ -97,7 +97,7 @@ class NodePoints(Registry):
         self.add("reserved_nodes", plugin, reserve)
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
-        """What the first plugin says."""
+        """The answer of the first plugin."""
         for plugin, function in self.walk("target_job"):
             job: Job | None = self.ask("target_job", plugin, function, jobs)
             return job

@@ -21,7 +21,7 @@ def victims_and_vote(point: str, plugin: str, answer: Any) -> tuple[Sequence[Tas
 
 
 class VictimPoints(Registry):
-    """Who may be evicted, and for whom."""
+    """Victims of evictions: which tasks may be evicted for which claimer."""
 
     def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         super().__init__(tiers)

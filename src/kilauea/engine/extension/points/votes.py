@@ -33,7 +33,7 @@ class VotePoints(Registry):
         self.add("sub_job_pipelined", plugin, vote)
 
     def add_job_starving(self, plugin: str, starving: Callable[[Job], bool]) -> None:
-        """Whether a job lacks tasks badly enough to evict others."""
+        """Add a check: True if a job lacks tasks badly enough to evict others."""
         self.add("job_starving", plugin, starving)
 
     def job_enqueueable(self, job: Job) -> Refusal | None:

@@ -277,7 +277,7 @@ class CapacityCard(Plugin):
         return None if found is None else refusal(queue.name, found)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Whether a queue may take back for these tasks: whether it may have them at all."""
+        """Return True if a queue may reclaim for these tasks, that is, if it may have them at all."""
         totals = dict(self._holdings[queue.name].allocated)
         for task in tasks:
             why = self._refusal(queue, task, totals)
@@ -313,7 +313,7 @@ class CapacityCard(Plugin):
         return [task for task in victims if self._shares(wanted, task)], PERMIT
 
     def _shares(self, wanted: Amounts, victim: Task) -> bool:
-        """Whether a victim holds what is wanted: one of the cards, or cpu or memory if no card is wanted."""
+        """Return True if a victim holds a wanted resource: one of the cards, or cpu or memory if no card is wanted."""
         try:
             held = self._book.charged(victim, self._session.nodes.row_of.get(victim.node, -1))
         except CardFault:

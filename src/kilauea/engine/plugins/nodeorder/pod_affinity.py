@@ -18,7 +18,7 @@ class PodAffinityScore:
         self._neighbours = session.neighbours
 
     def applies(self, shape: TaskShape) -> bool:
-        """Whether anybody has a wish about this pod."""
+        """Return True if there is any wish about this pod."""
         if not self._neighbours.needed:
             return False
         return bool(shape.spec.preferred_pods) or any(

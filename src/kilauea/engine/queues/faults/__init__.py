@@ -1,4 +1,4 @@
-"""What is wrong with queues: where they stand, what they promise, and the work that they hold but cannot serve.
+"""Faults of queues: their place in the tree, their promises, and work that they hold but cannot serve.
 
 Nothing here decides anything, and nothing stops: whoever is at fault waits by itself. Each fault becomes a condition of
 its queue and a finding of the plan, with a reason that programs can rely on and a message with numbers. What follows
@@ -35,7 +35,7 @@ def queue_faults(session: Session) -> list[Fault]:
 
 
 def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Fault]:
-    """What follows from the queues' objects and the nodes; a cluster without nodes has not come up yet."""
+    """Faults in the queues' objects and the nodes; a cluster without nodes is still starting."""
     queues = {name: session.queues[name] for name in sorted(session.queues)}
     yield from _misplaced(queues, rules, tree)
     if len(session.nodes):

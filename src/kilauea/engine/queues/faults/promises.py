@@ -35,7 +35,7 @@ def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts
 
 
 def _promised(queue: Queue, rules: Rules) -> Promises:
-    """What a queue is guaranteed, and what it deserves if that is what its object says."""
+    """The guarantee of a queue, and what it deserves if its object says so."""
     deserved = queue.deserved if rules.deserves else None
     return ("guarantee", rules.counted(queue.guarantee)), ("deserved", rules.counted(deserved))
 

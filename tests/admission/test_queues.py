@@ -187,14 +187,14 @@ def test_a_queue_does_not_move_so_that_those_under_it_lie_too_deep() -> None:
 
 def with_groups(view: Cache, *phases: str) -> Cache:
     """A view with pod groups in the queue `par`."""
-    shelf = view.declare(POD_GROUPS)
+    indexer = view.declare(POD_GROUPS)
     for number, phase in enumerate(phases):
         group = {
             "metadata": {"name": f"g{number}", "namespace": "ns"},
             "spec": {"queue": "par"},
             "status": {"phase": phase},
         }
-        shelf.on_events([Seen("ADDED", msgspec.json.encode(group), "1")])
+        indexer.on_events([Seen("ADDED", msgspec.json.encode(group), "1")])
     return view
 
 

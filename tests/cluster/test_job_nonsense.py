@@ -198,7 +198,7 @@ ODD: list[tuple[Obj, str]] = [
 ]
 """What is there from before admission looked, and what is said on it, as a pattern; nothing, if it concerns others."""
 SAID_ON_OTHERS = [
-    ("Job", "endless", 'CommandIssued: "Explode" is no action for a job: use one of AbortJob, '),
+    ("Job", "endless", 'CommandIssued: invalid action "Explode" for a job: use one of AbortJob, '),
     ("Job", "endless", "CommandIssued: RestartPod needs a target"),
     ("Queue", "default", 'CommandIssued: "Dance" is no action for a queue: use OpenQueue or CloseQueue'),
 ]

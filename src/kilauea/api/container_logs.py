@@ -23,6 +23,6 @@ class ContainerLog(NamedTuple):
     """
 
     lines: tuple[LogLine, ...] = ()
-    begun: str = ""
+    started: str = ""
     running: bool = False
     waits: str = ""

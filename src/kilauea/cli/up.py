@@ -69,7 +69,7 @@ def default_folder() -> Path:
 )
 @run_time_option
 @click.option("--no-scheduler", is_flag=True, help="Leave scheduling to somebody else.")
-@click.option("--seed", type=int, help="Seed of what is left to chance: uids, generated names, pauses.")
+@click.option("--seed", type=int, help="Seed of everything random: uids, generated names, pauses.")
 def up(
     nodes: int,
     node_cpu: str,

@@ -1,6 +1,6 @@
 """Leader election: of several processes with the same work, the one that holds a Lease does it.
 
-    election = Election(client, clock, chance, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
+    election = Election(client, clock, rng, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
     await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept
 
 No two lead at a time as long as clocks run equally fast: who cannot renew stops before others may take over, and nobody
@@ -49,18 +49,18 @@ class Election:
     Args:
         api: where the lease is.
         clock: the candidate's own.
-        chance: so that candidates do not ask all at once.
+        rng: so that candidates do not ask all at once.
         key: of the lease, which is made if it is not there.
         identity: of this candidate; no other has it.
         terms: how long things take.
     """
 
     def __init__(
-        self, api: Api, clock: Clock, chance: Random, key: Key, identity: str, terms: Terms | None = None
+        self, api: Api, clock: Clock, rng: Random, key: Key, identity: str, terms: Terms | None = None
     ) -> None:
         self._api = api
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._key = key
         self._identity = identity
         self._terms = terms or Terms()
@@ -79,7 +79,7 @@ class Election:
             LeaseLost: it could not be renewed in time; the work was cancelled before.
         """
         while not await self._try():
-            await self._clock.sleep(self._terms.retry * (1 + 0.2 * self._chance.random()))
+            await self._clock.sleep(self._terms.retry * (1 + 0.2 * self._rng.random()))
         log.info("%s leads: it holds the lease %s", self._identity, self._key)
         working, renewing = asyncio.ensure_future(work()), asyncio.ensure_future(self._renew())
         try:

@@ -4,7 +4,7 @@ class Printing:
     def on_relist(self, items, version): ...     # everything there is; what is not in it is gone
     def on_events(self, batch): ...              # what has happened since, in order; bookmarks have no object to read
 
-await Reflector(client, PODS, Printing(), clock, chance).run()
+await Reflector(client, PODS, Printing(), clock, rng).run()
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reflector:
         resource: the kind.
         handler: is told.
         clock: for pauses.
-        chance: for the length of pauses.
+        rng: for the length of pauses.
         namespace: only objects of it, if given.
         labels: only objects that this selector takes, if given.
         fields: the same for fields.
@@ -55,7 +55,7 @@ class Reflector:
         resource: Resource,
         handler: Handler,
         clock: Clock,
-        chance: Random,
+        rng: Random,
         *,
         namespace: str = "",
         labels: str = "",
@@ -67,7 +67,7 @@ class Reflector:
         self._resource = resource
         self._handler = handler
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._selection = {"namespace": namespace, "labels": labels, "fields": fields}
         self._version = ""
         self._failures = 0
@@ -90,7 +90,7 @@ class Reflector:
                 self._version = ""
                 self._failures += 1
             if self._failures:
-                await self._clock.sleep(max(self._asked_to_wait, pause(self._failures, self._chance)))
+                await self._clock.sleep(max(self._asked_to_wait, pause(self._failures, self._rng)))
                 self._asked_to_wait = 0.0
 
     async def _list(self) -> None:

@@ -71,15 +71,15 @@ class Client:
     Args:
         transport: the way to it; closed by its owner.
         agent: what the server takes for the name of this component, e.g. as the manager of fields.
-        chance: decides how long each watch lasts.
+        rng: decides how long each watch lasts.
         page: objects asked for at once in lists; 0 for all.
     """
 
     def __init__(
-        self, transport: Transport, agent: str = "kilauea", chance: Random | None = None, page: int = PAGE
+        self, transport: Transport, agent: str = "kilauea", rng: Random | None = None, page: int = PAGE
     ) -> None:
         self._transport = transport
-        self._chance = chance or Random(0)
+        self._rng = rng or Random(0)
         self._page = page
         self._headers = {"accept": _JSON, "user-agent": agent}
         self._with_body = {**self._headers, "content-type": _JSON}
@@ -116,7 +116,7 @@ class Client:
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
         """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
-        seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
+        seconds = int(SHORTEST_WATCH * (1 + self._rng.random()))
         options = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         query = {**options, "resourceVersion": version, **_selection(labels, fields)}
         target = _target(collection_path(resource, namespace), query)

@@ -21,7 +21,7 @@ from kilauea.controllers.objects import (
     labels_of,
     matcher,
     name_of,
-    nobody,
+    no_keys,
     spec_of,
     status_of,
     status_patch,
@@ -30,7 +30,7 @@ from kilauea.controllers.pods import is_ready
 
 FORGET_SECONDS = 120
 """How long a budget counts a pod as evicted that is not being deleted."""
-SETTLING_SECONDS = 0.2
+DEBOUNCE_SECONDS = 0.2
 SCALED = {each.kind: each for each in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
 
 
@@ -44,8 +44,8 @@ class DisruptionController:
     name = "disruption-controller"
     interests = (
         Interest(BUDGETS, _namespace),
-        Interest(PODS, _namespace, delay=SETTLING_SECONDS),
-        *(Interest(each, nobody) for each in SCALED.values()),
+        Interest(PODS, _namespace, delay=DEBOUNCE_SECONDS),
+        *(Interest(each, no_keys) for each in SCALED.values()),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

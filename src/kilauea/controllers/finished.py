@@ -12,9 +12,9 @@ from kilauea.controllers.objects import (
     NOTHING,
     controller_of,
     is_going,
-    itself,
     name_of,
-    nobody,
+    no_keys,
+    own_key,
     spec_of,
     status_of,
     uid_of,
@@ -30,7 +30,7 @@ class FinishedJobController:
     """Deletes jobs with `ttlSecondsAfterFinished`, after their pods."""
 
     name = "gc-controller"
-    interests = (Interest(VC_JOBS, itself), Interest(JOB_FLOWS, nobody))
+    interests = (Interest(VC_JOBS, own_key), Interest(JOB_FLOWS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Delete a job, or come back when that is due."""

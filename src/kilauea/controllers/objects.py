@@ -68,11 +68,11 @@ def is_true(obj: Obj, type: str) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-LONGEST_PATIENCE = 60.0
+LONGEST_RETRY_DELAY = 60.0
 """Seconds after which at the latest an object that something is wrong with is looked at again."""
 
 
-def patience(obj: Obj, now: int, least: float) -> float:
+def retry_delay(obj: Obj, now: int, least: float) -> float:
     """Seconds until an object that something is wrong with is to be looked at again: the older, the later.
 
     Args:
@@ -82,7 +82,7 @@ def patience(obj: Obj, now: int, least: float) -> float:
     """
     created = obj["metadata"].get("creationTimestamp")
     age = (now - parse_time(created)) / SECOND if created else 0.0
-    return max(least, min(LONGEST_PATIENCE, age / 2))
+    return max(least, min(LONGEST_RETRY_DELAY, age / 2))
 
 
 # --- owners
@@ -119,12 +119,12 @@ def owner_reference(resource: Resource, owner: Obj) -> dict[str, Any]:
     }
 
 
-def itself(obj: Obj) -> Iterable[Key]:
+def own_key(obj: Obj) -> Iterable[Key]:
     """An object concerns its own key."""
     return (key_of(obj),)
 
 
-def nobody(obj: Obj) -> Iterable[Key]:
+def no_keys(obj: Obj) -> Iterable[Key]:
     """An object that is only looked up."""
     return ()
 
@@ -148,11 +148,11 @@ def orphans_of(obj: Obj) -> str:
 
 ORPHANS = "orphans"
 """Name of the index `orphans_of`."""
-SETTLING_SECONDS = 0.2
+DEBOUNCE_SECONDS = 0.2
 """How long changes of pods may wait for more, before their owner counts them."""
 
 
-def dependents(resource: Resource, of: Resource, delay: float = SETTLING_SECONDS) -> Interest:
+def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS) -> Interest:
     """A kind whose objects belong to those of another, which may adopt such as have no controller."""
     return Interest(resource, its_controller(of), indexes={ORPHANS: orphans_of}, delay=delay)
 

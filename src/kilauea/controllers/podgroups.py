@@ -18,9 +18,9 @@ from kilauea.controllers.objects import (
     annotations_of,
     controller_of,
     is_going,
-    itself,
     labels_of,
-    nobody,
+    no_keys,
+    own_key,
     owner_reference,
     spec_of,
     status_of,
@@ -58,8 +58,8 @@ class PodGroupController:
         self._inherit = inherit
         self.interests = (
             Interest(PODS, self._ungrouped),
-            Interest(POD_GROUPS, nobody),
-            *(Interest(each, nobody) for each in OWNERS.values()),
+            Interest(POD_GROUPS, no_keys),
+            *(Interest(each, no_keys) for each in OWNERS.values()),
         )
 
     def _ungrouped(self, pod: Obj) -> Iterable[Key]:
@@ -197,7 +197,7 @@ class IdleGroupController:
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
-        self.interests = (Interest(resource, itself), Interest(POD_GROUPS, nobody))
+        self.interests = (Interest(resource, own_key), Interest(POD_GROUPS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Delete the group if the workload wants no pods."""

@@ -100,7 +100,7 @@ def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[O
 # --- which go first
 
 
-def crowds(pods: list[Obj]) -> Mapping[str, int]:
+def pods_by_node(pods: list[Obj]) -> Mapping[str, int]:
     """How many of some pods are on each node."""
     counts: dict[str, int] = {}
     for pod in pods:
@@ -118,7 +118,7 @@ def _cost(pod: Obj) -> int:
         return 0
 
 
-def departure_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
+def deletion_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
     """A sort key: what would be missed least comes first.
 
     Args:

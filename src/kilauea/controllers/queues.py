@@ -18,9 +18,9 @@ from kilauea.controllers.objects import (
     NOTHING,
     annotations_of,
     is_going,
-    itself,
     name_of,
-    patience,
+    own_key,
+    retry_delay,
     spec_of,
     status_of,
     uid_of,
@@ -76,7 +76,7 @@ class QueueController:
 
     name = "queue-controller"
     interests = (
-        Interest(QUEUES, itself, indexes={"parent": parent_of}, always=tuple(Key("", name) for name in FIRST)),
+        Interest(QUEUES, own_key, indexes={"parent": parent_of}, always=tuple(Key("", name) for name in FIRST)),
         Interest(QUEUES, _keys_of_closing, delay=COUNTING_SECONDS),
         Interest(
             POD_GROUPS,
@@ -107,7 +107,7 @@ class QueueController:
         operations += tree.mend(queue)
         operations += tree.count(queue)
         lost = parent_of(queue) and tree.parent(queue) is None
-        return Outcome(operations, patience(queue, now, PARENT_SECONDS) if lost else None)
+        return Outcome(operations, retry_delay(queue, now, PARENT_SECONDS) if lost else None)
 
 
 def first_queue(name: str) -> dict[str, Any]:

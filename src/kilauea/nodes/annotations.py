@@ -45,7 +45,7 @@ def said(notes: Mapping[str, str], name: str, container: str) -> str | None:
 
 
 def read_duration(text: str | None) -> int | None:
-    """Microseconds of a duration; None where nothing is said or it makes no sense (`mistakes` tells)."""
+    """Microseconds of a duration; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
     try:
         length = parse_duration(text) if text else None
     except ValueError:
@@ -54,11 +54,11 @@ def read_duration(text: str | None) -> int | None:
 
 
 def read_exit_code(text: str | None) -> int | None:
-    """An exit code; None where nothing is said or it makes no sense (`mistakes` tells)."""
+    """An exit code; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
     return int(text) if text and text.isascii() and text.isdigit() and int(text[:4]) < 256 else None
 
 
-def mistakes(notes: Mapping[str, str]) -> list[str]:
+def annotation_errors(notes: Mapping[str, str]) -> list[str]:
     """Return the errors in a pod's annotations, each with the fix."""
     found = []
     for name, text in sorted(notes.items()):

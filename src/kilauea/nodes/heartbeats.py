@@ -14,8 +14,8 @@ from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Pa
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import SILENT, is_simulated, node_state
 from kilauea.nodes.machine import Machine, machine_status
-from kilauea.nodes.moments import micro_text, moment_of
 from kilauea.nodes.node_conditions import conditions_to_write, turn_of
+from kilauea.nodes.timestamps import micro_text, moment_of
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_PERIODS = 4

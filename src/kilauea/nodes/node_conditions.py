@@ -13,7 +13,7 @@ from zlib import crc32
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import NODE_STATE, NOT_READY, SILENT, node_state
-from kilauea.nodes.moments import moment_of, second_text
+from kilauea.nodes.timestamps import moment_of, second_text
 
 STATUS_SECONDS = 300
 """Between two heartbeats in the status of a Node."""

@@ -14,17 +14,17 @@ from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import (
     SILENT,
     STOP_TIME,
+    annotation_errors,
     annotations_of,
     is_simulated,
-    mistakes,
     node_state,
     read_duration,
 )
 from kilauea.nodes.containers import KILLED
-from kilauea.nodes.life import Step, active, advance, killed, started
-from kilauea.nodes.moments import moment_of
+from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.timestamps import moment_of
 
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
@@ -85,7 +85,7 @@ def _told(pod: Obj, step: Step) -> list[Operation]:
         return []
     operations: list[Operation] = [_patch(pod, step.status)]
     if not started(pod):
-        wrong = mistakes(annotations_of(pod))
+        wrong = annotation_errors(annotations_of(pod))
         operations += [Record(pod, "Warning", "InvalidAnnotation", f"ignored: {each}") for each in wrong]
     return operations
 

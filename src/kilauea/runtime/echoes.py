@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kilauea.api.ports import Key, Obj, Resource, key_of
-from kilauea.client.shelf import Shelf
+from kilauea.client.indexer import Indexer
 from kilauea.client.view import Cache
 from kilauea.runtime.operations import Deleted, Trace, Written
 
@@ -43,7 +43,7 @@ class Echoes:
         else:
             self._deleted.setdefault((trace.resource, trace.key), []).append(then)
 
-    def _heard(self, shelf: Shelf) -> None:
+    def _heard(self, shelf: Indexer) -> None:
         """A kind has come to a newer version."""
         waiting = self._written[shelf.resource]
         while waiting and waiting[0][0] <= shelf.version:
@@ -56,7 +56,7 @@ class Echoes:
                 then()
 
 
-def _shows(shelf: Shelf, trace: Trace) -> bool:
+def _shows(shelf: Indexer, trace: Trace) -> bool:
     """Whether a shelf shows a trace."""
     if isinstance(trace, Deleted):
         obj = shelf.get(trace.key)

@@ -18,10 +18,10 @@ from kilauea.apiserver.crd.definition_strategy import CLEANUP
 from kilauea.apiserver.crd.names import (
     ESTABLISHED,
     TERMINATING,
+    accept_names,
     condition,
     conditions_of,
     holds,
-    judge,
     set_conditions,
     taken_by,
 )
@@ -101,7 +101,7 @@ class DefinitionController:
         page = self._backend.store.list(PREFIX)  # a definition is named PLURAL.GROUP
         others = [each for each in page.items if each.key != stored.key and each.key.endswith(f".{group}")]
         rivals = [each for each in (decode(other.value) for other in others) if each["spec"]["group"] == group]
-        verdict = judge(definition, taken_by(rivals))
+        verdict = accept_names(definition, taken_by(rivals))
         status = definition["status"]
         changed = set_conditions(status, conditions_of(definition, verdict), self._backend.timestamp())
         if changed or status.get("acceptedNames") != verdict.names:

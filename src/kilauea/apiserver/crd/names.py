@@ -27,7 +27,7 @@ def taken_by(definitions: Iterable[Object]) -> Taken:
     return Taken(frozenset(filter(None, resources)), frozenset(filter(None, kinds)))
 
 
-class Verdict(NamedTuple):
+class AcceptedNames(NamedTuple):
     """The names that a definition may use, and why not the others; `reason` is empty if all are accepted."""
 
     names: Object
@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
     message: str
 
 
-def judge(definition: Object, taken: Taken) -> Verdict:
+def accept_names(definition: Object, taken: Taken) -> AcceptedNames:
     """Accept the names of a definition, each that nobody else has; else it keeps those it had."""
     wanted: Mapping[str, Any] = definition["spec"]["names"]
     names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
@@ -56,10 +56,10 @@ def judge(definition: Object, taken: Taken) -> Verdict:
     names.pop("categories", None)
     if wanted.get("categories"):
         names["categories"] = wanted["categories"]
-    return Verdict(names, reason, message)
+    return AcceptedNames(names, reason, message)
 
 
-def conditions_of(definition: Object, verdict: Verdict) -> list[Object]:
+def conditions_of(definition: Object, verdict: AcceptedNames) -> list[Object]:
     """The conditions NamesAccepted and Established that follow from a verdict, without times."""
     accepted = not verdict.reason
     known = {each["type"]: each for each in (definition.get("status") or {}).get("conditions") or []}

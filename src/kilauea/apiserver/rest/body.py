@@ -16,7 +16,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema import (
     DecodeError,
     definition_name,
@@ -101,10 +101,10 @@ def parse(body: bytes, form: str, expected: str) -> Any:
     try:
         return msgspec.json.decode(body) if form == JSON else read_yaml(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        words = f"{_NO_KIND}: {json_complaint(body, str(error))}"
+        words = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
         raise _unrecognised(expected, body, words) from error
     except YamlError as error:
-        raise _unrecognised(expected, body, yaml_complaint(body, str(error))) from error
+        raise _unrecognised(expected, body, yaml_syntax_error(body, str(error))) from error
 
 
 def read_yaml(body: bytes) -> Any:

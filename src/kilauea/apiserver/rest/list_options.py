@@ -12,7 +12,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, not_supported
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.complaints import json_complaint
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error
 from kilauea.apiserver.status import Cause
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
@@ -161,7 +161,7 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
     try:
         read = msgspec.json.decode(text, type=_Token)
     except msgspec.DecodeError as error:
-        raise _bad_token(json_complaint(text, str(error))) from error
+        raise _bad_token(json_syntax_error(text, str(error))) from error
     if read.v != "meta.k8s.io/v1":
         raise _bad_token(f"server does not recognize this encoded version {read.v}")
     if read.rv == 0:

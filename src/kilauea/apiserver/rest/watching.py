@@ -77,7 +77,7 @@ async def _events(
 ) -> AsyncGenerator[Sequence[Frame], None]:
     """Events as they happen, with bookmarks between them, until the time is over."""
     loop = asyncio.get_running_loop()
-    seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.chance.random())
+    seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.rng.random())
     end = loop.time() + seconds
     next_bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
     while True:

@@ -1,7 +1,7 @@
 """Validation of custom resources against their structural schema, with the causes that the real server would give.
 
 The order of the causes is that of the fields in the schema's keywords and of the object; where the real server's order
-depends on chance (the fields of an object), ours is the order of the object.
+is random (the fields of an object), ours is the order of the object.
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ def _doing(obj: Object, spec: Object, state: Object) -> str:
     conditions = {each.get("type"): each for each in state.get("conditions") or []}
     if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
         word = "SchedulingGated"
-    begun = _initialising(spec, state)
-    if begun:
-        word = begun
+    started = _initialising(spec, state)
+    if started:
+        word = started
     else:
         word = _of_containers(state, conditions) or word
     if obj["metadata"].get("deletionTimestamp"):

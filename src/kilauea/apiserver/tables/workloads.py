@@ -77,10 +77,10 @@ def _completions(spec: Object, state: Object) -> str:
 
 
 def _duration(state: Object, now: int) -> str:
-    begun, ended = state.get("startTime"), state.get("completionTime")
-    if not begun:
+    started, ended = state.get("startTime"), state.get("completionTime")
+    if not started:
         return ""
-    return human_duration((parse_time(ended) - parse_time(begun)) // SECOND) if ended else since(begun, now)
+    return human_duration((parse_time(ended) - parse_time(started)) // SECOND) if ended else since(started, now)
 
 
 def cron_job(obj: Object, now: int) -> list[Any]:

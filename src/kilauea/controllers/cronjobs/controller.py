@@ -10,15 +10,15 @@ from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import job_name, slots
-from kilauea.controllers.jobs.verdict import ended
+from kilauea.controllers.jobs.ending import ended
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,
     is_true,
     its_controller,
-    itself,
     name_of,
     object_reference,
+    own_key,
     owner_reference,
     spec_of,
     status_of,
@@ -35,7 +35,7 @@ class CronJobController:
     """Makes jobs by schedules."""
 
     name = "cronjob-controller"
-    interests = (Interest(CRON_JOBS, itself), Interest(JOBS, its_controller(CRON_JOBS)))
+    interests = (Interest(CRON_JOBS, own_key), Interest(JOBS, its_controller(CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make a job if one is due, forget old ones, say which run."""

@@ -145,9 +145,9 @@ def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list
     has = annotations_of(mine)
     changed = {name: value for name, value in wanted.items() if has.get(name) != value}
     patch: dict[str, Any] = {"metadata": {"annotations": changed}} if changed else {}
-    patience = spec_of(deployment).get("minReadySeconds", 0)
-    if spec_of(mine).get("minReadySeconds", 0) != patience:
-        patch["spec"] = {"minReadySeconds": patience}
+    retry_delay = spec_of(deployment).get("minReadySeconds", 0)
+    if spec_of(mine).get("minReadySeconds", 0) != retry_delay:
+        patch["spec"] = {"minReadySeconds": retry_delay}
     return [Patch(REPLICA_SETS, key_of(mine), patch)] if patch else []
 
 

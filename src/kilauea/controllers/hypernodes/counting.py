@@ -11,10 +11,10 @@ from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,
-    itself,
     labels_of,
     matcher,
     name_of,
+    own_key,
     spec_of,
     status_of,
     status_patch,
@@ -32,7 +32,7 @@ class HyperNodeController:
 
     name = "hyperNode-controller"
     interests = (
-        Interest(HYPER_NODES, itself),
+        Interest(HYPER_NODES, own_key),
         Interest(NODES, lambda node: (EVERY,), delay=COUNTING_SECONDS),
     )
 

@@ -10,16 +10,16 @@ from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch
 from kilauea.controllers.jobflows import BY_FLOW, BY_TEMPLATE
 from kilauea.controllers.jobflows.status import job_name, phases, vertices_of, wanted_status
 from kilauea.controllers.objects import (
+    DEBOUNCE_SECONDS,
     NOTHING,
-    SETTLING_SECONDS,
     is_going,
     its_controller,
-    itself,
     merge_patch,
     name_of,
-    nobody,
+    no_keys,
+    own_key,
     owner_reference,
-    patience,
+    retry_delay,
     spec_of,
     status_of,
     uid_of,
@@ -35,9 +35,9 @@ class JobFlowController:
 
     name = "jobflow-controller"
     interests = (
-        Interest(JOB_FLOWS, itself),
-        Interest(VC_JOBS, its_controller(JOB_FLOWS), delay=SETTLING_SECONDS),
-        Interest(JOB_TEMPLATES, nobody),
+        Interest(JOB_FLOWS, own_key),
+        Interest(VC_JOBS, its_controller(JOB_FLOWS), delay=DEBOUNCE_SECONDS),
+        Interest(JOB_TEMPLATES, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -51,7 +51,7 @@ class JobFlowController:
         if status["state"]["phase"] in ("Pending", "Running"):
             chains = list(_starts(flow, jobs, view)) or list(_endless(flow, jobs))
             stuck = any(not isinstance(chain[0], Create) for chain in chains)
-            again = patience(flow, now, MISSING_SECONDS) if stuck else None
+            again = retry_delay(flow, now, MISSING_SECONDS) if stuck else None
             return Outcome([*operations, Together(chains)] if chains else operations, again)
         if status["state"]["phase"] == "Succeed" and spec_of(flow).get("jobRetainPolicy") == "delete":
             there = [job for job in jobs if not is_going(job)]

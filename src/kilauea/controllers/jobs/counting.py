@@ -13,7 +13,7 @@ from typing import Any
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Obj, Patch, key_of
-from kilauea.controllers.jobs.failures import meaning_of
+from kilauea.controllers.jobs.failure_policy import failure_effect
 from kilauea.controllers.jobs.index_failures import fails_index, last_of_each, limit_of
 from kilauea.controllers.jobs.indexes import format_indexes, index_of, parse_indexes
 from kilauea.controllers.objects import is_going, is_true, spec_of, status_of, uid_of
@@ -124,7 +124,7 @@ def count(job: Obj, pods: Sequence[Obj], *, over: bool) -> Count:
 def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool) -> None:
     """Count pods that have failed, by what that means for the job."""
     failed = [pod for pod in pods if phase_of(pod) != "Succeeded" and _has_failed(job, pod, over=over)]
-    meanings = {uid_of(pod): meaning_of(job, pod) for pod in failed}
+    meanings = {uid_of(pod): failure_effect(job, pod) for pod in failed}
     found.fatal = next((each.message for each in meanings.values() if each.action == "FailJob"), "")
     if limit_of(job) is not None:
         found.failed_indexes |= {

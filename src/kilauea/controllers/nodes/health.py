@@ -24,7 +24,7 @@ OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE_TAINT, *_BY_CONDITION.va
 """Taints that are set and taken away here."""
 
 
-def heard(node: Obj, lease: Obj | None, since: int) -> int:
+def last_heartbeat(node: Obj, lease: Obj | None, since: int) -> int:
     """When a node was last heard of, in microseconds since 1970; not before `since`, when somebody began to listen."""
     found = [since, parse_time(node["metadata"]["creationTimestamp"])]
     ready = condition_of(node, "Ready")

@@ -14,8 +14,8 @@ from kilauea.controllers.objects import (
     NOTHING,
     is_going,
     its_controller,
-    itself,
     name_of,
+    own_key,
     owner_reference,
     spec_of,
     status_patch,
@@ -30,7 +30,7 @@ class VcCronJobController:
     """Makes Volcano's jobs by schedules."""
 
     name = "cronjob-controller"
-    interests = (Interest(VC_CRON_JOBS, itself), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
+    interests = (Interest(VC_CRON_JOBS, own_key), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make a job if one is due, forget old ones, say which run."""

@@ -66,7 +66,7 @@ def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> C
         for name in members.names(task) if found else ():
             member = found.get(name)
             if member is not None:
-                counts.add(member, ending=member.going or name in gone or members.is_doomed(member))
+                counts.add(member, ending=member.going or name in gone or members.must_go(member))
     return counts
 
 

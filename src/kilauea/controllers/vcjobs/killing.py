@@ -13,8 +13,8 @@ from kilauea.api.kinds import POD_GROUPS, PODS
 from kilauea.api.ports import Delete, Obj, Operation, Patch, Single, Together, View, key_of
 from kilauea.controllers.objects import is_going, uid_of
 from kilauea.controllers.vcjobs import status
-from kilauea.controllers.vcjobs.choice import Choice
 from kilauea.controllers.vcjobs.counting import count, count_ending, next_phase
+from kilauea.controllers.vcjobs.decision import Decision
 from kilauea.controllers.vcjobs.machine import RESTARTING, Step
 from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
@@ -22,7 +22,7 @@ from kilauea.controllers.vcjobs.work import Work
 
 
 def kill_all(
-    work: Work, members: Members, group: Obj | None, step: Step, choice: Choice, view: View, now: int
+    work: Work, members: Members, group: Obj | None, step: Step, decision: Decision, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
     """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
@@ -35,8 +35,8 @@ def kill_all(
         counts,
         now,
         phase=phase,
-        reason=choice.action if step.becomes else None,
-        message=_cause(work, step, choice),
+        reason=decision.action if step.becomes else None,
+        message=_cause(work, step, decision),
         version=work.version + bool(step.becomes),
         retries=work.retries + step.counts,
         controlled=_claims(work),
@@ -51,19 +51,19 @@ def kill_all(
 
 
 def kill_targets(
-    work: Work, members: Members, step: Step, choice: Choice, now: int
+    work: Work, members: Members, step: Step, decision: Decision, now: int
 ) -> tuple[list[Operation], list[Operation]]:
     """The status after pods that an action is about are gone and marks on them, and what ends them."""
     keep = ENDED if _is_last_try(work, step) else frozenset[str]()
-    chosen = [each for each in choice.targets.values() if each.phase not in keep]
+    chosen = [each for each in decision.targets.values() if each.phase not in keep]
     counts = count(work, members, frozenset(each.name for each in chosen))
     written = status.changed(
         work,
         counts,
         now,
         phase=step.becomes,
-        reason=choice.action,
-        message=_cause(work, step, choice),
+        reason=decision.action,
+        message=_cause(work, step, decision),
         version=work.version,
         retries=work.retries + step.counts,
         controlled=work.status.get("controlledResources") or {},
@@ -73,10 +73,10 @@ def kill_targets(
     return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
 
 
-def _cause(work: Work, step: Step, choice: Choice) -> str:
+def _cause(work: Work, step: Step, decision: Decision) -> str:
     """Why the job is where it goes, and which retry that is if it counts as one."""
     retry = work.retry_words(work.retries + 1) if step.counts else ""
-    return ", ".join(filter(None, (choice.cause, retry)))
+    return ", ".join(filter(None, (decision.cause, retry)))
 
 
 def _is_last_try(work: Work, step: Step) -> bool:

@@ -86,7 +86,7 @@ class Members:
         start = f"{self._work.name}-{task.name}-"
         return [f"{start}{index}" for index in range(min(task.replicas, MOST_PODS))]
 
-    def is_doomed(self, member: Member) -> bool:
+    def must_go(self, member: Member) -> bool:
         """Return True if a pod is to be deleted: it is marked, or left from before all were killed."""
         if member.marked:
             return True

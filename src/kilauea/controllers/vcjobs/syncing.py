@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from kilauea.api.job_plugins import unknown_arguments
 from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
-from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
+from kilauea.controllers.objects import annotations_of, is_going, retry_delay, spec_of, status_of, uid_of
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
 from kilauea.controllers.vcjobs.killing import deletion, together
 from kilauea.controllers.vcjobs.machine import FAILED, OVER, PENDING, RESTARTING
-from kilauea.controllers.vcjobs.making import Making
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.names import FORWARDING
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
+from kilauea.controllers.vcjobs.scaling import Scaling
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
@@ -106,7 +106,7 @@ class Sync:
     def _fault(self, reason: str, message: str) -> None:
         """Say what is wrong, and look again; the older the job, the later."""
         self.records.append(Record(self._work.obj, "Warning", reason, message))
-        self.again = patience(self._work.obj, self._now, FIRST_WAIT)
+        self.again = retry_delay(self._work.obj, self._now, FIRST_WAIT)
 
     # --- what belongs to the job
 
@@ -193,11 +193,11 @@ class Sync:
     # --- the pods
 
     def _delete_doomed(self) -> None:
-        doomed = [each for each in self._members if not each.going and self._members.is_doomed(each)]
+        doomed = [each for each in self._members if not each.going and self._members.must_go(each)]
         self.operations += together([deletion(each)] for each in doomed)
 
     def _keep_pods(self, plugins: Sequence[JobPlugin]) -> None:
-        making = Making(self._work, self._members, self._view, plugins)
+        making = Scaling(self._work, self._members, self._view, plugins)
         self.operations += making.operations()
         for reason, message in making.faults:
             self._fault(reason, message)

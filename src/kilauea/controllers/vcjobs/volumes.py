@@ -1,6 +1,6 @@
 """Volumes of a Volcano job: claims that it names must be there, those that it only describes are made for it.
 
-Names that Volcano draws by chance come from a hash here: asked again, the controller says the same, so that a second
+Names that are random in Volcano come from a hash here: asked again, the controller says the same, so that a second
 try after a failure does not make a second claim.
 """
 

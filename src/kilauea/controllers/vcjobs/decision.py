@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from kilauea.api.ports import Obj, Patch, Record
 from kilauea.api.times import SECOND
-from kilauea.controllers.vcjobs.delays import Delayed, note, noted
-from kilauea.controllers.vcjobs.evidence import POD_EVICTED, POD_FAILED, Evidence, evidence
+from kilauea.controllers.vcjobs.delays import Delayed, delayed_actions, note
 from kilauea.controllers.vcjobs.machine import (
     RESTART_PARTITION,
     RESTART_TASK,
@@ -21,11 +20,12 @@ from kilauea.controllers.vcjobs.machine import (
     step,
 )
 from kilauea.controllers.vcjobs.members import Member, Members
+from kilauea.controllers.vcjobs.observed_events import POD_EVICTED, POD_FAILED, ObservedEvent, observed_events
 from kilauea.controllers.vcjobs.work import POD_PENDING, Policy, Work
 
 
 @dataclass
-class Choice:
+class Decision:
     """The decision about a job.
 
     Attributes:
@@ -44,72 +44,74 @@ class Choice:
     records: list[Record] = field(default_factory=list)
     again: float | None = None
 
-    def come_back(self, seconds: float) -> None:
+    def look_again_in(self, seconds: float) -> None:
         """Have the job looked at again by then."""
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
-class Verdict(NamedTuple):
+class PolicyMatch(NamedTuple):
     """The answer of a policy to an event."""
 
-    evidence: Evidence
+    event: ObservedEvent
     action: str
     timeout: int | None
 
     @property
     def needs_note(self) -> bool:
         """True if the action has to be recorded to be done later."""
-        return bool(self.timeout) and self.evidence.event != POD_PENDING
+        return bool(self.timeout) and self.event.type != POD_PENDING
 
 
-def verdict(work: Work, found: Evidence) -> Verdict | None:
+def match_policy(work: Work, event: ObservedEvent) -> PolicyMatch | None:
     """The first policy that fits, of the task before those of the job; None if it does nothing of its own."""
-    own: tuple[Policy, ...] = found.task.policies if found.task else ()
+    own: tuple[Policy, ...] = event.task.policies if event.task else ()
     for policy in (*own, *work.policies):
-        if policy.covers(found.event, found.exit_code):
+        if policy.covers(event.type, event.exit_code):
             if step(work.phase, policy.action).procedure == "sync":
                 return None
-            if found.task is None and policy.action in TARGETED:
+            if event.task is None and policy.action in TARGETED:
                 return None  # a group is no target
-            if policy.action == RESTART_PARTITION and found.event != POD_EVICTED and not _is_split(found):
+            if policy.action == RESTART_PARTITION and event.type != POD_EVICTED and not _has_partitions(event):
                 return None  # what there is not need not be waited for, again and again
-            return Verdict(found, policy.action, policy.timeout)
+            return PolicyMatch(event, policy.action, policy.timeout)
     return None
 
 
-def _is_split(found: Evidence) -> bool:
+def _has_partitions(event: ObservedEvent) -> bool:
     """Return True if the event happened in a task with partitions."""
-    return found.task is not None and found.task.partition_size > 0
+    return event.task is not None and event.task.partition_size > 0
 
 
-def choose(work: Work, members: Members, group: Obj | None, now: int) -> Choice:
+def decide(work: Work, members: Members, group: Obj | None, now: int) -> Decision:
     """Apply the policies to events now; nothing, if the job is over or about to be."""
-    if work.phase in STOPPING or work.phase in STOPPED or has_no_try_left(work):
-        return Choice(notes=note(work, ()))
-    waiting = _still_waiting(noted(work, now), members)
-    choice = Choice()
-    said = [each for each in (verdict(work, found) for found in evidence(work, members, group)) if each]
-    due = [(each.action, each.evidence) for each in said if not _is_put_off(each, choice, now)]
-    latest_first = [each for each in reversed(said) if each.needs_note]
-    _take_notes(work, members, latest_first, waiting, choice, now)
-    due += _come_due(work, members, waiting, choice, now)
-    _decide(work, members, due, choice)
-    if choice.action != SYNC:
-        _cancel(choice, waiting)
-        choice.records.append(Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {choice.action} "))
-    choice.notes = note(work, waiting.values())
-    return choice
+    if work.phase in STOPPING or work.phase in STOPPED or is_out_of_retries(work):
+        return Decision(notes=note(work, ()))
+    waiting = _still_waiting(delayed_actions(work, now), members)
+    decision = Decision()
+    matched = [each for each in (match_policy(work, event) for event in observed_events(work, members, group)) if each]
+    due = [(each.action, each.event) for each in matched if not _is_delayed(each, decision, now)]
+    latest_first = [each for each in reversed(matched) if each.needs_note]
+    _record_delays(work, members, latest_first, waiting, decision, now)
+    due += _take_due(work, members, waiting, decision, now)
+    _choose_action(work, members, due, decision)
+    if decision.action != SYNC:
+        _cancel(decision, waiting)
+        decision.records.append(
+            Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {decision.action} ")
+        )
+    decision.notes = note(work, waiting.values())
+    return decision
 
 
-def has_no_try_left(work: Work) -> bool:
+def is_out_of_retries(work: Work) -> bool:
     """Return True if the job was restarted once too often: it fails, whatever else has happened."""
     return work.phase == RESTARTING and work.retries >= work.max_retry
 
 
-def order(work: Work, action: str) -> Choice:
+def decide_command(work: Work, action: str) -> Decision:
     """Return the decision for a command of a user."""
     started = Record(work.obj, "Normal", "ExecuteAction", f"Start to execute action {action} ")
-    return Choice(action, "a Command", notes=note(work, ()), records=[started])
+    return Decision(action, "a Command", notes=note(work, ()), records=[started])
 
 
 # --- what waits
@@ -126,28 +128,28 @@ def _still_waiting(waiting: dict[str, Delayed], members: Members) -> dict[str, D
     return kept
 
 
-def _is_put_off(said: Verdict, choice: Choice, now: int) -> bool:
+def _is_delayed(matched: PolicyMatch, decision: Decision, now: int) -> bool:
     """Return True if an action has to wait; how long a pod has been pending can be observed, all else is recorded."""
-    if not said.timeout or said.needs_note:
-        return said.needs_note
-    left = ((said.evidence.since or now) + said.timeout - now) / SECOND
+    if not matched.timeout or matched.needs_note:
+        return matched.needs_note
+    left = ((matched.event.since or now) + matched.timeout - now) / SECOND
     if left > 0:
-        choice.come_back(left)
+        decision.look_again_in(left)
     return left > 0
 
 
-def _take_notes(
+def _record_delays(
     work: Work,
     members: Members,
-    verdicts: Iterable[Verdict],
+    matches: Iterable[PolicyMatch],
     waiting: dict[str, Delayed],
-    choice: Choice,
+    decision: Decision,
     now: int,
 ) -> None:
     """Note what has to wait and is not noted yet; another action takes the place of one for the same pod."""
     seen: set[str] = set()
-    for found, action, timeout in verdicts:
-        pod, task = (found.pods[0] if found.pods else ""), (found.task.name if found.task else "")
+    for event, action, timeout in matches:
+        pod, task = (event.pods[0] if event.pods else ""), (event.task.name if event.task else "")
         before = waiting.get(pod)
         if pod in seen or (before is not None and before.action == action):
             seen.add(pod)
@@ -156,9 +158,9 @@ def _take_notes(
         member = members.of(task).get(pod)
         uid = member.uid if member else ""
         wait = timeout or 0
-        waiting[pod] = Delayed(pod, uid, task, found.event, action, now + wait, work.version, wait)
+        waiting[pod] = Delayed(pod, uid, task, event.type, action, now + wait, work.version, wait)
         words = f"Execute action {action} after {_seconds(timeout or 0)}"
-        choice.records.append(Record(work.obj, "Normal", "ExecuteAction", words))
+        decision.records.append(Record(work.obj, "Normal", "ExecuteAction", words))
 
 
 def _seconds(timeout: int) -> str:
@@ -172,9 +174,9 @@ def _seconds(timeout: int) -> str:
     return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
 
 
-def _come_due(
-    work: Work, members: Members, waiting: dict[str, Delayed], choice: Choice, now: int
-) -> Iterator[tuple[str, Evidence]]:
+def _take_due(
+    work: Work, members: Members, waiting: dict[str, Delayed], decision: Decision, now: int
+) -> Iterator[tuple[str, ObservedEvent]]:
     """Yield the actions whose delay is over; they wait no more, even if they can no longer be done."""
     for each in [each for each in waiting.values() if each.due <= now]:
         del waiting[each.pod]
@@ -182,39 +184,39 @@ def _come_due(
         member = members.of(each.task).get(each.pod)
         replaced = bool(each.uid) and (member is None or member.uid != each.uid)
         if not (each.action in TARGETED and (task is None or replaced)):
-            yield each.action, Evidence(each.event, task, (each.pod,))
+            yield each.action, ObservedEvent(each.event, task, (each.pod,))
     if waiting:
-        choice.come_back((min(each.due for each in waiting.values()) - now) / SECOND)
+        decision.look_again_in((min(each.due for each in waiting.values()) - now) / SECOND)
 
 
-def _cancel(choice: Choice, waiting: dict[str, Delayed]) -> None:
+def _cancel(decision: Decision, waiting: dict[str, Delayed]) -> None:
     """An action makes those superfluous that wait for the same: the job, or the pods that it kills."""
-    if choice.action not in TARGETED:
+    if decision.action not in TARGETED:
         waiting.clear()
-    for pod in choice.targets:
+    for pod in decision.targets:
         waiting.pop(pod, None)
 
 
 # --- what is due
 
 
-def _decide(work: Work, members: Members, due: Iterable[tuple[str, Evidence]], choice: Choice) -> None:
+def _choose_action(work: Work, members: Members, due: Iterable[tuple[str, ObservedEvent]], decision: Decision) -> None:
     """Take the first action that concerns the whole job, or all that concern parts of it."""
     parts: dict[str, str] = {}
-    for action, found in due:
+    for action, event in due:
         if action not in TARGETED:
-            choice.action, choice.cause, choice.targets = action, found.words, {}
+            decision.action, decision.cause, decision.targets = action, event.text, {}
             return
-        targets = dict(_targets(members, action, found))
-        if targets or found.event == POD_EVICTED:
-            parts.setdefault(action, found.words)
-            choice.targets.update(targets)
-    choice.action, choice.cause = next(iter(parts.items()), (SYNC, ""))
+        targets = dict(_targets(members, action, event))
+        if targets or event.type == POD_EVICTED:
+            parts.setdefault(action, event.text)
+            decision.targets.update(targets)
+    decision.action, decision.cause = next(iter(parts.items()), (SYNC, ""))
 
 
-def _targets(members: Members, action: str, found: Evidence) -> Iterator[tuple[str, Member]]:
+def _targets(members: Members, action: str, event: ObservedEvent) -> Iterator[tuple[str, Member]]:
     """The pods that an action kills."""
-    task = found.task
+    task = event.task
     if task is None:
         return
     pods = members.of(task.name)
@@ -222,12 +224,12 @@ def _targets(members: Members, action: str, found: Evidence) -> Iterator[tuple[s
         wanted = set(pods)
     elif action == RESTART_PARTITION and task.partition_size:
         size = task.partition_size
-        parts = {_index(name) // size for name in found.pods}
+        parts = {_index(name) // size for name in event.pods}
         wanted = {name for name, member in pods.items() if member.index // size in parts}
     elif action == RESTART_PARTITION:
         return
     else:
-        wanted = set(found.pods)
+        wanted = set(event.pods)
     yield from ((name, pods[name]) for name in pods if name in wanted and not pods[name].marked)
 
 

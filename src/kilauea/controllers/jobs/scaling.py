@@ -16,12 +16,12 @@ from kilauea.controllers.jobs.indexes import INDEX, index_of
 from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.pods import (
     creation,
-    crowds,
-    departure_rank,
+    deletion_rank,
     free_names,
     from_template,
     generate_name,
     phase_of,
+    pods_by_node,
 )
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
@@ -157,8 +157,8 @@ def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
 
 def surplus(job: Obj, active: Sequence[Obj], number: int, done: set[int]) -> list[Obj]:
     """The pods that go when there are too many: those with an index that is done or doubled, then the least missed."""
-    beside = crowds(list(active))
-    ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
+    beside = pods_by_node(list(active))
+    ranked = sorted(active, key=lambda pod: deletion_rank(pod, beside))
     if not is_indexed(job):
         return ranked[:number]
     doubled, seen = [], set(done)

@@ -46,7 +46,7 @@ def _required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return found
 
 
-class Suiting:
+class NodeFit:
     """Requirements of a template on nodes."""
 
     def __init__(self, template: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class Suiting:
         stood = msgspec.convert(tolerations(template), list[Toleration])
         self._tolerations = [toleration_of(each) for each in stood]
 
-    def stays(self, node: Obj, effects: Sequence[str] = ("NoExecute",)) -> bool:
+    def may_stay(self, node: Obj, effects: Sequence[str] = ("NoExecute",)) -> bool:
         """Return True if a pod that already runs on a node may stay."""
         labels = labels_of(node)
         if not matches(self._selector, labels):
@@ -68,9 +68,9 @@ class Suiting:
         taints = msgspec.convert(spec_of(node).get("taints") or [], list[Taint])
         return not taints or untolerated(map(taint_of, taints), self._tolerations, effects) is None
 
-    def comes(self, node: Obj) -> bool:
+    def should_run(self, node: Obj) -> bool:
         """Return True if a node should run a pod."""
-        return self.stays(node, ("NoSchedule", "NoExecute"))
+        return self.may_stay(node, ("NoSchedule", "NoExecute"))
 
 
 def pod_for(daemon_set: Obj, node: str, name: str, digest: str) -> dict[str, Any]:

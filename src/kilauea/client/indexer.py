@@ -1,4 +1,4 @@
-"""`Shelf`: copies of all objects of one kind, as its watch tells of them."""
+"""`Indexer`: copies of all objects of one kind, as its watch tells of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _head_of = msgspec.json.Decoder(_Head).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Shelf:
+class Indexer:
     """All objects of one kind, without their `managedFields`. It is the handler of a reflector.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shelf:
         self.resource = resource
         self.version = 0
         self.listeners: list[Listener] = []
-        self.progress: list[Callable[[Shelf], None]] = []
+        self.progress: list[Callable[[Indexer], None]] = []
         self._objects: dict[Key, Obj] = {}
         self._order: list[Key] = []
         self._indexes = {_OWNERS: Index(owners)}

@@ -35,7 +35,7 @@ IDLE_SECONDS = 5.0
 """After which a connection is not used again: the server may have closed it."""
 
 
-class PlainTransport:
+class BlockingTransport:
     """Carries requests to one server. Used as an asynchronous context manager, which closes it."""
 
     def __init__(self, access: Access) -> None:
@@ -46,7 +46,7 @@ class PlainTransport:
         self._used = 0.0
         self._other: HttpTransport | None = None
 
-    async def __aenter__(self) -> PlainTransport:
+    async def __aenter__(self) -> BlockingTransport:
         return self
 
     async def __aexit__(

@@ -18,7 +18,7 @@ BURST = 500
 """Pods that are made in one go, so that other jobs have their turn."""
 
 
-class Making:
+class Scaling:
     """Creates and deletes pods until each task has its replicas.
 
     Attributes:
@@ -42,7 +42,7 @@ class Making:
         for name, pods in self._members.by_task.items():
             extra = [each for each in pods.values() if each.index >= wanted.get(name, 0)]
             for each in sorted(extra, key=lambda each: -each.index):
-                if not each.going and not self._members.is_doomed(each):
+                if not each.going and not self._members.must_go(each):
                     yield each
 
     def _pods(self) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ class _Fault(Exception):
     """The first thing that is wrong."""
 
 
-def json_complaint(body: bytes, otherwise: str) -> str:
+def json_syntax_error(body: bytes, otherwise: str) -> str:
     """Why bytes are no JSON; `otherwise` if Go would read them."""
     try:
         _Scanner(body.decode("latin-1") + " ").scan()  # Go, too, ends with a blank to see what is incomplete
@@ -160,7 +160,7 @@ def _quoted(mark: str) -> str:
     return f"'\\x{ord(mark):02x}'" if mark < "\x80" else f"'\\u{ord(mark):04x}'"
 
 
-def yaml_complaint(body: bytes, otherwise: str) -> str:
+def yaml_syntax_error(body: bytes, otherwise: str) -> str:
     """Why bytes are no YAML; `otherwise` if a parser reads them.
 
     Go counts lines from 0 for faults of the grammar, from 1 for those of the characters, and tells of no first line.

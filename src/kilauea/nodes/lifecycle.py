@@ -14,9 +14,9 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import START_DELAY, annotations_of, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
-from kilauea.nodes.moments import moment_of, second_text
 from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
+from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE = "DeadlineExceeded"
 _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"

@@ -14,7 +14,7 @@ from kilauea.controllers.objects import condition_of, is_going, spec_of, status_
 DEFAULT_BACKOFF_LIMIT = 6
 
 
-class Verdict(NamedTuple):
+class Ending(NamedTuple):
     """How a job ends; the target is said as soon as that is clear, the end once all pods are counted."""
 
     target: str
@@ -23,11 +23,11 @@ class Verdict(NamedTuple):
     message: str
 
 
-DONE = Verdict("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
-TOO_MANY = Verdict("FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-TOO_LONG = Verdict("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
-FAILED_INDEXES = Verdict("FailureTarget", "Failed", "FailedIndexes", "Job has failed indexes")
-TOO_MANY_INDEXES = Verdict(
+DONE = Ending("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+TOO_MANY = Ending("FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+TOO_LONG = Ending("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+FAILED_INDEXES = Ending("FailureTarget", "Failed", "FailedIndexes", "Job has failed indexes")
+TOO_MANY_INDEXES = Ending(
     "FailureTarget",
     "Failed",
     "MaxFailedIndexesExceeded",
@@ -44,14 +44,14 @@ def ended(job: Obj) -> int | None:
     return None
 
 
-def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Verdict | None:
+def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Ending | None:
     """How a job ends, if that is clear."""
     for target, end in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
         condition = condition_of(job, target)
         if condition is not None and condition.get("status") == "True":
-            return Verdict(target, end, condition.get("reason", ""), condition.get("message", ""))
+            return Ending(target, end, condition.get("reason", ""), condition.get("message", ""))
     if found.fatal:
-        return Verdict("FailureTarget", "Failed", "PodFailurePolicy", found.fatal)
+        return Ending("FailureTarget", "Failed", "PodFailurePolicy", found.fatal)
     spec = spec_of(job)
     limit = int(spec.get("backoffLimit", DEFAULT_BACKOFF_LIMIT))
     if found.all_failed > limit or _restarted_too_often(job, active, limit):
@@ -66,7 +66,7 @@ def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Verdict 
     return DONE if enough and (completions is not None or not active) else None
 
 
-def _by_indexes(job: Obj, found: Count) -> Verdict | None:
+def _by_indexes(job: Obj, found: Count) -> Ending | None:
     """How a job ends because of indexes that have failed."""
     if not found.failed_indexes:
         return None
@@ -76,14 +76,14 @@ def _by_indexes(job: Obj, found: Count) -> Verdict | None:
     return FAILED_INDEXES if len(found.failed_indexes | found.completed) >= completions else None
 
 
-def _by_policy(job: Obj, found: Count) -> Verdict | None:
+def _by_policy(job: Obj, found: Count) -> Ending | None:
     """How a job ends because enough of its indexes have succeeded (`successPolicy`)."""
     for number, rule in enumerate((spec_of(job).get("successPolicy") or {}).get("rules") or ()):
         text, wanted = rule.get("succeededIndexes"), rule.get("succeededCount")
         among = None if text is None else parse_indexes(text, int(spec_of(job).get("completions") or 0))
         got = len(found.completed if among is None else among & found.completed)
         if got >= (int(wanted) if wanted is not None else len(among or ())):
-            return Verdict("SuccessCriteriaMet", "Complete", "SuccessPolicy", f"Matched rules at index {number}")
+            return Ending("SuccessCriteriaMet", "Complete", "SuccessPolicy", f"Matched rules at index {number}")
     return None
 
 

@@ -26,7 +26,7 @@ _decode = msgspec.json.decode
 _KEPT = fields("spec", "metadata")
 
 
-class Books:
+class NamespaceAccounts:
     """All accounts of one namespace.
 
     Attributes:

@@ -49,7 +49,7 @@ test: install
 	@echo "test: lint"
 	@$(BIN)/ruff check --quiet .
 	@echo "test: prose"
-	@$(BIN)/typos $(PROSE)
+	@$(BIN)/typos --force-exclude $(PROSE)
 	@echo "test: types"
 	@$(BIN)/mypy src $(wildcard benchmarks/*.py)
 	@echo "test: layers"

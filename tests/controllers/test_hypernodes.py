@@ -185,8 +185,8 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
     [
         ("a: [", "volcano-controller.conf: line"),
         ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "ufm is not built yet"),
-        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "roce is no source: use label"),
-        ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "is no source"),
+        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "unknown source roce: use label"),
+        ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "unknown source"),
         ("networkTopologyDiscovery: [{source: label, enabled: true}]", "networkTopologyTypes is missing"),
         (
             "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: "

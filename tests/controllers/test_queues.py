@@ -30,7 +30,7 @@ def group(cluster: Cluster, name: str, queue: str, phase: str = "Pending") -> No
     cluster.create(POD_GROUPS, manifest)
 
 
-def decide_command(cluster: Cluster, action: str, name: str, annotations: dict[str, str] | None = None) -> None:
+def order(cluster: Cluster, action: str, name: str, annotations: dict[str, str] | None = None) -> None:
     target = {
         "apiVersion": QUEUES.api_version,
         "kind": "Queue",
@@ -77,12 +77,12 @@ def test_a_closed_queue_with_groups_is_closing_until_they_are_gone(cluster: Clus
     queue(cluster, "q")
     group(cluster, "g", "q", "Completed")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "q")
+    order(cluster, "CloseQueue", "q")
     assert states(cluster, "q") == ["Closing"]
     cluster.delete(POD_GROUPS, "g")
     cluster.settle()
     assert states(cluster, "q") == ["Closed"]
-    decide_command(cluster, "OpenQueue", "q")
+    order(cluster, "OpenQueue", "q")
     assert states(cluster, "q") == ["Open"]
 
 
@@ -92,9 +92,9 @@ def tree(cluster: Cluster) -> Cluster:
     for name, parent in (("dept", "root"), ("team", "dept"), ("other", "dept"), ("sub", "team")):
         queue(cluster, name, parent)
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "other")
+    order(cluster, "CloseQueue", "other")
     cluster.told.clear()
-    decide_command(cluster, "CloseQueue", "dept")
+    order(cluster, "CloseQueue", "dept")
     return cluster
 
 
@@ -103,7 +103,7 @@ def test_a_parent_is_closing_until_its_children_are_closed(cluster: Cluster) -> 
         queue(cluster, name, parent)
     group(cluster, "g", "sub", "Running")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "dept")
+    order(cluster, "CloseQueue", "dept")
     assert states(cluster, "dept", "team", "sub") == ["Closing"] * 3
     cluster.delete(POD_GROUPS, "g")
     cluster.settle()
@@ -115,7 +115,7 @@ def test_a_child_that_is_deleted_while_it_closes_holds_its_parent_no_more(cluste
         queue(cluster, name, parent)
     group(cluster, "g", "team", "Running")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "dept")
+    order(cluster, "CloseQueue", "dept")
     cluster.delete(QUEUES, "team")
     cluster.settle()
     assert states(cluster, "dept") == ["Closed"]
@@ -126,7 +126,7 @@ def test_a_closed_queue_that_gets_a_child_with_work_is_closing_again(cluster: Cl
         queue(cluster, name)
     group(cluster, "g", "team", "Running")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "dept")
+    order(cluster, "CloseQueue", "dept")
     assert states(cluster, "dept", "team") == ["Closed", "Open"]
     cluster.patch(QUEUES, "team", {"spec": {"parent": "dept"}})
     cluster.settle()
@@ -147,20 +147,20 @@ def test_closing_closes_what_is_below_first(tree: Cluster) -> None:
 
 
 def test_opening_opens_one_queue(tree: Cluster) -> None:
-    decide_command(tree, "OpenQueue", "dept")
+    order(tree, "OpenQueue", "dept")
     assert states(tree, "dept", "team", "other", "sub") == ["Open", "Closed", "Closed", "Closed"]
-    decide_command(tree, "OpenQueue", "team")
+    order(tree, "OpenQueue", "team")
     assert states(tree, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Closed"]
 
 
 def test_opening_with_what_was_closed_with_it_opens_that_too(tree: Cluster) -> None:
-    decide_command(tree, "OpenQueue", "dept", CASCADING)
+    order(tree, "OpenQueue", "dept", CASCADING)
     assert states(tree, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Open"]
 
 
 def test_what_was_closed_with_an_open_queue_can_be_opened_later(tree: Cluster) -> None:
-    decide_command(tree, "OpenQueue", "dept")
-    decide_command(tree, "OpenQueue", "dept", CASCADING)
+    order(tree, "OpenQueue", "dept")
+    order(tree, "OpenQueue", "dept", CASCADING)
     assert states(tree, "dept", "team", "other", "sub") == ["Open", "Open", "Closed", "Open"]
 
 
@@ -170,7 +170,7 @@ def test_a_queue_says_whether_its_parent_closed_it(tree: Cluster) -> None:
         return [each.get("volcano.sh/closed-by-parent") for each in found]
 
     assert marks() == [None, "true", None]
-    decide_command(tree, "OpenQueue", "dept", CASCADING)
+    order(tree, "OpenQueue", "dept", CASCADING)
     assert marks() == ["false", "false", None]
 
 
@@ -178,8 +178,8 @@ def test_a_queue_does_not_open_below_a_closed_one(cluster: Cluster) -> None:
     queue(cluster, "dept")
     queue(cluster, "team", "dept")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "dept")
-    decide_command(cluster, "OpenQueue", "team")
+    order(cluster, "CloseQueue", "dept")
+    order(cluster, "OpenQueue", "team")
     assert states(cluster, "team") == ["Closed"]
     assert cluster.told[-1] == (
         "team",
@@ -191,16 +191,16 @@ def test_a_queue_does_not_open_below_a_closed_one(cluster: Cluster) -> None:
 def test_a_new_queue_below_a_closed_one_is_closed(cluster: Cluster) -> None:
     queue(cluster, "dept")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "dept")
+    order(cluster, "CloseQueue", "dept")
     queue(cluster, "team", "dept")
     cluster.settle()
     assert states(cluster, "team") == ["Closed"]
-    decide_command(cluster, "OpenQueue", "dept", CASCADING)
+    order(cluster, "OpenQueue", "dept", CASCADING)
     assert states(cluster, "team") == ["Open"]
 
 
 def test_root_stays_open(cluster: Cluster) -> None:
-    decide_command(cluster, "CloseQueue", "root")
+    order(cluster, "CloseQueue", "root")
     assert states(cluster, "root") == ["Open"]
 
 
@@ -208,8 +208,8 @@ def test_queues_that_are_each_others_parents_close_and_stay_so(cluster: Cluster)
     queue(cluster, "a", "b")
     queue(cluster, "b", "a")
     cluster.settle()
-    decide_command(cluster, "CloseQueue", "a")
-    decide_command(cluster, "OpenQueue", "a", CASCADING)
+    order(cluster, "CloseQueue", "a")
+    order(cluster, "OpenQueue", "a", CASCADING)
     assert states(cluster, "a", "b") == ["Closed", "Closed"]
 
 

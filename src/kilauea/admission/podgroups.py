@@ -44,7 +44,7 @@ def _queue_fault(group: Obj, namespace: str, view: View) -> str:
     queue = view.get(QUEUES, Key("", name))
     if queue is None:
         return f"unable to find queue: {not_found(QUEUES, name)}"
-    # A queue that nobody has looked at yet has no state: it is about to be open.
+    # A queue that its controller has not seen yet has no state: it is about to be open.
     state = (queue.get("status") or {}).get("state") or "Open"
     if state == "Open" or (state == "Closing" and _is_of_job(group, namespace, view)):
         return ""

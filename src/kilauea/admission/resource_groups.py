@@ -53,7 +53,7 @@ class ResourceGroup(Wire):
         return not self.object.key and annotations.get(GROUP_ANNOTATION) == self.resource_group
 
     def affinity_of_pods(self) -> Mapping[str, Any] | None:
-        """The affinity that pods without one get; one that is no JSON object is ignored."""
+        """The affinity that pods without one get; ignored unless it is a JSON object."""
         try:
             found = msgspec.json.decode(self.affinity or "null")
         except msgspec.DecodeError:
@@ -69,7 +69,7 @@ def read_resource_groups(data: bytes) -> tuple[Mapping[str, Any], ...]:
     """The groups of a configuration file, checked.
 
     Raises:
-        ValueError: it is no YAML, or a group has another form; names the field and the value.
+        ValueError: it is not YAML, or a group has another form; names the field and the value.
     """
     try:
         conf = load_yaml(data) or {}

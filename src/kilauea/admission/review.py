@@ -59,7 +59,7 @@ class Settings:
     Attributes:
         scheduler_names: whose pods are looked at; the first is the default of jobs.
         max_queue_depth: levels of queues below root.
-        protect_root: nobody changes the resources of the queue `root`.
+        protect_root: reject changes to the resources of the queue `root`.
         check_allocated_pods: a queue with allocated pods cannot be deleted.
         resource_groups: the items of `resourceGroups` in the file that `--admission-conf` names, decoded.
         queue_allocation_gate: pods that ask for it get the scheduling gate of queue admission.

@@ -17,7 +17,7 @@ class ContainerLog(NamedTuple):
 
     Attributes:
         lines: what it has written so far.
-        begun: when the run began, as its status has it; empty if there was none.
+        started: when the run started, by its status; empty if there was none.
         running: whether it may write more.
         waits: why the container has not run yet; empty if it has, or does not exist.
     """

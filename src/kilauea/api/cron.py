@@ -120,11 +120,11 @@ def parse_schedule(text: str, zone: str = "") -> Schedule | Interval:
     if text.startswith(_EVERY):
         length = parse_duration(text.removeprefix(_EVERY).strip())
         if length < 0:
-            raise ValueError(f'"{text}" is no schedule: use a duration above zero such as @every 90m')
+            raise ValueError(f'invalid schedule "{text}": use a duration above zero such as @every 90m')
         return Interval(max(SECOND, length - length % SECOND))
     fields = _WORDS.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
-        raise ValueError(f'"{text}" is no schedule: use five fields such as "*/5 * * * *"')
+        raise ValueError(f'invalid schedule "{text}": use five fields such as "*/5 * * * *"')
     minutes, hours, days, months, weekdays = (
         _values(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True)
     )
@@ -145,7 +145,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f'"{name}" is no time zone: use a name such as Europe/Rome') from None
+        raise ValueError(f'unknown time zone "{name}": use a name such as Europe/Rome') from None
 
 
 def _values(field: str, name: str, least: int, most: int, words: dict[str, int]) -> set[int]:

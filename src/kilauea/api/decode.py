@@ -287,7 +287,7 @@ class _Reader:
         return obj
 
     def take_list(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> bool:
-        """Read a `List` or `PodList`; False if the part is no list but an object of a kind with such a name."""
+        """Read a `List` or `PodList`; False if the part is not a list but an object of a kind with such a name."""
         try:
             items = form.items(part)
         except _FAILURES as error:

@@ -97,7 +97,7 @@ _ANY_KEY = "..."
 
 
 def path_text(path: Path) -> str:
-    """`spec.containers[0].image`; keys that are no identifiers stand in brackets, as Kubernetes writes them."""
+    """`spec.containers[0].image`; keys that are not identifiers are in brackets, as Kubernetes writes them."""
     text = ""
     for step in path:
         if isinstance(step, str) and _IDENTIFIER.fullmatch(step):

@@ -185,7 +185,7 @@ def said(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
 
 
 def _flags(kind: type[Arguments], given: Sequence[str]) -> Iterator[_Flag]:
-    """Each argument with the text of its value; what follows one that is not known and is no flag is its value."""
+    """Each argument with the text of its value; the text after an unknown one, unless a flag, is its value."""
     known = {each.encode_name: each for each in fields(kind)}
     rest, switch = list(reversed(given)), ""
     while rest:

@@ -10,7 +10,7 @@ import msgspec
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Base of all wire types: camelCase on the wire, unknown fields are no error."""
+    """Base of all wire types: camelCase on the wire, unknown fields are ignored."""
 
 
 class OwnerReference(Wire):

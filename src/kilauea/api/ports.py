@@ -2,7 +2,7 @@
 
 `Api` is an API server as a component sees it; the client speaks HTTP to any Kubernetes, and in one process a direct
 transport takes its place. A `Controller` is pure: it is asked about one key, looks at a `View` of objects that watches
-keep fresh, and answers with operations; whoever drives it carries them out. The runtime hands the implementations in.
+keep fresh, and answers with operations; its driver carries them out. The runtime hands the implementations in.
 
 Objects are decoded JSON (dictionaries). Those in a view are shared and must not be changed.
 """
@@ -58,7 +58,7 @@ def key_of(obj: Obj) -> Key:
 
 @dataclass
 class ApiError(Exception):
-    """An answer that is no success, as `metav1.Status` words it.
+    """An answer other than success, as `metav1.Status` words it.
 
     Attributes:
         code: HTTP status; 0 if there was no answer.
@@ -176,7 +176,7 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; that it is there already is no error.
+    """Create an object; an existing one is not an error.
 
     A refusal by the server (not a lost connection) is told about `about`, if given, as a Warning of reason
     `FailedCreate` and message `Error creating: <the server's words>`.
@@ -189,7 +189,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change an object; that it is gone is no error, that it has another version (if one is given) asks again."""
+    """Change an object; a missing one is not an error, one of another version (if one is given) is reconciled again."""
 
     resource: Resource
     key: Key
@@ -201,7 +201,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object if it still has this uid; that it is gone is no error."""
+    """Delete an object if it still has this uid; a missing one is not an error."""
 
     resource: Resource
     key: Key
@@ -263,7 +263,7 @@ class Interest:
         indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
             which it says the empty text is not in it. Two controllers that give the same name mean the same function.
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
-            are no thousand looks at their owner); what is due sooner for another reason is not put off.
+            are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
         always: keys to ask about once the view is complete, although no object may concern them (yet).
     """
 
@@ -299,7 +299,7 @@ class Controller(Protocol):
 class Clock(Protocol):
     """Time, so that it can be a virtual one.
 
-    `now` is for what people read and for what objects say; somebody may set it, forward or backward. Every wait, pause
+    `now` is for what people read and for what objects say; it may be set, forward or backward. Every wait, pause
     and deadline of a process goes by `monotonic`.
     """
 

@@ -222,7 +222,7 @@ def resource_amounts(resources: ResourceMap | None, *, where: str = "") -> Mappi
         where: path of the list for messages, e.g. `spec.containers[0].resources.requests`.
 
     Raises:
-        QuantityError: an amount is no quantity, too large, or negative; names `where` and the resource.
+        QuantityError: an amount is not a quantity, too large, or negative; names `where` and the resource.
     """
     if not resources:
         return _NOTHING

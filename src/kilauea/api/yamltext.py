@@ -112,7 +112,7 @@ class _Builder:
         """Take events up to the end of the document.
 
         Raises:
-            _Refused: it nests too deep, has keys that are no text, or aliases that stand for too much.
+            _Refused: it nests too deep, has keys that are not strings, or aliases that stand for too much.
         """
         while True:
             event = next_event()
@@ -141,7 +141,7 @@ class _Builder:
         return bool(self.stack) and self.stack[-1].key is None and type(self.stack[-1].value) is dict
 
     def scalar(self, event: Any) -> None:
-        """A key, or a value that is no list and no dict."""
+        """A key, or a value that is neither a list nor a dict."""
         if self.waits_for_key():
             self.key(event, event.value, event.implicit[0])
             return

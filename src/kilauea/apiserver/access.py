@@ -32,7 +32,7 @@ async def self_subject_access_review(call: Call) -> ApiResponse:
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
-    """May somebody else do this?"""
+    """Answer if another user may do this."""
     obj = read_object(call)
     action = _action(call, obj)
     spec = obj.get("spec") or {}
@@ -61,7 +61,7 @@ def _action(call: Call, obj: Object) -> Action:
 
 
 def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
-    """The outcome for somebody."""
+    """The answer for a user."""
     reason = Authorizer(call.backend.store).reason(user, action)
     return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 

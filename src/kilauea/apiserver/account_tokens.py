@@ -44,7 +44,7 @@ class AccountTokens:
         """
         loaded = serialization.load_pem_private_key(key, None)
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-            raise ValueError("is no key of an elliptic curve")
+            raise ValueError("is not an elliptic curve key")
         self._key = loaded
         self._store = store
         self._now = now

@@ -33,7 +33,7 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request: `path` decoded, without query; names of headers in lower case; `user` None if nobody said who."""
+    """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials."""
 
     method: str
     path: str

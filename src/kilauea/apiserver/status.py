@@ -154,7 +154,7 @@ def wrong_method() -> ApiFault:
 
 
 def unauthorized() -> ApiFault:
-    """Nobody said who they are, or nobody who is known."""
+    """There are no credentials, or they are unknown."""
     return ApiFault(401, "Unauthorized", "Unauthorized")
 
 

@@ -45,7 +45,7 @@ class Access:
         proxy: address of a proxy, or empty.
         compression: whether answers may be compressed; within one machine it only costs time.
         namespace: to use where none is said.
-        impersonate: headers by which to act as somebody else.
+        impersonate: headers by which to act as another user.
     """
 
     server: str

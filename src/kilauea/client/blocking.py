@@ -80,11 +80,11 @@ class BlockingTransport:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, credentials: Credentials
     ) -> Answer:
         connection = self._connected(credentials)
-        answer = _complete(self._begun(connection, method, target, headers, body, credentials))
+        answer = _complete(self._start_request(connection, method, target, headers, body, credentials))
         self._used = time.monotonic()
         return answer
 
-    def _begun(
+    def _start_request(
         self,
         connection: HTTPConnection,
         method: str,
@@ -129,7 +129,7 @@ class BlockingTransport:
                 credentials = await self._access.credentials(renew)
                 connection = self._opened(credentials, SILENT_SECONDS)
                 async with _in_thread(connection.connect, connection.close):
-                    begin = partial(self._begun, connection, "GET", target, headers, b"", credentials)
+                    begin = partial(self._start_request, connection, "GET", target, headers, b"", credentials)
                     async with _in_thread(begin, partial(_cut_off, connection.sock)) as response:
                         if response.status == 401 and not renew:
                             continue
@@ -179,7 +179,7 @@ async def _in_thread(work: Callable[[], T], end: Callable[[], None]) -> AsyncIte
 
     Args:
         work: may block; what it makes is closed after the block, if it can be.
-        end: makes work, and whoever uses what it made, come to their end.
+        end: ends the work, and the use of its result.
     """
     made = asyncio.ensure_future(asyncio.to_thread(work))
     try:

@@ -25,7 +25,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise AccessError(
-            "KUBERNETES_SERVICE_HOST is not set, this is no pod: name a kubeconfig file with --kubeconfig"
+            "KUBERNETES_SERVICE_HOST is not set, so this is not a pod: name a kubeconfig file with --kubeconfig"
         )
     try:
         authority = (folder / "ca.crt").read_bytes()

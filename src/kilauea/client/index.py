@@ -27,7 +27,7 @@ class Index:
         return self._keys.get(value, ())
 
     def move(self, key: Key, old: Obj | None, new: Obj | None) -> None:
-        """Bring the index from an object's old state to its new one; None is no object."""
+        """Bring the index from an object's old state to its new one; None if there is no object."""
         before, after = self._said(old), self._said(new)
         if before == after:
             return

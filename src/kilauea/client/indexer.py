@@ -73,7 +73,7 @@ class Indexer:
         """Objects with a label, in order of their keys.
 
         Raises:
-            KeyError: nobody has asked for this label to be indexed.
+            KeyError: this label is not indexed.
         """
         return self._found(_label_index(label), value)
 
@@ -81,7 +81,7 @@ class Indexer:
         """Objects for which an index says this value, in order of their keys.
 
         Raises:
-            KeyError: nobody has given such an index.
+            KeyError: there is no such index.
         """
         return self._found(_text_index(index), value)
 

@@ -1,10 +1,10 @@
-"""Leader election: of several processes with the same work, the one that holds a Lease does it.
+"""Leader election: of several processes with the same work, the holder of a Lease does it.
 
     election = Election(client, clock, rng, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
     await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept
 
-No two lead at a time as long as clocks run equally fast: who cannot renew stops before others may take over, and nobody
-compares the time of day of another machine with their own.
+No two lead at a time as long as clocks run equally fast: a leader that cannot renew stops before others may
+take over, and no candidate compares the time of day of another machine with its own.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Election:
         working.result()
 
     async def _renew(self) -> None:
-        """Renew until that has not succeeded for too long, or somebody else holds the lease."""
+        """Renew until that has failed for too long, or another candidate holds the lease."""
         while self.valid:
             await self._clock.sleep(min(self._terms.retry, self._left()))
             if (left := self._left()) > 0:
@@ -172,7 +172,7 @@ class Election:
         }
 
     async def _write(self, spec: dict[str, Any]) -> None:
-        """Write the lease, if nobody has written it since we read it."""
+        """Write the lease, unless it has been written since we read it."""
         if self._lease:
             self._lease = await self._api.update(LEASES, {**self._lease, "spec": spec})
         else:

@@ -29,7 +29,7 @@ class RateLimit:
         self._each = SECOND / qps
         self._saved = (burst - 1) * self._each
         self._next: float = clock.monotonic() - self._saved
-        """When the next one may be, if nobody saves up more."""
+        """The time at which the next request may start."""
 
     async def wait(self) -> None:
         """Wait for one's turn."""

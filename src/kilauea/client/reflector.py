@@ -86,7 +86,7 @@ class Reflector:
             except ApiError as error:
                 self._failed(error)
             except Exception:
-                log.exception("%s: the list is begun anew", self._resource.plural)
+                log.exception("%s: the list starts over", self._resource.plural)
                 self._version = ""
                 self._failures += 1
             if self._failures:
@@ -122,7 +122,7 @@ class Reflector:
         return told
 
     def _news(self, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """The events that are not known yet: versions of a kind only grow, and whoever resumes may hear some twice."""
+        """The events that are not known yet: versions of a kind only grow, and a resumed watch may repeat some."""
         last = int(self._version)
         if batch and int(batch[0].version) > last:
             return batch

@@ -21,7 +21,7 @@ from kilauea.client.transport import Answer, Transport, refusal, refusal_of
 PAGE = 500
 """Objects of one page of a list."""
 SHORTEST_WATCH = 300
-"""Seconds after which the server ends a watch at the earliest; up to twice that, so that not all begin anew at once."""
+"""Seconds after which the server ends a watch at the earliest; up to twice that, so that not all restart at once."""
 
 _JSON = "application/json"
 _PATCHES: Mapping[PatchType, str] = {
@@ -91,7 +91,7 @@ class Client:
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> Listed:
         """All objects of a kind as they were at one version; each has its `kind` and `apiVersion`.
 
-        A list whose pages have become too old is begun anew, in one piece.
+        A list whose pages have become too old starts over, in one piece.
         """
         selection = _selection(labels, fields)
         try:

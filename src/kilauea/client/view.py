@@ -17,7 +17,7 @@ _NO_INDEXES: Mapping[str, Callable[[Obj], str]] = {}
 
 
 class Cache:
-    """An indexer for each kind that somebody is interested in."""
+    """An indexer for each declared kind."""
 
     def __init__(self) -> None:
         self._indexers: dict[Resource, Indexer] = {}

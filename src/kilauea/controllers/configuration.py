@@ -15,7 +15,7 @@ FILE = "volcano-scheduler.conf"
 NAME = f"ConfigMap {PLACE}"
 """How messages call it."""
 LOOK_SECONDS = 2.0
-"""Between two looks at a text that may change by itself."""
+"""Seconds between two reads of a text that may change."""
 
 
 def _concerned(obj: Obj) -> tuple[Key, ...]:

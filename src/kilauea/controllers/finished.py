@@ -46,7 +46,7 @@ class FinishedJobController:
 
 
 def expiry(job: Obj) -> int | None:
-    """When a job is to be deleted, in microseconds since 1970; None if it stays, or nobody has said since when."""
+    """When a job is to be deleted, in microseconds since 1970; None if it stays, or has no time of its end."""
     seconds, state = spec_of(job).get("ttlSecondsAfterFinished"), status_of(job).get("state") or {}
     since = state.get("lastTransitionTime")
     if seconds is None or since is None or state.get("phase") not in OVER or is_going(job):

@@ -151,7 +151,7 @@ def _spec(pod: Obj, min_member: int) -> dict[str, Any]:
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """How far apart in the network the pods may be; a tier that is no number is not said."""
+    """The network topology of the pods; an invalid tier is left out."""
     if TOPOLOGY_MODE not in annotations and TOPOLOGY_TIER not in annotations:
         return {}
     topology: dict[str, Any] = {"mode": annotations.get(TOPOLOGY_MODE) or "hard"}

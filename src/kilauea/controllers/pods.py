@@ -31,7 +31,7 @@ _PHASE_RANK = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def phase_of(pod: Obj) -> str:
-    """The phase, empty if nobody has said it."""
+    """The phase, empty if it is not set."""
     return str(status_of(pod).get("phase") or "")
 
 
@@ -79,7 +79,7 @@ def restarts(pod: Obj) -> int:
 def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[Operation]]:
     """The pods that an owner with a selector has, and what makes it so.
 
-    Pods that nobody controls and that match are adopted, those that do not match any more are let go.
+    Pods without a controller that match are adopted, those that do not match any more are let go.
     """
     selected = matcher(spec_of(owner).get("selector"))
     mine: list[Obj] = []

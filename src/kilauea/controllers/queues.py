@@ -1,7 +1,7 @@
-"""Queues of Volcano: they are there (root and default), open and close with their trees, and count their groups.
+"""Queues of Volcano: root and default exist, queues open and close with their trees, and count their groups.
 
 A queue is closed and opened by a Command that names it. Closing closes what is below first. Opening opens one queue;
-if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not what somebody
+if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not queues that were
 closed by hand. A closed queue that still has pod groups, or below which one is not closed yet, is `Closing` until that
 has changed. A queue under a closed one is closed.
 """
@@ -145,7 +145,7 @@ class Tree:
         elif action == OPEN:
             yield from self._open(queue, cascade=annotations_of(command).get(CASCADE) == "true")
         else:
-            words = f'"{action or ""}" is no action for a queue: use {OPEN} or {CLOSE}'
+            words = f'invalid action "{action or ""}" for a queue: use {OPEN} or {CLOSE}'
             yield Record(queue, "Warning", "CommandIssued", words)
 
     def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:

@@ -62,7 +62,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
-        authority: certificates that clients of the API are to trust, as PEM; empty if somebody else tells them.
+        authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
@@ -95,7 +95,7 @@ def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Con
     for entry in wanted:
         name = entry.lstrip("+-")
         if name != "*" and name not in names:
-            raise ValueError(f'"{name}" is no controller: use * or {", ".join(names)}')
+            raise ValueError(f'unknown controller "{name}": use * or {", ".join(names)}')
         sign = not entry.startswith("-")
         if signs.setdefault(name, sign) != sign:
             raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")

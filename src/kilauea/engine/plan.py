@@ -42,7 +42,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """A pod is promised room on a node that is being freed."""
+    """A pod is nominated to a node where room is being freed."""
 
     pod: str
     node: str

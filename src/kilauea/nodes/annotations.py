@@ -63,9 +63,9 @@ def annotation_errors(notes: Mapping[str, str]) -> list[str]:
     found = []
     for name, text in sorted(notes.items()):
         if name.startswith(_DURATIONS) and read_duration(text) is None:
-            found.append(f'{name}: "{text}" is no duration: use e.g. 30s or 1h30m')
+            found.append(f'{name}: invalid duration "{text}": use e.g. 30s or 1h30m')
         elif name.startswith(EXIT_CODE) and read_exit_code(text) is None:
-            found.append(f'{name}: "{text}" is no exit code: use 0 to 255')
+            found.append(f'{name}: invalid exit code "{text}": use 0 to 255')
     return found
 
 

@@ -1,6 +1,6 @@
 """Keeps simulated nodes alive: a Lease that is renewed often, a status that is written rarely, spread over time.
 
-What a Node says about itself stays: only what is missing is filled in, and `Ready` is told where nobody else tells it.
+Fields that a Node has stay: only missing ones are set, and `Ready` only where it is not set from outside.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class Heartbeats:
         self._renew = renew_seconds * SECOND
         self.interests: Sequence[Interest] = (
             Interest(NODES, lambda node: (key_of(node),)),
-            Interest(LEASES, lambda lease: ()),  # nobody else renews them; a lost one is made with the next heartbeat
+            Interest(
+                LEASES, lambda lease: ()
+            ),  # no other process renews them; a lost one is made with the next heartbeat
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -77,7 +79,7 @@ class Heartbeats:
             return None
         patch: dict[str, Any] = {"spec": {"renewTime": micro_text(now)}}
         if lease["metadata"].get("ownerReferences") != _owner(node):
-            patch["metadata"] = {"ownerReferences": _owner(node)}  # the node has been created anew
+            patch["metadata"] = {"ownerReferences": _owner(node)}  # the node has been created again
         return Patch(LEASES, key_of(lease), patch)
 
     def _turn(self, name: str, moment: int) -> int:

@@ -144,7 +144,7 @@ class _Life:
 
     @classmethod
     def of(cls, pod: Obj, run_time: int = JOB_RUN_TIME) -> _Life | None:
-        """The life of a pod; None if it has ended, or if somebody else leads it."""
+        """The life of a pod; None if it has ended, or if another kubelet runs it."""
         status: Obj = pod.get("status") or {}
         phase = status.get("phase") or PENDING
         if phase not in (PENDING, RUNNING) or (phase == RUNNING and not status.get("containerStatuses")):

@@ -65,7 +65,7 @@ def _is_old(name: str, ready: Obj, now: int) -> bool:
 
 
 def _verdict(node: Obj) -> tuple[str, str, str] | None:
-    """Status, reason and message of `Ready`; None if somebody else has said it and we have no order."""
+    """Status, reason and message of `Ready`; None if it was set from outside and the node has no state annotation."""
     state, ready = node_state(node), _ready(node)
     if state == NOT_READY:
         return "False", "KubeletNotReady", f"{_OURS}, made unready by the annotation {NODE_STATE}"

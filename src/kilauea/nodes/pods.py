@@ -91,7 +91,7 @@ def _told(pod: Obj, step: Step) -> list[Operation]:
 
 
 def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
-    """A change of the status, unless somebody else has changed the pod meanwhile."""
+    """A change of the status, unless the pod has been changed meanwhile."""
     version = pod["metadata"].get("resourceVersion", "")
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
@@ -106,7 +106,7 @@ def _end(pod: Obj, node: Obj, now: int) -> Outcome:
         return Outcome(again=(end - now) / SECOND)
     operations: list[Operation] = []
     if metadata.get("finalizers") and active(pod):
-        # Somebody waits to read how it has ended; nobody would, of a pod that is gone with the next write.
+        # The end is written for readers of the status, unless the pod is gone with the next write.
         status = killed(pod, node, now, KILLED if needed == grace * SECOND and needed else STOPPED)
         operations += [_patch(pod, status)] if status else []
     if grace or not metadata.get("finalizers"):

@@ -1,4 +1,4 @@
-"""The metrics of Volcano's controllers, read from the objects when somebody asks for them.
+"""The metrics of Volcano's controllers, read from the objects when they are requested.
 
 A series goes with its object, so there are never more of them than objects; and a new process has the same figures.
 """

@@ -87,7 +87,7 @@ def test_a_file_that_was_cut_short_is_refused(length: int, folder: Path) -> None
     os.truncate(file, length if length >= 0 else file.stat().st_size + length)
     message = refusal(folder)
     assert message.startswith(f"{file}: the file is damaged (")
-    assert message.endswith(f"; restore a copy, or move {folder} away to begin with an empty store")
+    assert message.endswith(f"; restore a copy, or move {folder} away to start with an empty store")
 
 
 @given(data=st.data())

@@ -38,7 +38,7 @@ def disturb(world: JobWorld, what: str, number: int) -> None:
     elif what in ("unknown", "admit"):
         world.admit("Unknown" if what == "unknown" else "Inqueue")
     elif what == "command":
-        world.decide_command(["AbortJob", "ResumeJob", "RestartJob", "RestartPod", "Odd", "TerminateJob"][number])
+        world.order(["AbortJob", "ResumeJob", "RestartJob", "RestartPod", "Odd", "TerminateJob"][number])
     elif what == "run":
         world.say_all()
     elif what == "end":

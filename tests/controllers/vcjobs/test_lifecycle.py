@@ -99,7 +99,7 @@ def test_as_soon_as_enough_have_succeeded_the_rest_is_ended() -> None:
 def test_a_job_that_is_deleted_is_left_alone_and_its_commands_go() -> None:
     world = running(task("a", 1))
     world.change(VC_JOBS, world.key, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.vanish("m-a-0")
     world.settle()
     assert (world.phase, world.list(COMMANDS), world.list(PODS)) == ("Running", [], [])
@@ -228,14 +228,14 @@ def test_a_suspended_job_has_neither_pods_nor_group_and_goes_on_when_it_is_resum
     world.say("m-a-0", "Succeeded")
     world.settle()
     done = world.uids()["m-a-0"]
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
     assert (world.phase, world.list(COMMANDS), world.list(POD_GROUPS)) == ("Aborting", [], [])
     assert "Start to execute command AbortJob, and clean it up" in " ".join(world.told)
     world.end_going()
     world.settle()
     assert (world.phase, list(world.uids())) == ("Aborted", ["m-a-0"])
-    world.decide_command("ResumeJob")
+    world.order("ResumeJob")
     world.start()
     assert world.history == ["Aborting", "Aborted", "Restarting", "Pending", "Running"]
     assert world.uids()["m-a-0"] == done, "what is done is done"
@@ -244,9 +244,9 @@ def test_a_suspended_job_has_neither_pods_nor_group_and_goes_on_when_it_is_resum
 
 def test_a_job_can_be_resumed_while_it_is_being_aborted() -> None:
     world = running(task("a", 2))
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
-    world.decide_command("ResumeJob")
+    world.order("ResumeJob")
     world.start()
     assert world.phase == "Running"
     assert len(world.pods()) == 2
@@ -255,7 +255,7 @@ def test_a_job_can_be_resumed_while_it_is_being_aborted() -> None:
 @pytest.mark.parametrize("action", ["RestartTask", "RestartPod", "RestartPartition"])
 def test_a_command_cannot_restart_a_part_as_it_names_none(action: str) -> None:
     world = running(task("a", 2))
-    world.decide_command(action)
+    world.order(action)
     world.settle()
     assert (world.phase, world.retries, world.list(COMMANDS)) == ("Running", 0, [])
     assert any("needs a target" in each for each in world.told)
@@ -263,9 +263,9 @@ def test_a_command_cannot_restart_a_part_as_it_names_none(action: str) -> None:
 
 def test_commands_are_done_one_after_another_in_the_order_in_which_they_came() -> None:
     world = running(task("a", 2))
-    world.decide_command("AbortJob", "z")
+    world.order("AbortJob", "z")
     world.wait(1)
-    world.decide_command("ResumeJob", "a")
+    world.order("ResumeJob", "a")
     world.start()
     assert world.history == ["Aborting", "Restarting", "Pending", "Running"]
 
@@ -275,7 +275,7 @@ def test_a_job_that_is_over_cannot_be_brought_back() -> None:
     world.say("m-a-0", "Succeeded")
     world.settle()
     for action in ("ResumeJob", "RestartJob", "AbortJob"):
-        world.decide_command(action)
+        world.order(action)
         world.settle()
     assert (world.phase, world.list(COMMANDS), world.retries) == ("Completed", [], 0)
 

@@ -89,7 +89,7 @@ def test_any_specification_is_survived(spec: dict[str, Any]) -> None:
     for name in world.pods():
         world.say(name, "Failed")
     live(world)
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     live(world)
     assert world.phase in ("Aborted", "Failed", "Completed")
 
@@ -151,7 +151,7 @@ def test_any_command_is_survived(command: dict[str, Any]) -> None:
 def test_an_action_that_there_is_not_is_said_of_the_job() -> None:
     world = JobWorld(job(task("a", 1)))
     world.start()
-    world.decide_command("Dance")
+    world.order("Dance")
     live(world)
     assert any(each.startswith('CommandIssued: invalid action "Dance" for a job: use one of ') for each in world.told)
     assert world.phase == "Running"

@@ -28,7 +28,7 @@ def test_a_condition_has_the_time_at_which_its_phase_began() -> None:
 
 def test_the_state_names_the_action_that_led_to_it() -> None:
     world = running()
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
     assert (world.phase, world.status["state"]["reason"]) == ("Aborting", "AbortJob")
 
@@ -41,12 +41,12 @@ def test_the_version_of_a_job_is_on_its_group_and_grows_only_when_all_pods_are_r
     world.settle()
     (group,) = world.list(POD_GROUPS)
     assert (world.status["version"], group["metadata"]["annotations"]["kilauea.dev/job-version"]) == (1, "1")
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
     world.end_going()
     world.settle()
     assert (world.phase, world.status["version"]) == ("Aborted", 2)
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
     assert (world.phase, world.status["version"]) == ("Aborted", 2)
 
@@ -87,7 +87,7 @@ def test_a_stopped_job_counts_the_pods_that_had_ended_and_no_others() -> None:
     world = running()
     world.say("m-a-0", "Succeeded")
     world.settle()
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
     kept = {"succeeded": 1, "taskStatusCount": {"a": {"phase": {"Succeeded": 1}}}}
     assert (world.phase, counts(world)) == ("Aborting", {**kept, "terminating": 1})
@@ -115,12 +115,12 @@ def test_an_aborted_job_whose_ended_pods_are_gone_resumes_without_being_restarte
     world.start()
     world.say("m-a-0", "Succeeded")
     world.settle()
-    world.decide_command("AbortJob")
+    world.order("AbortJob")
     world.settle()
     world.end_going()
     world.settle()
     world.vanish("m-a-0")
-    world.decide_command("ResumeJob")
+    world.order("ResumeJob")
     world.settle()
     world.start()
     assert (world.phase, world.retries, len(world.pods())) == ("Running", 0, 2)

@@ -101,5 +101,5 @@ def _idle(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:
         if POD_PENDING in events_of(policy) and not policy.timeout:
             yield f"{path}[{number}].timeout: the event {POD_PENDING} never comes without it: set it, e.g. to 10m"
         if policy.exit_code is not None and policy.action not in ACTIONS:
-            what = f'"{policy.action or ""}" is no action, so nothing is done: use one of {", ".join(ACTIONS)}'
+            what = f'unknown action "{policy.action or ""}", so nothing is done: use one of {", ".join(ACTIONS)}'
             yield f"{path}[{number}].action: {what}"

@@ -83,7 +83,7 @@ def check_deletion(name: str, queue: Obj | None, view: View, *, check_pods: bool
 
     Args:
         name: of the queue.
-        queue: as it is; None if nobody knows it.
+        queue: as it is; None if it does not exist.
         view: the other queues.
         check_pods: whether allocated pods hold it up.
 

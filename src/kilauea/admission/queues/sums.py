@@ -1,7 +1,7 @@
-"""Amounts in the tree: children get no more than their parent has, and nobody has a higher ceiling than those above.
+"""Amounts in the tree: children get no more than their parent has, and no queue has a higher ceiling than those above.
 
 What a queue does not say counts as nothing in sums, so a parent that is promised nothing cannot promise anything. A
-ceiling that is not said, or zero, is none; then the next one above counts. Children of root are limited by nobody.
+ceiling that is not said, or zero, is none; then the next one above counts. Children of root have no limit.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def _text(name: str, value: int) -> str:
 
 def _check_shares(parent: Obj, children: Iterable[Obj], who: str) -> None:
     """Check that the guarantees of children, and what they deserve, add up to no more than the parent has."""
-    everyone = list(children)
+    everything = list(children)
     for kind in ("guarantee", "deserved"):
-        limit, total = amounts_of(parent, kind), _total(everyone, kind)
+        limit, total = amounts_of(parent, kind), _total(everything, kind)
         if any(value > limit.get(name, 0) for name, value in total.items()):
             words = f"validation failed: sum of children's {kind} ({_line(total)}) exceeds parent's {kind} limit"
             raise Denied(f"{who} {words} ({_line(limit)})")

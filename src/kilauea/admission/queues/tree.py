@@ -1,6 +1,6 @@
 """The tree of queues as the view shows it: children, ancestors, depth. The queue `root` is above all and has no parent.
 
-Whoever walks it is safe from circles: an object that was made while nobody checked may close one.
+All walks are safe from cycles: an object created while the webhook was down may close one.
 """
 
 from __future__ import annotations

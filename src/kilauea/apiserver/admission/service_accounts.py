@@ -88,7 +88,7 @@ class _NewAccount:
         """Nothing was written, nothing follows."""
 
     async def settle(self, stored: Stored) -> None:
-        """Make the account, unless the namespace is going or somebody was faster."""
+        """Make the account, unless the namespace is terminating or the account exists."""
         backend = self._backend
         namespace = backend.store.get(f"/core/namespaces/{self._namespace}")
         if namespace is None or msgspec.json.decode(namespace.value)["metadata"].get("deletionTimestamp"):

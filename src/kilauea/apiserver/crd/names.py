@@ -1,4 +1,4 @@
-"""Which names of a definition are accepted: each may be used once in a group; and the conditions that say so."""
+"""Accepted names of a definition, each of which may be used once in a group; and the conditions that show them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AcceptedNames(NamedTuple):
 
 
 def accept_names(definition: Object, taken: Taken) -> AcceptedNames:
-    """Accept the names of a definition, each that nobody else has; else it keeps those it had."""
+    """Accept the names of a definition that are not taken; for the others it keeps those it had."""
     wanted: Mapping[str, Any] = definition["spec"]["names"]
     names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
     reason = message = ""

@@ -1,7 +1,7 @@
 """The server's own certificate authority, its certificate, and the token and certificate of its one administrator.
 
 Made at the first start and kept in a folder that only its owner can read, so that clients of an earlier run still know
-the server and are known to it. The server's certificate is made anew at each start, for the address of that start.
+the server and are known to it. The server's certificate is issued again at each start, for the address of that start.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _authority(folder: Path, now: datetime.datetime) -> tuple[x509.Certificate, 
         words = "remove the folder to make new credentials, and replace kubeconfig files of earlier runs"
         raise CredentialsError(f"{folder}: the certificate authority cannot be read ({error}): {words}") from error
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-        raise CredentialsError(f"{key}: is no key of an elliptic curve: remove {folder} to make new credentials")
+        raise CredentialsError(f"{key}: is not an elliptic curve key: delete {folder} to make new credentials")
     return ca, loaded
 
 

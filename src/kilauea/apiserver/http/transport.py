@@ -80,7 +80,7 @@ class Transport:
             body = await _body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
-        except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
+        except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
             return _plain(fault_response(status.bad_request("the body is not whole")))
         path, _, query = request.path_qs.partition("?")
         pairs = list(request.rel_url.query.items()) if query else []
@@ -97,7 +97,7 @@ class Transport:
                 await _stream(request, response, answer)
             else:
                 await _large(request, response, answer)
-        except ConnectionError:  # the client has gone; nobody is left to tell
+        except ConnectionError:  # the client has gone; there is no client left to answer
             response.force_close()
         return response
 

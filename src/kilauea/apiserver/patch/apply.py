@@ -161,7 +161,7 @@ def _refuse_conflicts(request: Apply, live: dict[str, Any], managed: Managed, ch
 
 
 def _without_dropped(shape: Shape, new: dict[str, Any], last: FieldSet, managed: Managed) -> dict[str, Any]:
-    """The merged object without what the manager stated last time, states no longer, and nobody else owns."""
+    """The merged object without fields that the manager applied before, applies no longer, and no other one owns."""
     stated = with_fields_on_the_way(shape, last)
     whole = with_fields_on_the_way(shape, applied_fields(shape, new))
     owned = EMPTY

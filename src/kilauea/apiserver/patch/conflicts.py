@@ -19,7 +19,7 @@ def conflicts_of(managed: Managed, changed: FieldSet, applying: Manager) -> Conf
 
 
 def all_fields(conflicts: Conflicts) -> FieldSet:
-    """All conflicting fields, whoever owns them."""
+    """All conflicting fields, of all owners."""
     total = EMPTY
     for fields in conflicts.values():
         total = union(total, fields)

@@ -218,16 +218,16 @@ def from_fields_v1(document: Any) -> FieldSet:
     """The set that a client sent as fieldsV1: steps in the one form that is used here, unknown ones left out.
 
     Raises:
-        ValueError: this is no set of fields.
+        ValueError: this is not a set of fields.
     """
     if not isinstance(document, dict):
-        raise ValueError("fieldsV1 is no object")
+        raise ValueError("fieldsV1 is not an object")
     out: FieldSet = {}
     for step, node in document.items():
         if step == SELF:
             out[SELF] = {}
         elif len(step) < 2 or step[1] != ":":
-            raise ValueError(f"fieldsV1 has the key {step!r}, which is no step of a path")
+            raise ValueError(f"fieldsV1 has the key {step!r}, which is not a step of a path")
         elif step[0] in "fkvi":
             out[_canonical(step)] = from_fields_v1(node)
     return out

@@ -22,7 +22,7 @@ def fresh_fields(shape: Shape, obj: dict[str, Any], reset: FieldSet, never: Fiel
         shape: of the kind.
         obj: the object.
         reset: fields that the write does not set, with all below them.
-        never: fields that nobody owns.
+        never: fields that have no owner.
 
     Raises:
         ValueError: items of a list cannot be told apart.

@@ -1,7 +1,7 @@
 """`metadata.managedFields`: who owns which fields, kept up to date by every write.
 
 There is an entry for each manager, operation (Apply or Update), API version (of updates only) and subresource. What a
-request changes becomes its manager's and nobody else's; what it removes is nobody's.
+request changes becomes its manager's alone; a removed field has no owner.
 """
 
 from __future__ import annotations
@@ -130,12 +130,12 @@ def track_update(
     subresource: str = "",
     reset: FieldSet = EMPTY,
 ) -> list[dict[str, Any]]:
-    """The `metadata.managedFields` of an object after a create, an update or a patch that is no apply.
+    """The `metadata.managedFields` of an object after a create, an update or a patch other than an apply.
 
     Args:
         old: the object as it was; None for a create.
         new: the object as the client wants it, defaulted, before admission and what the kind itself prepares: what
-            those set is owned by nobody.
+            those set has no owner.
         manager: name of the field manager, or the start of the user agent.
         schema: the schema of the kind.
         api_version: group and version of the request.

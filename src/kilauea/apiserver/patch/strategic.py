@@ -189,7 +189,7 @@ def _check_items(*lists: list[Any]) -> bool:
 
 
 def _follow_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """The list without the items that the patch deletes, and the items of the patch that are no orders."""
+    """The list without the items that the patch deletes, and the items of the patch that are not directives."""
     plain = [item for item in patch if DIRECTIVE not in item]
     replace = False
     for item in patch:

@@ -1,6 +1,6 @@
 """JSON values as Kubernetes compares and prints them, which is not quite how Python does.
 
-In JSON `true` is no number; in Python `True == 1`. Messages of the real server show values as Go prints them.
+In JSON `true` is not a number; in Python `True == 1`. Messages of the real server show values as Go prints them.
 """
 
 from __future__ import annotations

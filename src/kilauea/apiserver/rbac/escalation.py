@@ -1,6 +1,6 @@
-"""Nobody gives away more than they have: writes of roles and bindings are held against what the writer may do.
+"""Privilege escalation is prevented: a role or binding may only grant what its writer is allowed to do.
 
-Who has the verb `escalate` on a role may write anything into it; who has `bind` on it may bind anybody.
+A user with the verb `escalate` on a role may write anything into it; one with `bind` may bind any subject.
 """
 
 from __future__ import annotations

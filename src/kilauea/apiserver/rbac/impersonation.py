@@ -1,4 +1,4 @@
-"""Acting as somebody else: the headers by which a request asks for it, and the right that it needs."""
+"""Impersonation: the headers by which a request acts as another user, and the permission it needs."""
 
 from __future__ import annotations
 

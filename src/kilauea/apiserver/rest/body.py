@@ -31,7 +31,7 @@ READABLE = (JSON, YAML, PROTOBUF)
 _ANSWERED = frozenset(
     {("authentication.k8s.io/v1", "TokenRequest"), ("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")}
 )
-"""Kinds of subresources, which are no resources of their own."""
+"""Kinds of subresources, which are not resources of their own."""
 
 
 _SHOWN = 30

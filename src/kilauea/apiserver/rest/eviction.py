@@ -76,7 +76,7 @@ def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
 
 
 def _needs_no_budget(pod: Object) -> bool:
-    """Pods that do not run, or go already, disrupt nobody."""
+    """Evicting a pod that does not run, or is already terminating, needs no budget."""
     phase = (pod.get("status") or {}).get("phase", "")
     return phase in ("Succeeded", "Failed", "Pending", "") or bool(pod["metadata"].get("deletionTimestamp"))
 

@@ -24,7 +24,7 @@ class _Fault(Exception):
 
 
 def json_syntax_error(body: bytes, otherwise: str) -> str:
-    """Why bytes are no JSON; `otherwise` if Go would read them."""
+    """Return the syntax error in JSON; `otherwise` if Go would read it."""
     try:
         _Scanner(body.decode("latin-1") + " ").scan()  # Go, too, ends with a blank to see what is incomplete
     except _Fault as fault:
@@ -161,7 +161,7 @@ def _quoted(mark: str) -> str:
 
 
 def yaml_syntax_error(body: bytes, otherwise: str) -> str:
-    """Why bytes are no YAML; `otherwise` if a parser reads them.
+    """Return the syntax error in YAML; `otherwise` if a parser reads it.
 
     Go counts lines from 0 for faults of the grammar, from 1 for those of the characters, and tells of no first line.
     """

@@ -47,7 +47,7 @@ class Strategy:
     selectable: tuple[str, ...] = ()
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
-    """Why a text is no name for an object of this kind."""
+    """Return the errors in a name for an object of this kind."""
 
     def default(self, obj: Object) -> None:
         """Fill in what the caller left out."""

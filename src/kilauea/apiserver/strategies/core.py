@@ -32,7 +32,7 @@ class Plain(Strategy):
 
 
 class Namespaces(Strategy):
-    """A namespace is active until its deletion begins, and goes when nobody finalizes it any more."""
+    """A namespace is active until its deletion starts, and is removed when it has no finalizers left."""
 
     has_generation = False
     deletes_plainly = True

@@ -134,7 +134,7 @@ def _doubles(path: str, spec: Object) -> Iterator[str]:
 
 
 def _fractions(path: str, amounts: Object, names: tuple[str, ...]) -> Iterator[str]:
-    """Amounts of bytes that are no whole numbers."""
+    """Warn of fractions of a byte."""
     for name in names:
         text = amounts.get(name, "")
         number = amount(text) if text.endswith("m") else None

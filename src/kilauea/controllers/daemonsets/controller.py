@@ -108,7 +108,7 @@ class Reconciliation:
         return [Delete(PODS, key_of(pod), uid_of(pod)), told]
 
     def _outdated(self) -> list[Obj]:
-        """Pods of old templates that may go now: those that serve nobody, and others while enough serve."""
+        """Pods of old templates that may go now: those that are not available, and others while enough are."""
         strategy = spec_of(self._set).get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return []

@@ -77,7 +77,7 @@ def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int
     for place, each in enumerate(owned):
         if each is mine:
             continue
-        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # pods that serve nobody are not missed
+        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # pods that are not available are not missed
         gone = min(max(0, serving), wanted_replicas(each) - idle)
         spare, serving = spare - idle, serving - gone
         if idle or gone:

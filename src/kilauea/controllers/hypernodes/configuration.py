@@ -31,8 +31,8 @@ class Configuration(NamedTuple):
     """The parsed configuration.
 
     Attributes:
-        types: labels of nodes for each type of network, from the node upwards; None if labels are no source.
-        complaints: what cannot be used.
+        types: labels of nodes for each type of network, from the node upwards; None if labels are not a source.
+        errors: parts that cannot be used.
     """
 
     types: Mapping[str, tuple[str, ...]] | None
@@ -40,7 +40,7 @@ class Configuration(NamedTuple):
 
 
 def read_configuration(config_map: Obj) -> Configuration:
-    """Read a ConfigMap; what is wrong becomes a complaint and is left out."""
+    """Read a ConfigMap; invalid parts become errors and are left out."""
     text = (config_map.get("data") or {}).get(FILE) or ""
     try:
         document = load_yaml(text.encode())
@@ -59,7 +59,7 @@ def read_configuration(config_map: Obj) -> Configuration:
         elif source in NOT_BUILT and each.get("enabled") is True:
             complaints.append(f"{where}.source: {source} is not built yet: label its nodes and use {LABEL}")
         elif source not in NOT_BUILT | {LABEL}:
-            complaints.append(f"{where}.source: {source} is no source: use {LABEL}")
+            complaints.append(f"{where}.source: unknown source {source}: use {LABEL}")
     return Configuration(types, tuple(complaints))
 
 

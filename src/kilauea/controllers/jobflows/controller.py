@@ -115,7 +115,11 @@ def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
         return [_failure(flow, f'job "{name}" is there and is not this flow\'s: rename it or the flow')]
     long = max(labels.values(), key=len)
     if len(long) > LONGEST_LABEL:
-        return [_failure(flow, f'"{long}" is no label: use a namespace and a name of {LONGEST_LABEL - 1} together')]
+        return [
+            _failure(
+                flow, f'"{long}" is too long for a label: use a namespace and a name of {LONGEST_LABEL - 1} together'
+            )
+        ]
     metadata = {
         "name": name,
         "namespace": namespace,
@@ -128,7 +132,7 @@ def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
 
 
 def _ignored(flow: Obj, vertex: Mapping[str, Any]) -> Iterator[Record]:
-    """Says which fields of a vertex nobody looks at, here as in the original."""
+    """Warn of fields of a vertex that have no effect, here as in the original."""
     given = {"patch": vertex.get("patch"), "dependsOn.probe": (vertex.get("dependsOn") or {}).get("probe")}
     for field, what in given.items():
         if what:

@@ -34,7 +34,7 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
 
 
 EVERYWHERE = Key("", "")
-"""Asked about at the start: nodes may have gone while nobody watched, so that no event tells of them."""
+"""Reconciled at the start: nodes may have been deleted while the controller was down, so that there is no event."""
 
 
 class NodeLifecycleController:

@@ -70,7 +70,7 @@ def match_policy(work: Work, event: ObservedEvent) -> PolicyMatch | None:
             if step(work.phase, policy.action).procedure == "sync":
                 return None
             if event.task is None and policy.action in TARGETED:
-                return None  # a group is no target
+                return None  # a group cannot be a target
             if policy.action == RESTART_PARTITION and event.type != POD_EVICTED and not _has_partitions(event):
                 return None  # what there is not need not be waited for, again and again
             return PolicyMatch(event, policy.action, policy.timeout)

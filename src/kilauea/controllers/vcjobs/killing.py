@@ -24,7 +24,7 @@ from kilauea.controllers.vcjobs.work import Work
 def kill_all(
     work: Work, members: Members, group: Obj | None, step: Step, decision: Decision, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
-    """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
+    """The status of a job that ends or restarts, and the deletion of its pods and of objects that it does not need."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
     doomed = [each for each in members if not each.going and (each.marked or each.phase not in keep)]
     names = frozenset(each.name for each in doomed)

@@ -13,7 +13,7 @@ from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_VERSION
 from kilauea.controllers.vcjobs.work import MOST_PODS, Task, Work
 
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
-"""On a pod that the controller deletes: it is not one that somebody else has taken away."""
+"""Marks a pod that the controller deletes, as opposed to one that was deleted from outside."""
 ENDED = frozenset({"Succeeded", "Failed"})
 COUNTED = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 """Phases by which pods are counted."""

@@ -119,7 +119,7 @@ class Work:
 
     @property
     def excess(self) -> str:
-        """Why none of its pods are made, if they are more than anybody can mean; else empty."""
+        """The reason why none of its pods are made, if the number is absurd; else empty."""
         if self.replicas <= MOST_PODS:
             return ""
         return f"{self.replicas} pods are wanted, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"

@@ -1,7 +1,7 @@
 """Nodes evaluated for one shape: which can take it, how good they are, and if none can, why.
 
 The whole vector over nodes is computed once; afterwards only the nodes that changed since are looked at again, by the
-table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked anew at each choice.
+table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked again at each choice.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ class Evaluation:
         if self._seen < 0:
             self._look_at_all()
         elif self._seen < len(changed):
-            # The list of changes only grows, and each evaluation remembers how far it has read: whoever places a task
-            # need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
+            # The list of changes only grows, and each evaluation remembers how far it has read: code that places a
+            # task need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
             rows = sorted(set(changed[self._seen :]))
             if len(rows) == 1 and self._by_figures:
                 self._look_again_at(rows[0])
@@ -236,11 +236,11 @@ class Evaluation:
         return total
 
     def _blame(self, scorers: list[NodeScorer], nodes: NodeRows) -> None:
-        """Find the plugin whose score is no number."""
+        """Find the plugin whose score is not a number."""
         for scorer in scorers:
             score = scorer.function(self._shape, nodes)
             if score is not None and not kernels.all_finite(score):
-                raise PluginFault(scorer.plugin, "node score", "a score is no finite number")
+                raise PluginFault(scorer.plugin, "node score", "a score is not a finite number")
 
     def _cluster_fit(self) -> NDArray[np.bool_] | None:
         out: NDArray[np.bool_] | None = None

@@ -166,7 +166,7 @@ def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> Spa
 
     The resources that are short and that the task holds decide. Its queue has too much of one of them. The claimer has
     a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than it
-    deserves, or neither deserves any. A right to something else is no reason: two queues, each with a right to what is
+    deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to what is
     not short, would take the same room from each other for ever.
 
     A claimer that stays within what it deserves of all that it asks for may take from a queue that has too much of any

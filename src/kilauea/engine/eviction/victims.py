@@ -123,7 +123,7 @@ class VictimPool:
         return self._by_node(np.maximum, wanted, nodes)
 
     def in_vain(self, kind: tuple[object, ...]) -> NDArray[np.bool_]:
-        """(N,) nodes that were tried in vain for tasks of a kind; to be written to by whoever tries."""
+        """(N,) nodes that were tried in vain for tasks of a kind; searches write to it."""
         return self._in_vain.setdefault(kind, np.zeros(len(self._starts) - 1, dtype=bool))
 
     def at_minimum(self) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 Plugins of this package are asked directly. Every function that another plugin registers is wrapped: what it raises is
 its fault by name, file and line; answers are looked at more closely; the figures of the nodes cannot be written to; and
-a watchdog bounds the time of each call. The engine has no clock, so the watchdog comes from whoever calls the engine
+a watchdog bounds the time of each call. The engine has no clock, so the watchdog is passed in by the caller
 (`kilauea.runtime.watchdog`); without one nothing is bounded.
 """
 

@@ -115,7 +115,7 @@ def cards_of_node(node: str, labels: Mapping[str, str], allocatable: Mapping[str
             gib = (_number(labels[base + ".memory"]) + 512) // 1024
             found_card(f"{product}/mps-{gib}g*1/{replicas}", SHARED)
         else:
-            notes.append(f"Node <{node}> shares cards, but its label {REPLICAS} is no number above 0.")
+            notes.append(f"Node <{node}> shares cards, but its label {REPLICAS} is not a number above 0.")
     for name in offered:
         if name.startswith(SLICES):
             found_card(f"{product}/mig-{name.removeprefix(SLICES)}-mixed", name)

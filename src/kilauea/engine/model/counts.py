@@ -44,7 +44,7 @@ class TaskCounts:
 
     @property
     def is_pipelined(self) -> bool:
-        """The minimum is placed or promised room that is being freed."""
+        """Return True if the minimum is placed, or nominated to room that is being freed."""
         waiting = self.counts[status.PIPELINED]
         return waiting + self.ready_count + self.pending_best_effort >= self.min_available
 

@@ -58,7 +58,7 @@ def domain_of(obj: HyperNode) -> Domain:
     """Read a HyperNode's object.
 
     Raises:
-        ValueError: a pattern is no regular expression of RE2's.
+        ValueError: a pattern is not a regular expression of RE2's.
     """
     spec = obj.spec
     members = (spec.members if spec else None) or []

@@ -61,7 +61,7 @@ def _amounts(field: str, resources: ResourceMap | None) -> dict[str, int]:
 
 
 def budget_of(obj: scheduling.PodDisruptionBudget) -> Budget:
-    """The budget of an object. Without a status nothing may be disrupted; a bad selector selects nobody."""
+    """The budget of an object. Without a status nothing may be disrupted; an invalid selector selects no pods."""
     status = obj.status or scheduling.PodDisruptionBudgetStatus()
     selector = selector_of(obj.spec.selector) if obj.spec else None
     allowed, disrupted = status.disruptions_allowed or 0, frozenset(status.disrupted_pods or ())

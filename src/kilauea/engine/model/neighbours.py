@@ -2,7 +2,7 @@
 
 Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores
 alike: how many placed pods match this (`matching`), and how many placed pods carry a term that means this pod
-(`carriers`). Both are counted once, when first asked, and mended at each placement. In a cluster where nobody selects
+(`carriers`). Both are counted once, when first asked, and mended at each placement. In a cluster where no pod selects
 pods nothing is counted at all.
 """
 
@@ -20,7 +20,7 @@ from kilauea.engine.model.placements import LabelClass, LabelClasses, Placements
 from kilauea.engine.model.task_specs import PodTerm, TaskSpec
 from kilauea.engine.model.tasks import Task
 
-NOBODY: Mapping[str, str] = {}
+NO_LABELS: Mapping[str, str] = {}
 
 
 class Namespaces:
@@ -43,7 +43,7 @@ class Namespaces:
         if labels is None:
             if must_exist:
                 return False
-            labels = NOBODY
+            labels = NO_LABELS
         return matches(term.namespace_selector, labels)
 
 

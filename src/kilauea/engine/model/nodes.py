@@ -123,7 +123,7 @@ class NodeTable:
         """True if every node offers cpu and memory."""
         self._offered: list[str] | None = None
         self.changed: list[int] = []
-        """Rows that a session changed, in order, repeats included; whoever keeps figures by node mends them by it."""
+        """Rows that a session changed, in order, repeats included; values cached by node are updated from it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
         """Arrays over nodes that depend on the nodes' objects alone (`kilauea.engine.evaluation.matching`)."""
         self.future = False
@@ -295,7 +295,7 @@ class NodeRows:
 
     @property
     def task_count(self) -> IntArray:
-        """(n,) number of pods on the nodes, with those that are being removed and those that are promised room."""
+        """(n,) number of pods on the nodes, with terminating and nominated ones."""
         count: IntArray = self.used[2] + self.pipelined[2]
         return count
 
@@ -306,5 +306,5 @@ class NodeRows:
         return count
 
     def resource(self, name: str) -> int | None:
-        """Row of a resource in the (R, n) arrays; None for one that nobody has or asks for."""
+        """Row of a resource in the (R, n) arrays; None for one that no node has and no task requests."""
         return self.table.axis.rows.get(name)

@@ -25,7 +25,7 @@ MOST_REPEATS = 1000
 MOST_STEPS = 2000
 """Largest automaton, in steps; what is repeated with a bound counts as often as it is repeated."""
 MOST_STATES = 1000
-"""States that an automaton remembers before it begins anew."""
+"""States that an automaton remembers before it starts over."""
 
 # How `re` reads a pattern, as a tree. The module has no public name; `test_patterns` fails if it changes.
 _parser: Any = importlib.import_module("re._parser")
@@ -63,7 +63,7 @@ def pattern_of(text: str) -> Pattern:
     """The pattern that a text stands for.
 
     Raises:
-        ValueError: it is no regular expression, not one that RE2 has, or too large.
+        ValueError: it is not a regular expression, not one that RE2 has, or too large.
     """
     if len(text) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} characters")

@@ -116,7 +116,7 @@ def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
 
 
 def cap(a: Amounts, b: Amounts, *, missing_is_zero: bool = False) -> dict[str, float]:
-    """`a` cut down to `b`. A scalar that `b` does not list is no limit, or zero if `missing_is_zero`."""
+    """`a` cut down to `b`. A scalar that `b` does not list is unlimited, or zero if `missing_is_zero`."""
     out: dict[str, float] = {}
     for name in (*ALWAYS, *(n for n in a if n not in ALWAYS)):
         value = a.get(name, 0)

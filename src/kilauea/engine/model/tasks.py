@@ -1,7 +1,7 @@
 """A task is a pod as the scheduler sees it; its `TaskSpec` is everything of the pod that decides where it may run.
 
 Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images
-and the namespace are kept apart: they matter only in clusters where somebody selects pods by them (`shapes.py`).
+and the namespace are kept apart: they matter only in clusters where pods are selected by them (`shapes.py`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Task:
     cooldown: str = ""
     """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
     scheduled: int = 0
-    """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if nobody says."""
+    """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
     ends: int = 0
     """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
     numa: bool = False

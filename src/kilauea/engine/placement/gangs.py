@@ -69,7 +69,7 @@ def worksheet(session: Session, job: Job) -> Worksheet | None:
 
 
 def place_job(session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
-    """A statement that makes a job ready, or would once promised room is free; None if there is none."""
+    """A statement that makes a job ready, or would once nominated room is free; None if there is none."""
     if sheet.structured:
         return place_gang(session, queue, sheet)
     statement = session.statement()

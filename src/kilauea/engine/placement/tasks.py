@@ -55,7 +55,7 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
         domain: number of the network domain to stay in; -1 for the whole cluster.
 
     Returns:
-        Whether the part is ready, or would be once promised room is free. If not, everything is undone.
+        Whether the part is ready, or would be once nominated room is free. If not, everything is undone.
     """
     checkpoint = statement.checkpoint()
     rows = None if domain < 0 else session.domains.tree.rows[domain]

@@ -2,7 +2,7 @@
 
 What:
     Each queue names what it deserves. It may use more, up to its `capability` and to what the guarantees of the others
-    leave, as long as nobody else claims it; a queue below what it deserves takes back from those above. With
+    leave, as long as no other queue claims it; a queue below what it deserves takes back from those above. With
     `enableHierarchy: true` queues form a tree by `spec.parent`: a parent's limits bind its children, and the use of
     children adds up in their parents. Jobs go to leaves.
 

@@ -2,7 +2,7 @@
 
 What:
     Of pods that may be evicted those stay that every budget matching them still allows to lose. A budget is spent pod
-    by pod, in the order in which the pods are given. Pods without labels stay out of it: nobody may evict them.
+    by pod, in the order in which the pods are given. Pods without labels are excluded: they may not be evicted.
 
 Why:
     A budget says how many replicas a service can do without. The API server knows it; a scheduler that evicts has to.

@@ -1,12 +1,12 @@
 """Queues share the cluster by their weights.
 
 What:
-    Each queue's deserved share is computed anew in every session: what the cluster offers is poured out by weight, no
-    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and what is left over is
-    poured out again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
+    Each queue's deserved share is computed in every session: the total of the cluster is divided by weight, no
+    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and the rest is divided
+    again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
 
 Why:
-    Nobody has to write numbers that go stale; queues that are idle leave their part to the others.
+    There are no numbers to maintain; idle queues leave their part to the others.
 
 Arguments:
     None. Flags: `enableQueueOrder`, `enabledOverused`, `enabledAllocatable`, `enableReclaimable`, `enableJobEnqueued`,

@@ -6,7 +6,7 @@ before they are added up, so that one child does not starve for what its sibling
 queue plugins, 5.2).
 
 Everything is computed for all nodes of a level in one stroke when a key is first asked for. Afterwards only the way
-from a changed job to the root is computed again, and only when somebody asks. What a child counts for is rounded to a
+from a changed job to the root is computed again, and only on demand. What a child counts for is rounded to a
 tiny part of what the cluster offers, so that sums are exact and do not depend on their order.
 """
 

@@ -89,7 +89,7 @@ class NamespaceAccounts:
         """Write the status of all quotas that have changed; returns when it is durable."""
         for account in list(self.accounts.values()):
             if account.counted and account.shown != account.status():
-                async with account.showing:  # whoever had to wait may find that it was done for it
+                async with account.showing:  # a caller that had to wait may find the work done
                     await self._show(account)
 
     async def _show(self, account: Account) -> None:

@@ -29,7 +29,7 @@ class DomainPoints(Registry):
         self.add("hyper_node_gradient_for_sub_job", plugin, gradient)
 
     def hyper_node_scores(self, part: Any, domains: Sequence[int]) -> dict[int, float]:
-        """Sum of the plugins' scores for each network domain (by number), 0 where nobody says anything."""
+        """Sum of the plugins' scores for each network domain (by number), 0 without any score."""
         answers = self._all("hyper_node_order", part, domains)
         return {domain: sum(float(answer.get(domain, 0)) for answer in answers) for domain in domains}
 

@@ -104,7 +104,7 @@ class NodePoints(Registry):
         return None
 
     def reserved_nodes(self) -> None:
-        """Tell everyone to reserve nodes."""
+        """Tell all plugins to reserve nodes."""
         self._all("reserved_nodes")
 
     def predicates(self) -> list[NodePredicate]:

@@ -58,7 +58,7 @@ class VotePoints(Registry):
         return None
 
     def job_enqueued(self, job: Job) -> None:
-        """Tell everyone that a job was admitted."""
+        """Tell all plugins that a job was admitted."""
         self._all("job_enqueued", job)
 
     def job_pipelined(self, job: Job) -> bool:

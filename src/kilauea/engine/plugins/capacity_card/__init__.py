@@ -4,12 +4,12 @@ What:
     A queue names how many cards of each model it may use (annotation `volcano.sh/card.quota`), beside cpu and memory
     (`capability`). A pod names the model that it wants (`volcano.sh/card.name`), or several, best first; it is charged
     the model of the node where it lands. Whole cards, MPS shares and MIG slices of a model count separately. Jobs are
-    admitted as long as what they ask fits. Which cards a node has is read from its labels `PREFIX/TYPE.product`,
-    `.count` and `.memory`, and from what it offers.
+    admitted as long as their requests fit. The cards of a node are read from its labels `PREFIX/TYPE.product`,
+    `.count` and `.memory`, and from its allocatable resources.
 
-    Services of type inference may take cards back from queues that lend them, and only from training; training takes
-    from nobody. The type is what the pod group says (`volcano.sh/service.type`), or what the kind of the pod's owner
-    stands for.
+    Services of type inference may take cards back from queues that lend them, and only from training; training does
+    not reclaim. The type is set by the pod group (`volcano.sh/service.type`), or follows from the kind of the pod's
+    owner.
 
 Why:
     To Kubernetes an H200 and an RTX-4090 are both `nvidia.com/gpu`, so a quota of these promises nothing. And cards

@@ -5,7 +5,7 @@ What:
     pod does not tolerate, that is full of pods, whose ports are taken, or where pod affinity, anti-affinity or topology
     spread forbid it; and one that does not reach the volumes of the pod's claims, that is full of volumes, or where an
     unbound claim would find no volume. The volumes that unbound claims find are held for them. A pod waits, with code
-    VolumesNotReady, for claims that do not exist, that are going, or that somebody else has to bind.
+    VolumesNotReady, for claims that do not exist, that are being deleted, or that the scheduler does not bind.
 
 Why:
     Pods mean the same under this scheduler as under Kubernetes' own.

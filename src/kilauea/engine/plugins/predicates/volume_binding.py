@@ -155,7 +155,7 @@ class VolumeBindingFilter:
         return nodes.take(codes)
 
     def _alone(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """Nobody else has a claim that is for one pod at a time."""
+        """Reject all nodes if another pod has a claim that is for one pod at a time."""
         taken = any(self._users[use.key] for use in shape.spec.claims)
         return np.zeros(len(nodes), dtype=bool) if taken else None
 

@@ -1,6 +1,6 @@
 """Faults of queues: their place in the tree, their promises, and work that they hold but cannot serve.
 
-Nothing here decides anything, and nothing stops: whoever is at fault waits by itself. Each fault becomes a condition of
+Nothing here decides anything, and nothing stops: only the queue at fault waits. Each fault becomes a condition of
 its queue and a finding of the plan, with a reason that programs can rely on and a message with numbers. What follows
 from the queues' objects and the nodes alone is kept from cycle to cycle.
 """
@@ -45,7 +45,7 @@ def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Fault
 
 
 def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> Iterator[Fault]:
-    """Queues that do not hang on the root, and parents that nobody looks at."""
+    """Queues that do not hang on the root, and parents that are ignored."""
     effect = "it and its jobs wait" if rules.tree else "parents are not looked at here, so its jobs go on"
     if ROOT_QUEUE not in queues:
         if rules.tree:

@@ -122,5 +122,5 @@ def _check_budget(key: str, value: str) -> None:
     if not _INTEGER.fullmatch(number):
         raise Denied(f"invalid value {value} for {key}")
     if not 1 <= int(number) <= 99:
-        words = "it must be a valid percentage which between 1% ~ 99%"
-        raise Denied(f"invalid value <{shown}> for {key}, {words}")
+        message = "it must be a valid percentage which between 1% ~ 99%"
+        raise Denied(f"invalid value <{shown}> for {key}, {message}")

@@ -237,12 +237,12 @@ def _value(plugin: str, field: FieldInfo, text: str | None) -> Any:
 
 def _number(field: FieldInfo, text: str) -> tuple[int | None, str]:
     wanted = msgspec.inspect.type_info(field.type)
-    words = (
+    message = (
         (wanted.extra_json_schema or {}).get("description", "a number")
         if isinstance(wanted, msgspec.inspect.Metadata)
         else "a number"
     )
     try:
-        return msgspec.convert(text, field.type, strict=False), words
+        return msgspec.convert(text, field.type, strict=False), message
     except msgspec.ValidationError:
-        return None, words
+        return None, message

@@ -56,8 +56,8 @@ def _action(call: Call, obj: Object) -> Action:
         return Action(*(resource.get(field) or "" for field in fields))
     if path:
         return Action(path.get("verb") or "", path=path.get("path") or "")
-    words = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-    raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", words)])
+    message = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", message)])
 
 
 def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def _load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) -
         try:
             context.load_cert_chain(path, password=_no_password)
         except (ssl.SSLError, ValueError) as error:
-            words = "give a certificate and its key, both as PEM, the key without a password"
-            raise AccessError(f"{server}: the client's certificate cannot be used: {error}: {words}") from error
+            message = "give a certificate and its key, both as PEM, the key without a password"
+            raise AccessError(f"{server}: the client's certificate cannot be used: {error}: {message}") from error
 
 
 def _no_password() -> str:

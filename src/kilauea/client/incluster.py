@@ -31,7 +31,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
         authority = (folder / "ca.crt").read_bytes()
         namespace = (folder / "namespace").read_text().strip()
     except OSError as error:
-        words = "the pod needs a service account with automountServiceAccountToken"
-        raise AccessError(f"{folder}: {error.strerror}: {words}") from error
+        message = "the pod needs a service account with automountServiceAccountToken"
+        raise AccessError(f"{folder}: {error.strerror}: {message}") from error
     bracketed = f"[{host}]" if ":" in host else host
     return Access(f"https://{bracketed}:{port}", TokenFile(folder / "token"), authority, namespace=namespace)

@@ -97,8 +97,8 @@ class QueueController:
         if is_going(queue):
             return NOTHING
         if state_of(queue) not in STATES:
-            words = f'state "{state_of(queue)}" is none of {", ".join(sorted(STATES))}: {key.name} is left alone'
-            return Outcome([Record(queue, "Warning", "SyncQueue", words)])
+            message = f'state "{state_of(queue)}" is none of {", ".join(sorted(STATES))}: {key.name} is left alone'
+            return Outcome([Record(queue, "Warning", "SyncQueue", message)])
         tree = Tree(view)
         operations: list[Operation] = []
         for command in commands:
@@ -145,8 +145,8 @@ class Tree:
         elif action == OPEN:
             yield from self._open(queue, cascade=annotations_of(command).get(CASCADE) == "true")
         else:
-            words = f'invalid action "{action or ""}" for a queue: use {OPEN} or {CLOSE}'
-            yield Record(queue, "Warning", "CommandIssued", words)
+            message = f'invalid action "{action or ""}" for a queue: use {OPEN} or {CLOSE}'
+            yield Record(queue, "Warning", "CommandIssued", message)
 
     def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:
         """Close a queue, after those below it."""
@@ -162,8 +162,8 @@ class Tree:
         """Open a queue, and if wanted those below it that were closed with it."""
         parent = self.parent(queue)
         if parent is not None and self.state(parent) in SHUT:
-            words = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
-            yield Record(queue, "Warning", OPEN, f"{words} closed. Open the parent queue first.")
+            message = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
+            yield Record(queue, "Warning", OPEN, f"{message} closed. Open the parent queue first.")
             return
         if self.state(queue) != "Open":
             yield from self._decide(queue, "Open", by_parent=False)
@@ -214,12 +214,12 @@ class Tree:
             if not spec_of(queue).get("parent"):
                 yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})
             if self.parent(queue) is None:
-                words = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
-                yield Record(queue, "Warning", "SyncQueue", words)
+                message = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
+                yield Record(queue, "Warning", "SyncQueue", message)
         elif spec_of(queue).get("parent"):
-            words = f"root has no parent: spec.parent {spec_of(queue)['parent']} is taken away"
+            message = f"root has no parent: spec.parent {spec_of(queue)['parent']} is taken away"
             yield Patch(QUEUES, key_of(queue), {"spec": {"parent": None}})
-            yield Record(queue, "Warning", "SyncQueue", words)
+            yield Record(queue, "Warning", "SyncQueue", message)
         for each in (queue, *self._children(queue)):
             parent = self.parent(each)
             if parent is not None and self.state(parent) in SHUT:

@@ -154,9 +154,9 @@ class Run:
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]
         seconds = back_off(ended, self.entry.get("restartCount", 0)) // SECOND
-        words = f"back-off {seconds}s restarting container {self.entry['name']}"
+        message = f"back-off {seconds}s restarting container {self.entry['name']}"
         last = {"terminated": ended}
-        self._set({"waiting": {"reason": BACK_OFF, "message": words}}, ready=False, started=False, lastState=last)
+        self._set({"waiting": {"reason": BACK_OFF, "message": message}}, ready=False, started=False, lastState=last)
 
     def _set(self, state: dict[str, Any], **others: Any) -> None:
         self.entry = {**self.entry, "state": state, **others}

@@ -66,5 +66,5 @@ def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:
             break
         yield LogLine(started + offset, text)
     if ended:
-        words = f"ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
-        yield LogLine(until, words)
+        message = f"ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
+        yield LogLine(until, message)

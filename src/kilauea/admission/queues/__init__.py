@@ -60,8 +60,8 @@ def validate(review: Review, view: View, settings: Settings) -> list[str]:
     resized = old is None or _is_resized(queue, old)
     if queue["metadata"]["name"] == ROOT_QUEUE:
         if old is not None and resized and settings.protect_root:
-            words = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
-            raise Denied(words)
+            message = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+            raise Denied(message)
         return []
     if old is None or resized or parent_of(queue) != parent_of(old):
         check_sums(queue, view)

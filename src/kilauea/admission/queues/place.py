@@ -100,5 +100,5 @@ def check_deletion(name: str, queue: Obj | None, view: View, *, check_pods: bool
         raise Denied(f"queue {name} cannot be deleted because it has allocated Pods: {pods}")
     children = [child["metadata"]["name"] for child in children_of(view, name)]
     if children:
-        words = f"because it has {len(children)} child queues: {', '.join(children)}"
-        raise Denied(f"queue {name} can not be deleted {words}")
+        message = f"because it has {len(children)} child queues: {', '.join(children)}"
+        raise Denied(f"queue {name} can not be deleted {message}")

@@ -111,8 +111,8 @@ def _find(attributes: Attributes, name: str) -> _Account:
     """The account of a pod."""
     stored = attributes.backend.store.get(f"/core/serviceaccounts/{attributes.namespace}/{name}")
     if stored is None:
-        words = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
-        raise forbidden(attributes, words)
+        message = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
+        raise forbidden(attributes, message)
     return _read(stored.value)
 
 

@@ -60,8 +60,8 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
         while address in taken:
             address = _random_address(attributes)
     elif address != "None" and address in taken:
-        words = "failed to allocate IP " + address + ": provided IP is already allocated"
-        raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], words)])
+        message = "failed to allocate IP " + address + ": provided IP is already allocated"
+        raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
     spec["clusterIP"] = address
     spec["clusterIPs"] = spec.get("clusterIPs") or [address]
     spec.setdefault("ipFamilies", ["IPv4"])

@@ -104,8 +104,8 @@ class CustomStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         """No new instances while the definition is going."""
         if self._terminating:
-            words = "create not allowed while custom resource definition is terminating"
-            raise status.forbidden(self._plural, self._group, obj["metadata"].get("name", ""), words)
+            message = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(self._plural, self._group, obj["metadata"].get("name", ""), message)
         super().prepare_create(obj)
 
     def prepare_update(self, obj: Object, old: Object) -> None:

@@ -27,8 +27,8 @@ def check_definition(definition: Object) -> list[Cause]:
     names = spec.get("names") or {}
     found = []
     if definition["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
-        words = 'must be spec.names.plural+"."+spec.group'
-        found.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), words))
+        message = 'must be spec.names.plural+"."+spec.group'
+        found.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), message))
     found += _group(spec.get("group") or "")
     if spec.get("scope") not in ("Cluster", "Namespaced"):
         found.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
@@ -70,11 +70,11 @@ def _approval(definition: Object) -> Iterator[Cause]:
     group = f".{definition['spec'].get('group', '')}"
     annotations = definition["metadata"].get("annotations") or {}
     if group.endswith(_PROTECTED) and not annotations.get(APPROVAL):
-        words = (
+        message = (
             f'protected groups must have approval annotation "{APPROVAL}", see '
             "https://github.com/kubernetes/enhancements/pull/1111"
         )
-        yield required(f"metadata.annotations[{APPROVAL}]", words)
+        yield required(f"metadata.annotations[{APPROVAL}]", message)
 
 
 # --- names
@@ -151,8 +151,8 @@ def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
             yield invalid_value(f"{path}.scale.{field}", value, f"should be a json path under {root}")
     selector = scale.get("labelSelectorPath") or ""
     if selector and not selector.startswith((".spec.", ".status.")):
-        words = "should be a json path under either .spec or .status"
-        yield invalid_value(f"{path}.scale.labelSelectorPath", selector, words)
+        message = "should be a json path under either .spec or .status"
+        yield invalid_value(f"{path}.scale.labelSelectorPath", selector, message)
 
 
 def _column(column: Raw, path: str) -> Iterator[Cause]:
@@ -195,7 +195,7 @@ def _conversion(spec: Object) -> Iterator[Cause]:
     if strategy != "None":
         yield not_supported("spec.conversion.strategy", strategy, ("None",))
     if spec.get("preserveUnknownFields"):
-        words = (
+        message = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         )
-        yield invalid_value("spec.preserveUnknownFields", True, words)
+        yield invalid_value("spec.preserveUnknownFields", True, message)

@@ -45,9 +45,9 @@ def check_shape(raw: Any, path: str) -> Iterator[Cause]:
         yield wrong_type(path, raw, "must be a schema")
         return
     for key, value in raw.items():
-        kinds, words = _FORMS.get(key, ((), ""))
+        kinds, message = _FORMS.get(key, ((), ""))
         if kinds and not _is(value, kinds):
-            yield wrong_type(f"{path}.{key}", value, words)
+            yield wrong_type(f"{path}.{key}", value, message)
         else:
             yield from _below(key, value, f"{path}.{key}")
 

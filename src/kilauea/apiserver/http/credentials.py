@@ -125,8 +125,8 @@ def _authority(folder: Path, now: datetime.datetime) -> tuple[x509.Certificate, 
         loaded = serialization.load_pem_private_key(key.read_bytes(), None)
         ca = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError) as error:
-        words = "remove the folder to make new credentials, and replace kubeconfig files of earlier runs"
-        raise CredentialsError(f"{folder}: the certificate authority cannot be read ({error}): {words}") from error
+        message = "remove the folder to make new credentials, and replace kubeconfig files of earlier runs"
+        raise CredentialsError(f"{folder}: the certificate authority cannot be read ({error}): {message}") from error
     if not isinstance(loaded, ec.EllipticCurvePrivateKey):
         raise CredentialsError(f"{key}: is not an elliptic curve key: delete {folder} to make new credentials")
     return ca, loaded

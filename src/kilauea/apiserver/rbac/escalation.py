@@ -72,10 +72,10 @@ def _is_held(action: Action, held: Iterable[Rule]) -> bool:
 
 def _told(attributes: Attributes, missing: list[Rule]) -> str:
     groups = " ".join(f'"{each}"' for each in attributes.user.groups)
-    words = (
+    message = (
         f'user "{attributes.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held'
     )
-    return "\n".join([f"{words}:", *map(_shown, missing)])
+    return "\n".join([f"{message}:", *map(_shown, missing)])
 
 
 def _shown(rule: Rule) -> str:

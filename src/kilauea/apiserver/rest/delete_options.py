@@ -78,8 +78,8 @@ def _propagation(given: dict[str, Any]) -> Propagation | None:
     """The policy for dependents, also in its old form."""
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
     if policy is not None and orphan is not None:
-        words = "orphanDependents and deletionPropagation cannot be both set"
-        cause = invalid_value("propagationPolicy", policy, words)
+        message = "orphanDependents and deletionPropagation cannot be both set"
+        cause = invalid_value("propagationPolicy", policy, message)
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
     if orphan is not None:
         return "Orphan" if orphan else "Background"

@@ -152,8 +152,8 @@ def _disrupt(call: Call, budget: Object, pod: str) -> None:
         raise _forbidden(call, name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if allowed == 0:
         needs, has = state.get("desiredHealthy", 0), state.get("currentHealthy", 0)
-        words = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-        raise status.too_many_requests(_BLOCKED, [Cause("", "DisruptionBudget", words)])
+        message = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+        raise status.too_many_requests(_BLOCKED, [Cause("", "DisruptionBudget", message)])
     state["disruptionsAllowed"] = allowed - 1
     disrupted[pod] = call.backend.timestamp()
     if allowed == 1:

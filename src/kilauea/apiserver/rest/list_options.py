@@ -88,9 +88,9 @@ def _revision(text: str, watch: bool) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        words = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         # The real server reads it at another place for a watch, where the fault is one of the server.
-        raise status.ApiFault(500, "", words) if watch else status.bad_request(f"invalid resource version: {words}")
+        raise status.ApiFault(500, "", message) if watch else status.bad_request(f"invalid resource version: {message}")
     return int(text)
 
 

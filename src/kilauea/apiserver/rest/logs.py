@@ -145,5 +145,5 @@ def _container(pod: Object, asked: str) -> str:
         raise status.bad_request(
             f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]"
         )
-    words = f"choose one of: [{' '.join(names)}] or one of the init containers: [{' '.join(init)}]"
-    raise status.bad_request(f"a container name must be specified for pod {name}, {words}")
+    message = f"choose one of: [{' '.join(names)}] or one of the init containers: [{' '.join(init)}]"
+    raise status.bad_request(f"a container name must be specified for pod {name}, {message}")

@@ -78,8 +78,8 @@ def _check_repeated(call: Call, document: Any) -> None:
     if mode == "Warn":
         call.warnings += found
     elif found:
-        words = f"strict decoding error: {', '.join(found)}"
-        raise status.invalid("", "", "", [invalid_value("patch", _encode(document).decode(), words)])
+        message = f"strict decoding error: {', '.join(found)}"
+        raise status.invalid("", "", "", [invalid_value("patch", _encode(document).decode(), message)])
 
 
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
@@ -178,12 +178,12 @@ def _parse_applied(body: bytes) -> Object:
     try:
         applied = read_yaml(body)
     except YamlError as error:
-        words = f"error converting YAML to JSON: {yaml_syntax_error(body, str(error))}"
-        raise status.bad_request(f"error decoding YAML: {words}") from error
+        message = f"error converting YAML to JSON: {yaml_syntax_error(body, str(error))}"
+        raise status.bad_request(f"error decoding YAML: {message}") from error
     if not isinstance(applied, dict):
         kind = GO_KINDS.get(type(applied), "number")
-        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
+        message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {message}")
     return applied
 
 

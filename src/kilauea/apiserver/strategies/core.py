@@ -196,9 +196,9 @@ def _check_immutable(obj: Object, old: Object, parts: tuple[str, ...]) -> list[C
     """Check that an immutable object stays so, with all its data."""
     if not old.get("immutable"):
         return []
-    words = "field is immutable when `immutable` is set"
-    found = [] if obj.get("immutable") else [forbidden_field("immutable", words)]
-    return found + [forbidden_field(part, words) for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
+    message = "field is immutable when `immutable` is set"
+    found = [] if obj.get("immutable") else [forbidden_field("immutable", message)]
+    return found + [forbidden_field(part, message) for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
 
 
 class Events(Plain):
@@ -221,8 +221,8 @@ class Events(Plain):
         about = (obj.get("involvedObject") or {}).get("namespace") or ""
         namespace = obj["metadata"].get("namespace", "")
         if (about or "default") != namespace:
-            words = "does not match event.namespace"
-            return [invalid_value("involvedObject.namespace", about, words)]
+            message = "does not match event.namespace"
+            return [invalid_value("involvedObject.namespace", about, message)]
         return []
 
 

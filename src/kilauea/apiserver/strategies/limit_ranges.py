@@ -66,8 +66,8 @@ def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
         for name in parts[part]:
             yield from _check_name(f"{path}.{part}[{name}]", kind, name)
     if kind == "PersistentVolumeClaim" and not any("storage" in parts[part] for part in ("min", "max")):
-        words = "either minimum or maximum storage value is required, but neither was provided"
-        yield required(f"{path}.limits", words)
+        message = "either minimum or maximum storage value is required, but neither was provided"
+        yield required(f"{path}.limits", message)
     for name in sorted({name for part in _PARTS for name in parts[part]}):
         yield from _check_figures(path, name, {part: parts[part][name] for part in _PARTS if name in parts[part]})
 
@@ -86,16 +86,16 @@ def _check_name(path: str, kind: str, name: str) -> Iterator[Cause]:
 def _check_figures(path: str, name: str, given: dict[str, Any]) -> Iterator[Cause]:
     """The figures for one resource, against each other."""
     figures = {part: amount(str(text)) for part, text in given.items()}
-    for low, high, told, words in _ORDER:
+    for low, high, told, message in _ORDER:
         below, above = figures.get(low), figures.get(high)
         if below is not None and above is not None and below > above:
             shown = given[_SHOWN.get(told, {}).get(low, told)]
-            yield invalid_value(f"{path}.{told}[{name}]", shown, words.format(given[low], given[high]))
+            yield invalid_value(f"{path}.{told}[{name}]", shown, message.format(given[low], given[high]))
     yield from _check_ratio(f"{path}.maxLimitRequestRatio[{name}]", given, figures)
     request, default = given.get("defaultRequest"), given.get("default")
     if request is not None and default is not None and request != default and name not in _NATIVE:
-        words = f"default value {default} must equal to defaultRequest value {request} in {name}"
-        yield invalid_value(f"{path}.defaultRequest[{name}]", request, words)
+        message = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        yield invalid_value(f"{path}.defaultRequest[{name}]", request, message)
 
 
 def _check_ratio(path: str, given: dict[str, Any], figures: dict[str, Fraction | None]) -> Iterator[Cause]:

@@ -71,8 +71,8 @@ def _check_node_term(path: str, term: Object) -> list[Cause]:
         if each.get("operator") not in ("In", "NotIn"):
             found.append(invalid_value(f"{where}.operator", each.get("operator", ""), "not a valid selector operator"))
         elif len(each.get("values") or []) != 1:
-            words = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-            found.append(required(f"{where}.values", words))
+            message = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            found.append(required(f"{where}.values", message))
     return found
 
 
@@ -84,12 +84,12 @@ def _check_requirement(path: str, each: Object) -> list[Cause]:
             found.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(forbidden_field(f"{path}.values", words))
+            message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            found.append(forbidden_field(f"{path}.values", message))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1 or not _INTEGER.fullmatch(values[0]):
-            words = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            found.append(required(f"{path}.values", words))
+            message = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            found.append(required(f"{path}.values", message))
     else:
         found.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
     return found + check_name(f"{path}.key", key, qualified_name_problems(key))

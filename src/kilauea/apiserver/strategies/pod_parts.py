@@ -104,8 +104,8 @@ def check_ephemeral(obj: Object, old: Object) -> list[Cause]:
         name = container["name"]
         if name not in named or named[name] != container:
             what = "changed" if name in named else "removed"
-            words = f'existing ephemeral containers "{name}" may not be {what}\n'
-            found.append(forbidden_field("spec.ephemeralContainers", words))
+            message = f'existing ephemeral containers "{name}" may not be {what}\n'
+            found.append(forbidden_field("spec.ephemeralContainers", message))
     return found
 
 

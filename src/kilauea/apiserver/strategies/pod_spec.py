@@ -132,10 +132,10 @@ def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
         where, name = f"{path}[{number}]", port.get("name")
         if name:
             if not _PORT_NAME.fullmatch(name):
-                words = (
+                message = (
                     "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter"
                 )
-                found.append(invalid_value(f"{where}.name", name, words))
+                found.append(invalid_value(f"{where}.name", name, message))
             elif name in names:
                 found.append(duplicate(f"{where}.name", name))
             names.add(name)
@@ -158,11 +158,11 @@ def _check_environment(path: str, variables: list[Object]) -> list[Cause]:
         if not name:
             found.append(required(f"{path}[{number}].name"))
         elif not _ENVIRONMENT.fullmatch(name):
-            words = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-            found.append(invalid_value(f"{path}[{number}].name", name, words))
+            message = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            found.append(invalid_value(f"{path}[{number}].name", name, message))
         if variable.get("value") and variable.get("valueFrom"):
-            words = "may not be specified when `value` is not empty"
-            found.append(invalid_value(f"{path}[{number}].valueFrom", "", words))
+            message = "may not be specified when `value` is not empty"
+            found.append(invalid_value(f"{path}[{number}].valueFrom", "", message))
     return found
 
 
@@ -191,8 +191,8 @@ def _check_toleration(path: str, toleration: Object) -> list[Cause]:
     if key:
         found += check_name(f"{path}.key", key, qualified_name_problems(key))
     elif operator != "Exists":
-        words = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        found.append(invalid_value(f"{path}.operator", toleration.get("operator") or "", words))
+        message = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        found.append(invalid_value(f"{path}.operator", toleration.get("operator") or "", message))
     if operator not in ("Equal", "Exists"):
         found.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
     if operator == "Exists" and toleration.get("value"):

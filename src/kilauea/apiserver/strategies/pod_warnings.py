@@ -55,8 +55,8 @@ def template_warnings(path: str, template: Object) -> list[str]:
     if not _RARE.isdisjoint(spec):
         found += _placement(path, spec)
     if _CRITICAL in annotations:
-        words = 'non-functional in v1.16+; use the "priorityClassName" field instead'
-        found.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {words}")
+        message = 'non-functional in v1.16+; use the "priorityClassName" field instead'
+        found.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {message}")
     found += _volumes(f"{path}volumes", spec.get("volumes") or ())
     if not _RARE.isdisjoint(spec):
         found += _doubles(path, spec)
@@ -181,8 +181,8 @@ def _ports(path: str, containers: Any) -> Iterator[str]:
             name = port.get("name")
             if name and names.setdefault(name, where) != where:
                 first = names[name]
-                words = f"services and probes that select ports by name will use {first}"
-                yield f'{where}: duplicate port name "{name}" with {first}, {words}'
+                message = f"services and probes that select ports by name will use {first}"
+                yield f'{where}: duplicate port name "{name}" with {first}, {message}'
 
 
 def _pod_affinity(path: str, affinity: Object) -> Iterator[str]:

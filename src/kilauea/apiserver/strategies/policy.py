@@ -31,13 +31,13 @@ class PriorityClasses(Strategy):
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
         if name.startswith("system-"):
             if SYSTEM_CLASSES.get(name) != value:
-                words = "priority class names with 'system-' prefix are reserved for system use only"
+                message = "priority class names with 'system-' prefix are reserved for system use only"
                 return [
-                    forbidden_field("metadata.name", f"{words}. error: {name} is not a known system priority class")
+                    forbidden_field("metadata.name", f"{message}. error: {name} is not a known system priority class")
                 ]
         elif value > HIGHEST_USER_PRIORITY:
-            words = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-            return [forbidden_field("value", words)]
+            message = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+            return [forbidden_field("value", message)]
         return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -58,8 +58,8 @@ class Budgets(Strategy):
         spec = spec_of(obj)
         found = check_label_selector("spec.selector", spec.get("selector") or {})
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-            words = "minAvailable and maxUnavailable cannot be both set"
-            found.append(invalid_value("spec", spec, words))
+            message = "minAvailable and maxUnavailable cannot be both set"
+            found.append(invalid_value("spec", spec, message))
         for field in ("minAvailable", "maxUnavailable"):
             value = spec.get(field)
             if isinstance(value, int) and value < 0:

@@ -78,8 +78,8 @@ class Claims(Strategy):
         else:
             size = amount(str(requests["storage"]))
             if size is not None and size <= 0:
-                words = "must be greater than zero"
-                found.append(invalid_value("spec.resources[storage]", requests["storage"], words))
+                message = "must be greater than zero"
+                found.append(invalid_value("spec.resources[storage]", requests["storage"], message))
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
@@ -88,8 +88,8 @@ class Claims(Strategy):
         fixed = {key: value for key, value in spec.items() if key not in free}
         if fixed == {key: value for key, value in before.items() if key not in free}:
             return []
-        words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-        return [forbidden_field("spec", words + "bound claims")]
+        message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+        return [forbidden_field("spec", message + "bound claims")]
 
 
 def _check_access(path: str, spec: Object) -> list[Cause]:

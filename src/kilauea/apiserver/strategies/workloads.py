@@ -62,12 +62,12 @@ class StatefulSets(Workloads):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
         if any(spec.get(key) != before.get(key) for key in {**spec, **before} if key not in self._changeable):
-            words = (
+            message = (
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
                 "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
                 "'minReadySeconds' are forbidden"
             )
-            return [Cause("spec", "FieldValueForbidden", f"Forbidden: {words}")]
+            return [Cause("spec", "FieldValueForbidden", f"Forbidden: {message}")]
         return []
 
 
@@ -140,8 +140,8 @@ class CronJobs(Strategy):
         if not spec.get("schedule"):
             found.append(required("spec.schedule"))
         elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
-            words = f"Expected exactly 5 fields, found {len(spec['schedule'].split())}: {spec['schedule']}"
-            found.append(invalid_value("spec.schedule", spec["schedule"], words.lower()))
+            message = f"Expected exactly 5 fields, found {len(spec['schedule'].split())}: {spec['schedule']}"
+            found.append(invalid_value("spec.schedule", spec["schedule"], message.lower()))
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy not in ("Allow", "Forbid", "Replace"):
             found.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
@@ -160,8 +160,8 @@ def check_job(path: str, spec: Object) -> list[Cause]:
         found += check_not_negative(f"{path}.{field}", spec.get(field))
     policy = spec_of(spec.get("template") or {}).get("restartPolicy")
     if policy == "Always":
-        words = 'valid values: "OnFailure", "Never"'
-        found.append(required(f"{path}.template.spec.restartPolicy", words))
+        message = 'valid values: "OnFailure", "Never"'
+        found.append(required(f"{path}.template.spec.restartPolicy", message))
         return found
     return found + check_template(f"{path}.template", spec.get("template"), restart=("OnFailure", "Never"))
 
@@ -174,8 +174,8 @@ def check_selector_and_template(spec: Object) -> list[Cause]:
     if selector is None:
         found.append(required("spec.selector"))
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        words = "empty selector is invalid for deployment"
-        found.append(invalid_value("spec.selector", selector, words))
+        message = "empty selector is invalid for deployment"
+        found.append(invalid_value("spec.selector", selector, message))
     labels = (template.get("metadata") or {}).get("labels") or {}
     if (
         selector is not None

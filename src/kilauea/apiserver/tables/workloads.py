@@ -50,8 +50,8 @@ def daemon_set(obj: Object, now: int) -> list[Any]:
 def job(obj: Object, now: int) -> list[Any]:
     """Cells of a job: its state, completions and duration."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
-    words = [_job_status(obj, state), _completions(spec, state), _duration(state, now), age(obj, now)]
-    return [*words, *_containers(spec), selector_text(spec.get("selector"))]
+    cells = [_job_status(obj, state), _completions(spec, state), _duration(state, now), age(obj, now)]
+    return [*cells, *_containers(spec), selector_text(spec.get("selector"))]
 
 
 def _job_status(obj: Object, state: Object) -> str:

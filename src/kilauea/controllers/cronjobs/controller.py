@@ -68,11 +68,11 @@ def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Opera
         if reference["uid"] not in there:
             over = next((job for job in jobs if uid_of(job) == reference["uid"]), None)
             how = f", condition: {'Complete' if is_true(over, 'Complete') else 'Failed'}" if over is not None else ""
-            reason, words = (
+            reason, message = (
                 ("SawCompletedJob", "Saw completed job") if over is not None else ("MissingJob", "Active job")
             )
             end = how if over is not None else " went missing"
-            told.append(Record(cron, "Normal", reason, f"{words}: {reference['name']}{end}"))
+            told.append(Record(cron, "Normal", reason, f"{message}: {reference['name']}{end}"))
     done = [status_of(job).get("completionTime") or "" for job in jobs if is_true(job, "Complete")]
     status: dict[str, Any] = {"active": [object_reference(JOBS, job) for job in active] or None}
     latest = max([*done, status_of(cron).get("lastSuccessfulTime") or ""])
@@ -110,8 +110,8 @@ def _due(
     active = [job for job in jobs if ended(job) is None]
     policy = spec_of(cron).get("concurrencyPolicy", "Allow")
     if policy == "Forbid" and active:
-        words = "Not starting job because prior execution is running and concurrency policy is Forbid"
-        return [Record(cron, "Normal", "JobAlreadyActive", words)]
+        message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+        return [Record(cron, "Normal", "JobAlreadyActive", message)]
     operations: list[Operation] = []
     if policy == "Replace":
         for job in active:

@@ -121,8 +121,8 @@ class Rollout:
 
     def _found(self, newest: Obj) -> None:
         if condition_of(self._deployment, "Progressing") is None:
-            words = f'Found new replica set "{name_of(newest)}"'
-            self.said = ConditionState("Progressing", "True", "FoundNewReplicaSet", words)
+            message = f'Found new replica set "{name_of(newest)}"'
+            self.said = ConditionState("Progressing", "True", "FoundNewReplicaSet", message)
 
     def _begin(self) -> list[Operation]:
         """Make the replica set of a new template."""
@@ -189,8 +189,8 @@ class Rollout:
         return operations
 
     def _told(self, way: str, name: str, before: int, after: int) -> Record:
-        words = f"Scaled {way} replica set {name} from {before} to {after}"
-        return Record(self._deployment, "Normal", "ScalingReplicaSet", words)
+        message = f"Scaled {way} replica set {name} from {before} to {after}"
+        return Record(self._deployment, "Normal", "ScalingReplicaSet", message)
 
     def tell(self) -> list[Patch]:
         """The status, if it has changed."""

@@ -76,8 +76,8 @@ def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]
         if ready is not None:
             yield [*_start(flow, name, view), *_ignored(flow, ready)]
         elif unknown:
-            words = f'{name} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
-            yield [_failure(flow, words)]
+            message = f'{name} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
+            yield [_failure(flow, message)]
 
 
 def _entries(flow: Obj) -> dict[str, list[Mapping[str, Any]]]:
@@ -100,8 +100,8 @@ def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:
     if not names:
         yield [_failure(flow, "spec.flows is empty: name a jobtemplate in it")]
     elif waiting and all(each == "Completed" for each in found.values()):
-        words = f"{', '.join(waiting)} depend on each other in a circle: take one dependsOn away"
-        yield [_failure(flow, words)]
+        message = f"{', '.join(waiting)} depend on each other in a circle: take one dependsOn away"
+        yield [_failure(flow, message)]
 
 
 def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
@@ -136,8 +136,8 @@ def _ignored(flow: Obj, vertex: Mapping[str, Any]) -> Iterator[Record]:
     given = {"patch": vertex.get("patch"), "dependsOn.probe": (vertex.get("dependsOn") or {}).get("probe")}
     for field, what in given.items():
         if what:
-            words = f"{field} of {vertex['name']} has no effect: only the template and dependsOn.targets count"
-            yield Record(flow, "Warning", "IgnoredField", words)
+            message = f"{field} of {vertex['name']} has no effect: only the template and dependsOn.targets count"
+            yield Record(flow, "Warning", "IgnoredField", message)
 
 
 def _failure(flow: Obj, why: str) -> Record:

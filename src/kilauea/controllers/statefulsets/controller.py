@@ -111,8 +111,8 @@ class Reconciliation:
         return list(creation(self._view, self._set, number, template, revision))
 
     def _end(self, pod: Obj) -> list[Operation]:
-        words = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"
-        return [Delete(PODS, key_of(pod), uid_of(pod)), Record(self._set, "Normal", "SuccessfulDelete", words)]
+        message = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"
+        return [Delete(PODS, key_of(pod), uid_of(pod)), Record(self._set, "Normal", "SuccessfulDelete", message)]
 
     def _update(self) -> list[Operation]:
         """Replace the last pod that has an old template, once all after it serve."""

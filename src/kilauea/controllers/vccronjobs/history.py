@@ -66,5 +66,5 @@ def _age(job: Obj) -> tuple[str, str]:
 
 def deletion(cron: Obj, job: Obj) -> list[Operation]:
     """Deletes a job and says so."""
-    words = f'Deleted job "{name_of(job)}"'
-    return [Delete(VC_JOBS, key_of(job), uid_of(job)), Record(cron, "Normal", "SuccessfulDelete", words)]
+    message = f'Deleted job "{name_of(job)}"'
+    return [Delete(VC_JOBS, key_of(job), uid_of(job)), Record(cron, "Normal", "SuccessfulDelete", message)]

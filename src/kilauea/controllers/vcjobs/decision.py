@@ -159,8 +159,8 @@ def _record_delays(
         uid = member.uid if member else ""
         wait = timeout or 0
         waiting[pod] = Delayed(pod, uid, task, event.type, action, now + wait, work.version, wait)
-        words = f"Execute action {action} after {_seconds(timeout or 0)}"
-        decision.records.append(Record(work.obj, "Normal", "ExecuteAction", words))
+        message = f"Execute action {action} after {_seconds(timeout or 0)}"
+        decision.records.append(Record(work.obj, "Normal", "ExecuteAction", message))
 
 
 def _seconds(timeout: int) -> str:

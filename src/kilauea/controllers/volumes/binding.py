@@ -76,11 +76,11 @@ def provisioned(claim: Obj, storage_class: Obj) -> list[Operation]:
     }
     metadata = {"name": name, "annotations": {PROVISIONED_BY: provisioner}}
     made = {"apiVersion": "v1", "kind": VOLUMES.kind, "metadata": metadata, "spec": spec}
-    words = f"Successfully provisioned volume {name}"
+    message = f"Successfully provisioned volume {name}"
     return [
         *announced(claim, provisioner),
         Create(VOLUMES, made, about=claim),
-        Record(claim, "Normal", "ProvisioningSucceeded", words),
+        Record(claim, "Normal", "ProvisioningSucceeded", message),
     ]
 
 
@@ -89,5 +89,5 @@ def lost(claim: Obj) -> list[Operation]:
     said = status_patch(CLAIMS, claim, {"phase": "Lost", "accessModes": None, "capacity": None})
     if status_of(claim).get("phase") == "Lost":
         return []
-    words = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-    return [*said, Record(claim, "Warning", "ClaimLost", words)]
+    message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+    return [*said, Record(claim, "Warning", "ClaimLost", message)]

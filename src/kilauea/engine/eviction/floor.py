@@ -166,8 +166,8 @@ def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> Spa
 
     The resources that are short and that the task holds decide. Its queue has too much of one of them. The claimer has
     a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than it
-    deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to what is
-    not short, would take the same room from each other for ever.
+    deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to
+    what is not short, would take the same room from each other for ever.
 
     A claimer that stays within what it deserves of all that it asks for may take from a queue that has too much of any
     of it. Nothing can be taken back from it on the ground of this claim, so the two cannot evict each other in turn.
@@ -188,12 +188,12 @@ def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> Spa
     if not disputed and len(missing) < len(contested):
         return None
     what = " and ".join(sorted(missing, key=order_of))
-    words = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
-    return SpareReason("ClaimerHasItsShare", words)
+    message = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
+    return SpareReason("ClaimerHasItsShare", message)
 
 
 def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
-    """Whether a queue deserves all that it would hold, of each resource that is asked for."""
+    """Return True if a queue deserves all that it would hold, of each requested resource."""
     above = {ancestor.name for ancestor in owner.figures.ancestors}
     levels = [claimer, *(ancestor for ancestor in claimer.figures.ancestors if ancestor.name not in above)]
     return all(

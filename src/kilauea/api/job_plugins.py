@@ -169,13 +169,13 @@ def unknown_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
 
 def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
     """For each plugin of a job that has an argument it cannot use, why."""
-    found = []
+    errors = []
     for name, kind in ARGUMENTS.items():
         try:
             read(name, kind, plugins.get(name) or ())
         except PluginFault as fault:
-            found.append(f"spec.plugins.{name}: {fault.why}")
-    return found
+            errors.append(f"spec.plugins.{name}: {fault.why}")
+    return errors
 
 
 def said(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:

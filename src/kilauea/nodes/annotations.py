@@ -60,13 +60,13 @@ def read_exit_code(text: str | None) -> int | None:
 
 def annotation_errors(notes: Mapping[str, str]) -> list[str]:
     """Return the errors in a pod's annotations, each with the fix."""
-    found = []
+    errors = []
     for name, text in sorted(notes.items()):
         if name.startswith(_DURATIONS) and read_duration(text) is None:
-            found.append(f'{name}: invalid duration "{text}": use e.g. 30s or 1h30m')
+            errors.append(f'{name}: invalid duration "{text}": use e.g. 30s or 1h30m')
         elif name.startswith(EXIT_CODE) and read_exit_code(text) is None:
-            found.append(f'{name}: invalid exit code "{text}": use 0 to 255')
-    return found
+            errors.append(f'{name}: invalid exit code "{text}": use 0 to 255')
+    return errors
 
 
 def is_simulated(node: Obj) -> bool:

@@ -202,7 +202,7 @@ class _Run:
             yield ""
 
     def _expanded(self, words: Sequence[str]) -> list[str]:
-        found = []
+        expanded = []
         assigned = True
         for word in words:
             assignment = _ASSIGNMENT.fullmatch(word) if assigned else None
@@ -211,8 +211,8 @@ class _Run:
                 self.variables[assignment[1]] = " ".join(expand(assignment[2], self.variables, self._output))
                 return [":"]
             if assignment is None:
-                found += expand(word, self.variables, self._output)
-        return found
+                expanded += expand(word, self.variables, self._output)
+        return expanded
 
     def _output(self, text: str) -> str:
         """The output of `$(...)`."""

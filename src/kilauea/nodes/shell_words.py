@@ -42,7 +42,7 @@ def expand(word: str, variables: Variables, output: Output) -> list[str]:
     """The words that a word stands for: none if it is empty and not quoted, several if what it holds has blanks."""
     if (braces := _BRACES.fullmatch(word)) and not set("\"'$") & set(word):
         return [f"{braces[1]}{number}{braces[4]}" for number in _span(int(braces[2]), int(braces[3]))]
-    found: list[str] = []
+    words: list[str] = []
     current, quoted, length = "", False, 0
     for text, kept in _parts(word, variables, output):
         length += len(text)
@@ -54,10 +54,10 @@ def expand(word: str, variables: Variables, output: Output) -> list[str]:
             continue
         pieces = re.split(r"[ \t\n]+", text)
         for piece in pieces[:-1]:
-            found += [current + piece] if current + piece else []
+            words += [current + piece] if current + piece else []
             current = ""
         current += pieces[-1]
-    return [*found, current] if current or quoted else found
+    return [*words, current] if current or quoted else words
 
 
 def _span(first: int, last: int) -> range:

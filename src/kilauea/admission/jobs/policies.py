@@ -90,10 +90,10 @@ def _code_fault(code: int, codes: set[int]) -> str:
 
 def policy_warnings(spec: JobSpec) -> list[str]:
     """Policies of a job and of its tasks that are allowed and yet do nothing."""
-    found = list(_idle(spec.policies or (), "spec.policies"))
+    warnings = list(_idle(spec.policies or (), "spec.policies"))
     for index, task in enumerate(spec.tasks or ()):
-        found += _idle(task.policies or (), f"spec.tasks[{index}].policies")
-    return found
+        warnings += _idle(task.policies or (), f"spec.tasks[{index}].policies")
+    return warnings
 
 
 def _idle(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:

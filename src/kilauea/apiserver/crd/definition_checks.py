@@ -25,18 +25,18 @@ def check_definition(definition: Object) -> list[Cause]:
     """Return the errors in a definition; its metadata is checked elsewhere."""
     spec = definition["spec"]
     names = spec.get("names") or {}
-    found = []
+    causes = []
     if definition["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
         message = 'must be spec.names.plural+"."+spec.group'
-        found.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), message))
-    found += _group(spec.get("group") or "")
+        causes.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), message))
+    causes += _group(spec.get("group") or "")
     if spec.get("scope") not in ("Cluster", "Namespaced"):
-        found.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
-    found += _versions(spec)
-    found += _names(names)
-    found += _conversion(spec)
-    found += _approval(definition)
-    return found
+        causes.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    causes += _versions(spec)
+    causes += _names(names)
+    causes += _conversion(spec)
+    causes += _approval(definition)
+    return causes
 
 
 def check_change(definition: Object, old: Object) -> list[Cause]:
@@ -45,14 +45,14 @@ def check_change(definition: Object, old: Object) -> list[Cause]:
     if conditions.get("Established") != "True":
         return []
     new, before = definition["spec"], old["spec"]
-    found = []
+    causes = []
     for path, value, former in (
         ("spec.scope", new.get("scope"), before["scope"]),
         ("spec.names.kind", new["names"].get("kind"), before["names"]["kind"]),
     ):
         if value != former:
-            found.append(invalid_value(path, value, "field is immutable"))
-    return found
+            causes.append(invalid_value(path, value, "field is immutable"))
+    return causes
 
 
 def _group(group: str) -> Iterator[Cause]:

@@ -32,14 +32,14 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 def check_structural(raw: Raw, path: str) -> list[Cause]:
     """Return the reasons why a schema is not structural, or not a schema at all."""
-    found = list(check_shape(raw, path))
-    if found:
-        return found
-    found = list(_root(raw, path))
-    found += _node(raw, path)
-    if not found:
-        found += _defaults(raw, path)
-    return found
+    causes = list(check_shape(raw, path))
+    if causes:
+        return causes
+    causes = list(_root(raw, path))
+    causes += _node(raw, path)
+    if not causes:
+        causes += _defaults(raw, path)
+    return causes
 
 
 def _root(raw: Raw, path: str) -> Iterator[Cause]:

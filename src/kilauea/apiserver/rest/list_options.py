@@ -96,51 +96,51 @@ def _revision(text: str, watch: bool) -> int | None:
 
 def _list_rules(options: ListOptions, token: str) -> list[Cause]:
     """Which options go together in a list."""
-    found = []
+    causes = []
     match = options.match
     if options.initial_events is not None:
-        found.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        causes.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if match:
         if options.revision is None:
-            found.append(
+            causes.append(
                 forbidden_field(
                     "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
                 )
             )
         if token:
-            found.append(
+            causes.append(
                 forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
             )
         if match not in (EXACT, NOT_OLDER):
-            found.append(not_supported("resourceVersionMatch", match, [EXACT, NOT_OLDER, ""]))
+            causes.append(not_supported("resourceVersionMatch", match, [EXACT, NOT_OLDER, ""]))
         if match == EXACT and options.revision == 0:
-            found.append(
+            causes.append(
                 forbidden_field(
                     "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
                 )
             )
-    return found
+    return causes
 
 
 def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
     """Which options go together in a watch."""
-    found = []
+    causes = []
     match = options.match
     if options.initial_events is not None and match != NOT_OLDER:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
-        found.append(forbidden_field("resourceVersionMatch", detail))
+        causes.append(forbidden_field("resourceVersionMatch", detail))
     elif options.initial_events and not options.bookmarks:
-        found.append(
+        causes.append(
             forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
         )
     if match and options.initial_events is None:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        found.append(forbidden_field("resourceVersionMatch", detail))
+        causes.append(forbidden_field("resourceVersionMatch", detail))
     if match and match != NOT_OLDER:
-        found.append(not_supported("resourceVersionMatch", match, [NOT_OLDER]))
+        causes.append(not_supported("resourceVersionMatch", match, [NOT_OLDER]))
     if token:
-        found.append(forbidden_field("continue", "continue is forbidden for watch"))
-    return found
+        causes.append(forbidden_field("continue", "continue is forbidden for watch"))
+    return causes
 
 
 def encode_token(revision: int, key: str, prefix: str) -> str:

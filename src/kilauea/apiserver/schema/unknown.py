@@ -27,20 +27,20 @@ def knows(schema: Schema, value: Any) -> bool:
 
 def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
     """Paths of the fields that a schema does not describe, such as `spec.containers[0].foo`, in their order."""
-    found: list[str] = []
+    paths: list[str] = []
     if isinstance(value, list):
         if schema.items is not None:
             for index, item in enumerate(value):
-                found += unknown_fields(schema.items, item, f"{path}[{index}]")
+                paths += unknown_fields(schema.items, item, f"{path}[{index}]")
     elif isinstance(value, dict) and not is_open(schema):
         for key, each in value.items():
             below = f"{path}.{key}" if path else key
             child = schema.field(key)
             if child is not None:
-                found += unknown_fields(child, each, below)
+                paths += unknown_fields(child, each, below)
             elif not schema.preserve_unknown:
-                found.append(below)
-    return found
+                paths.append(below)
+    return paths
 
 
 def prune(schema: Schema, value: Any) -> None:

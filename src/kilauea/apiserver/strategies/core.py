@@ -80,18 +80,18 @@ class Nodes(Strategy):
         """The status stays: kubelets send it when they register."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for number, taint in enumerate(spec_of(obj).get("taints") or []):
             path = f"metadata.taints[{number}]"
             if not taint.get("key"):
-                found.append(required(f"{path}.key"))
+                causes.append(required(f"{path}.key"))
             effect = taint.get("effect", "")
             if effect not in _EFFECTS:
-                found.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+                causes.append(not_supported(f"{path}.effect", effect, _EFFECTS))
         state = obj.get("status") or {}
         for part in ("capacity", "allocatable"):
-            found += check_amounts(f"status.{part}", state.get(part) or {})
-        return found
+            causes += check_amounts(f"status.{part}", state.get(part) or {})
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         before, now = spec_of(old).get("providerID"), spec_of(obj).get("providerID")
@@ -109,16 +109,16 @@ class ConfigMaps(Plain):
     """Data under keys, which may be made immutable."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         for key in data:
-            found += _check_key(f"data[{key}]", key)
+            causes += _check_key(f"data[{key}]", key)
             if key in binary:
-                found.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
+                causes.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
         for key in binary:
-            found += _check_key(f"binaryData[{key}]", key)
+            causes += _check_key(f"binaryData[{key}]", key)
         size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_size, binary.values()))
-        return found + _check_size("", size)
+        return causes + _check_size("", size)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return _check_immutable(obj, old, ("data", "binaryData"))
@@ -138,21 +138,21 @@ class Secrets(Plain):
             keep(obj, old, "type")
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         data = obj.get("data") or {}
         for key in data:
-            found += _check_key(f"data[{key}]", key)
-        found += _check_size("data", sum(map(_size, data.values())))
+            causes += _check_key(f"data[{key}]", key)
+        causes += _check_size("data", sum(map(_size, data.values())))
         for key in _NEEDED_KEYS.get(obj.get("type", ""), ()):
             if key not in data:
-                found.append(required(f"data[{key}]"))
-        return found
+                causes.append(required(f"data[{key}]"))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = []
+        causes = []
         if obj.get("type") != old.get("type"):
-            found.append(invalid_value("type", obj.get("type"), "field is immutable"))
-        return found + _check_immutable(obj, old, ("data",))
+            causes.append(invalid_value("type", obj.get("type"), "field is immutable"))
+        return causes + _check_immutable(obj, old, ("data",))
 
 
 _NEEDED_KEYS = {
@@ -197,8 +197,8 @@ def _check_immutable(obj: Object, old: Object, parts: tuple[str, ...]) -> list[C
     if not old.get("immutable"):
         return []
     message = "field is immutable when `immutable` is set"
-    found = [] if obj.get("immutable") else [forbidden_field("immutable", message)]
-    return found + [forbidden_field(part, message) for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
+    causes = [] if obj.get("immutable") else [forbidden_field("immutable", message)]
+    return causes + [forbidden_field(part, message) for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
 
 
 class Events(Plain):
@@ -237,13 +237,13 @@ class NewEvents(Events):
 
     def validate(self, obj: Object) -> list[Cause]:
         about = (obj.get("regarding") or {}).get("namespace") or ""
-        found = []
+        causes = []
         if (about or "default") != obj["metadata"].get("namespace", ""):
-            found.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
+            causes.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
         if obj.get("eventTime"):
             for field in ("reportingController", "reportingInstance", "action", "reason"):
-                found += [] if obj.get(field) else [required(field)]
-        return found
+                causes += [] if obj.get(field) else [required(field)]
+        return causes
 
 
 class Quotas(Strategy):

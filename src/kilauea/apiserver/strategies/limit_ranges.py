@@ -35,23 +35,23 @@ class LimitRanges(Plain):
     """Limits and defaults for what is in a namespace."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         seen: set[str] = set()
         for number, limit in enumerate(spec_of(obj).get("limits") or []):
             path, kind = f"spec.limits[{number}]", limit.get("type", "")
-            found += _check_type(f"{path}.type", kind)
+            causes += _check_type(f"{path}.type", kind)
             if kind in seen:
-                found.append(duplicate(f"{path}.type", kind))
+                causes.append(duplicate(f"{path}.type", kind))
             seen.add(kind)
-            found += _check_limit(path, kind, limit)
-        return found
+            causes += _check_limit(path, kind, limit)
+        return causes
 
 
 def _check_type(path: str, kind: str) -> list[Cause]:
-    found = [invalid_value(path, kind, each) for each in qualified_name_problems(kind)]
-    if not found and "/" not in kind and kind not in _TYPES:
-        found.append(invalid_value(path, kind, "must be a standard limit type or fully qualified"))
-    return found
+    causes = [invalid_value(path, kind, each) for each in qualified_name_problems(kind)]
+    if not causes and "/" not in kind and kind not in _TYPES:
+        causes.append(invalid_value(path, kind, "must be a standard limit type or fully qualified"))
+    return causes
 
 
 def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:

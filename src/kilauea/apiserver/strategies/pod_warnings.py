@@ -46,24 +46,24 @@ def template_warnings(path: str, template: Object) -> list[str]:
     """The warnings for a pod template at a path, which ends with a dot where it is not empty."""
     spec, metadata = spec_of(template), template.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
-    found = [
+    warnings = [
         f'{path}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
         for key in annotations
         if key.startswith(_APPARMOR)
     ]
     path = f"{path}spec."
     if not _RARE.isdisjoint(spec):
-        found += _placement(path, spec)
+        warnings += _placement(path, spec)
     if _CRITICAL in annotations:
         message = 'non-functional in v1.16+; use the "priorityClassName" field instead'
-        found.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {message}")
-    found += _volumes(f"{path}volumes", spec.get("volumes") or ())
+        warnings.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {message}")
+    warnings += _volumes(f"{path}volumes", spec.get("volumes") or ())
     if not _RARE.isdisjoint(spec):
-        found += _doubles(path, spec)
-    found += _containers(path, spec)
+        warnings += _doubles(path, spec)
+    warnings += _containers(path, spec)
     if spec.get("affinity"):
-        found += _pod_affinity(f"{path}affinity", spec["affinity"])
-    return found
+        warnings += _pod_affinity(f"{path}affinity", spec["affinity"])
+    return warnings
 
 
 def volume_source_warnings(path: str, source: Object) -> list[str]:

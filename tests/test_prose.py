@@ -22,6 +22,12 @@ PHRASES = [
     (r'"""Whether\b', "True if ...", '"""Whether it fits."""', '"""True if it fits."""'),
     (r'"""Who(?:m|se)?\b', "the thing itself", '"""Who holds the lease."""', '"""The holder of the lease."""'),
     (
+        r'"""(?:How|Why|When|Where|Which)\b',
+        "the number, reason, time, place or thing",
+        '"""Why it waits."""',
+        '"""The reason why it waits."""',
+    ),
+    (
         r"(?i)(?<!there )\b(?:is|are) no (?!(?:longer|more|less|such|different|matter|need)\b)[a-z]",
         "is not a ..., or invalid ...",
         '"x" is no address',

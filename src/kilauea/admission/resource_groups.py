@@ -27,7 +27,7 @@ _LOWER = {"tolerationseconds": "tolerationSeconds"}
 
 
 class Selector(Wire):
-    """Which pods a group is for: those of namespaces, or those with annotations (`key: value`, as YAML)."""
+    """The pods of a group: those of namespaces, or those with annotations (`key: value`, as YAML)."""
 
     key: str = ""
     value: list[str] | None = None

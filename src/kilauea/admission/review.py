@@ -18,7 +18,7 @@ class Denied(Exception):
 
     @property
     def message(self) -> str:
-        """Why."""
+        """The reason."""
         return str(self)
 
 

@@ -17,7 +17,7 @@ class NumaResource(Wire):
 
 
 class CpuPlace(Wire):
-    """Where a processor stands in its machine."""
+    """The place of a processor in its machine."""
 
     numa: int | None = None
     socket: int | None = None
@@ -51,7 +51,7 @@ class NumatopologySpec(Wire):
 
 
 class Numatopology(Object):
-    """How processors and memory of the node of the same name belong together."""
+    """The topology of processors and memory of the node of the same name."""
 
     spec: NumatopologySpec | None = None
 
@@ -85,7 +85,7 @@ class NodeShard(Object):
 
 
 class MemoryQos(Wire):
-    """How memory of pods is throttled and protected, in percent."""
+    """Throttling and protection of the memory of pods, in percent."""
 
     high_ratio: int | None = None
     low_ratio: int | None = None

@@ -40,7 +40,7 @@ _MOST_DAYS = 366 * 8 + 3
 
 @dataclass(frozen=True)
 class Schedule:
-    """When something is due.
+    """A cron schedule.
 
     Attributes:
         minutes, hours, days, months, weekdays: the values of each field; Sunday is 0.

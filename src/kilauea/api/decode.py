@@ -70,7 +70,7 @@ WORKLOADS = frozenset({"batch.volcano.sh/Job", "apps/Deployment", "apps/Stateful
 """Kinds (`group/Kind`) of which pods are made: kept as they are written, because their pods are, too."""
 
 MAX_LIST_DEPTH = 8
-"""How deep lists may stand in lists."""
+"""Maximum depth of lists within lists."""
 
 MAX_TEXT_ERRORS = 100
 """After so many errors in the text of one source, the rest of it is not read."""
@@ -139,7 +139,7 @@ def _tree_items(part: Any) -> list[Any] | None:
 
 
 class _Form(NamedTuple):
-    """How to look into a part of a document: JSON bytes (`Raw`), or dicts and lists."""
+    """Access to a part of a document: JSON bytes (`Raw`), or dicts and lists."""
 
     convert: Callable[[Any, Any], Any]
     items: Callable[[Any], list[Any] | None]
@@ -151,7 +151,7 @@ _TREE = _Form(msgspec.convert, _tree_items, lambda part: part)
 
 
 class _Place(NamedTuple):
-    """Where a part stands, and what the list around it says about its kind."""
+    """The place of a part, and the kind that the list around it gives it."""
 
     document: int
     path: Path = ()

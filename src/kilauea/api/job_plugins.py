@@ -56,12 +56,12 @@ class SshArguments(Arguments, frozen=True, rename="kebab"):
     """Arguments of ssh."""
 
     ssh_key_file_path: str = "/root/.ssh"
-    """Where the keys are mounted."""
+    """The folder where the keys are mounted."""
     ssh_private_key: str = ""
     """The user's own key, as text; a key is made if it is empty."""
     ssh_public_key: str = ""
     ssh_port: Port = 22
-    """Where the daemons listen."""
+    """The port of the daemons."""
 
 
 class TensorflowArguments(Arguments, frozen=True, rename="kebab"):

@@ -59,7 +59,7 @@ def service_name_problems(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def path_segment_problems(text: str) -> tuple[str, ...]:
-    """Why a text cannot stand in a path, which is all that names of RBAC objects must do."""
+    """Return the errors in a path segment, the only rule for names of RBAC objects."""
     if text in (".", ".."):
         return (f"may not be '{text}'",)
     return tuple(f"may not contain '{mark}'" for mark in "/%" if mark in text)

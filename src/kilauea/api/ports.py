@@ -37,7 +37,7 @@ class Resource(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Which object; the namespace is empty for kinds without one."""
+    """The key of an object; the namespace is empty for kinds without one."""
 
     namespace: str
     name: str

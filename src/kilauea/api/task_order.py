@@ -44,7 +44,7 @@ def _starts_first(task: OrderedTask, ready_at: Mapping[str, int]) -> bool:
 
 
 def endless_wait(tasks: Sequence[OrderedTask], min_available: int) -> str:
-    """Why the gang of a job can never be complete and what to change; empty if it can.
+    """Return the reason why the gang of a job can never be complete, and the fix; empty if it can.
 
     Args:
         tasks: of the job.

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 MAX_DEPTH = 100
-"""How deep a document may nest."""
+"""Maximum depth of a document."""
 
 MAX_ALIAS_NODES = 1_000_000
 """Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""

@@ -22,7 +22,7 @@ SUFFIX_LENGTH = 5
 
 
 class LogSource(Protocol):
-    """Where the output of containers comes from."""
+    """The source of the logs of containers."""
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
         """Return the log of the last run of a container, or the one before it, up to now."""

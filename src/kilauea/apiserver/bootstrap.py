@@ -18,7 +18,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def _first_objects() -> list[tuple[str, dict[str, Any]]]:
-    """Where each is created, and the object."""
+    """The path under which each is created, and the object."""
     namespaces = [
         ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in _NAMESPACES

@@ -59,7 +59,7 @@ _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind a list or watch is about."""
+    """The objects of a kind that a list or watch selects."""
 
     resource: ResourceType
     labels: Selector
@@ -109,7 +109,7 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
 
 
 def _not_selectable(resource: ResourceType, path: str) -> str:
-    """Why a field cannot be selected; kinds with selectable fields of their own say it in other words."""
+    """The error for a field that cannot be selected; kinds with selectable fields of their own word it differently."""
     if resource.strategy.selectable or not resource.namespaced:
         return f"field label not supported: {path}"
     return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'

@@ -1,4 +1,4 @@
-"""How to come to an API server: its address, whom to trust, and how to be known."""
+"""Access to an API server: its address, the authority to trust, and credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AccessError(Exception):
 
 
 class Credentials(NamedTuple):
-    """How to be known; empty for what is not used.
+    """Credentials of a client; unused ones are empty.
 
     Attributes:
         authorization: the header.

@@ -100,7 +100,7 @@ def _access(chosen: _Entry, cluster: _Entry, user: _Entry, environment: Mapping[
 
 
 def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> CredentialSource:
-    """How a user is known. A token in a file of its own goes before one in the kubeconfig: it is the fresher one."""
+    """Return the credentials of a user. A token file goes before a token in the kubeconfig: it is the fresher one."""
     if user.content.get("auth-provider"):
         raise user.error("auth-provider", "is no longer part of Kubernetes: use an exec plugin, see users[].user.exec")
     certificate, key = user.content_of("client-certificate"), user.content_of("client-key")

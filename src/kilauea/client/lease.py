@@ -68,7 +68,7 @@ class Election:
         self._seen: tuple[Any, ...] = ()
         self._seen_at: int | None = None
         self._renewed = 0
-        """When the request began that has renewed the lease: others count from later on."""
+        """The start of the request that last renewed the lease: others count from later on."""
         self.leader = ""
         """The last known holder of the lease."""
 

@@ -189,14 +189,14 @@ def version_of(content: bytes) -> str:
 
 
 def collection_path(resource: Resource, namespace: str = "") -> str:
-    """Where the objects of a kind are, of a namespace or of all."""
+    """Return the path of the objects of a kind, in a namespace or in all."""
     base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
     return f"{base}{within}/{resource.plural}"
 
 
 def _object_path(resource: Resource, key: Key, subresource: str = "") -> str:
-    """Where an object is, or a part of it."""
+    """The path of an object, or a subresource of it."""
     path = f"{collection_path(resource, key.namespace)}/{quote(key.name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 

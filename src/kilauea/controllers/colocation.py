@@ -17,7 +17,7 @@ from kilauea.controllers.objects import annotations_of, is_going, labels_of, mat
 NAME = "volcano.sh/colocation-config-name"
 CONFIG = "volcano.sh/colocation-config"
 TELLING_SECONDS = 1.0
-"""How long changes may wait for more."""
+"""Seconds for which changes are collected."""
 
 
 def _namespace_of(obj: Obj) -> Iterable[Key]:

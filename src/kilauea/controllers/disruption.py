@@ -29,7 +29,7 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import is_ready
 
 FORGET_SECONDS = 120
-"""How long a budget counts a pod as evicted that is not being deleted."""
+"""Seconds for which a budget counts a pod as evicted that is not being deleted."""
 DEBOUNCE_SECONDS = 0.2
 SCALED = {each.kind: each for each in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
 
@@ -102,7 +102,7 @@ def _brought_in_line(
 
 
 def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:
-    """How many pods there should be, and how many of them must be healthy."""
+    """Return the expected number of pods, and how many of them must be healthy."""
     spec = spec_of(budget)
     most_missing, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most_missing is not None:
@@ -115,7 +115,7 @@ def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int
 
 
 def _scale(view: View, pods: Sequence[Obj]) -> int:
-    """How many pods the owners of some pods want; pods of owners without such a number count themselves."""
+    """Return the sum of the sizes that the owners of some pods want; pods of owners without a size count themselves."""
     wanted: dict[str, int] = {}
     for pod in pods:
         owner = controller_of(pod)

@@ -23,7 +23,7 @@ from kilauea.controllers.objects import (
 OVER = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that a job does not leave again; an aborted one may be resumed."""
 NOTING_SECONDS = 1.0
-"""How soon to look again whether a flow has noted the end of a job."""
+"""Seconds until the next check that a flow has recorded the end of a job."""
 
 
 class FinishedJobController:
@@ -46,7 +46,7 @@ class FinishedJobController:
 
 
 def expiry(job: Obj) -> int | None:
-    """When a job is to be deleted, in microseconds since 1970; None if it stays, or has no time of its end."""
+    """Return the time at which a job expires, in microseconds since 1970; None if it stays, or its end is unknown."""
     seconds, state = spec_of(job).get("ttlSecondsAfterFinished"), status_of(job).get("state") or {}
     since = state.get("lastTransitionTime")
     if seconds is None or since is None or state.get("phase") not in OVER or is_going(job):

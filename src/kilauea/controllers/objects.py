@@ -149,7 +149,7 @@ def orphans_of(obj: Obj) -> str:
 ORPHANS = "orphans"
 """Name of the index `orphans_of`."""
 DEBOUNCE_SECONDS = 0.2
-"""How long changes of pods may wait for more, before their owner counts them."""
+"""Seconds for which changes of pods are collected before their owner counts them."""
 
 
 def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS) -> Interest:

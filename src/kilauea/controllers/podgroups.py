@@ -131,7 +131,7 @@ def _those(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _min_member(owners: list[Obj]) -> int:
-    """How many pods the group needs: what the first owner that says it says, else one."""
+    """The minimum of the group: that of the first owner that has one, else one."""
     text = next((annotations_of(each)[MIN_MEMBER] for each in owners if MIN_MEMBER in annotations_of(each)), "1")
     return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else 1
 

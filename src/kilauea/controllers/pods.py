@@ -52,7 +52,7 @@ def is_ready(pod: Obj) -> bool:
 
 
 def ready_since(pod: Obj) -> int | None:
-    """When it began to serve, in microseconds since 1970; None if it does not."""
+    """Return the time since which a pod is ready, in microseconds since 1970; None if it is not."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition.get("status") != "True":
         return None
@@ -61,7 +61,7 @@ def ready_since(pod: Obj) -> int | None:
 
 
 def seconds_until_available(pod: Obj, min_ready_seconds: int, now: int) -> float | None:
-    """How long a pod must serve on to be available; 0 if it is, None if it does not serve."""
+    """Return the seconds until a ready pod is available; 0 if it is, None if it is not ready."""
     if not min_ready_seconds:
         return 0.0 if is_ready(pod) else None
     since = ready_since(pod)
@@ -101,7 +101,7 @@ def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[O
 
 
 def pods_by_node(pods: list[Obj]) -> Mapping[str, int]:
-    """How many of some pods are on each node."""
+    """Return the number of some pods on each node."""
     counts: dict[str, int] = {}
     for pod in pods:
         node = spec_of(pod).get("nodeName")

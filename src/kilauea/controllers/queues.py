@@ -32,9 +32,9 @@ SHUT = frozenset({"Closed", "Closing"})
 STATES = SHUT | {"Open", "Unknown"}
 PHASES = ("Pending", "Running", "Inqueue", "Unknown", "Completed")
 COUNTING_SECONDS = 0.2
-"""How long changes of groups may wait for more, before their queue counts them."""
+"""Seconds for which changes of groups are collected before their queue counts them."""
 PARENT_SECONDS = 5.0
-"""How soon a new queue looks again whose parent is not there."""
+"""Seconds until a new queue looks again for its parent."""
 FIRST = {ROOT_QUEUE: {"reclaimable": False, "weight": 1}, DEFAULT_QUEUE: {"reclaimable": True, "weight": 1}}
 """Queues that every cluster has."""
 
@@ -242,7 +242,7 @@ class Tree:
 
 
 def _tally(groups: Iterable[Obj]) -> dict[str, int]:
-    """How many groups are in each phase, in small letters; one without a phase waits."""
+    """Numbers of groups by phase, in small letters; one without a phase is pending."""
     counts = dict.fromkeys((phase.lower() for phase in PHASES), 0)
     for group in groups:
         phase = status_of(group).get("phase") or "Pending"

@@ -51,7 +51,7 @@ class Ledger:
         self.queues = queues
         """Those of the session."""
         self.moves = 0
-        """How often tasks came or went: as long as this is the same, so is what nodes and queues hold."""
+        """Number of moves of tasks: as long as this is the same, so is what nodes and queues hold."""
         self._points = points
         self._domains = domains
         self._neighbours = neighbours

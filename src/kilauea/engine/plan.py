@@ -14,7 +14,7 @@ from kilauea.engine.model.attempts import AdmissionBackoff
 
 
 class Refusal(NamedTuple):
-    """Why a queue or a job is refused, with numbers where it is about a resource (amounts in the engine's units)."""
+    """The reason why a queue or a job is refused, with numbers if it is about a resource (in the engine's units)."""
 
     code: str
     message: str
@@ -25,7 +25,7 @@ class Refusal(NamedTuple):
 
 
 class SpareReason(NamedTuple):
-    """Why evictions spare a pod: a code for programs, words for people, and the plugin whose reason it is, if any."""
+    """The reason why evictions spare a pod: a code, a message, and the plugin whose reason it is, if any."""
 
     code: str
     words: str
@@ -76,7 +76,7 @@ class GroupOutcome:
     """Tasks by name of their status, without zeros."""
     condition: Condition | None = None
     refusal: Refusal | None = None
-    """Why it is not admitted, or not valid."""
+    """The reason why it is not admitted, or not valid."""
     ignored: Condition | None = None
     """A wish that no configured plugin serves."""
 
@@ -101,7 +101,7 @@ class QueueOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """Why some nodes do not take a pod, with one of them as an example."""
+    """The reason why some nodes do not take a pod, with one of them as an example."""
 
     reason: str
     count: int

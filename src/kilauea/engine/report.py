@@ -42,7 +42,7 @@ class Report:
         self.binds = [bind for bind in self.binds if bind.pod != task.key]
 
     def fit_error(self, job: Job) -> str:
-        """Why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
+        """Return the reason why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
         parts = [f"{count} {name}" for name, count in counts_of(job).items()]
         parts.append(f"{job.min_available} minAvailable")
         text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(sorted(parts))}"

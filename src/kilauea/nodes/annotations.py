@@ -21,15 +21,15 @@ NODE_STATE = "kilauea.dev/node-state"
 NOT_READY, SILENT = "not-ready", "silent"
 
 RUN_TIME = "kilauea.dev/run-time"
-"""How long each run of a container lasts."""
+"""Duration of each run of a container."""
 EXIT_CODE = "kilauea.dev/exit-code"
 """The code with which a container ends, 0 to 255."""
 EXIT_REASON = "kilauea.dev/exit-reason"
 """The reason that its terminated state has, e.g. `OOMKilled`."""
 START_DELAY = "kilauea.dev/start-delay"
-"""How long the pod's containers are being created."""
+"""Time for which the pod's containers are being created."""
 STOP_TIME = "kilauea.dev/stop-time"
-"""How long containers take to end when the pod is deleted; its grace period cuts this short."""
+"""Time that containers take to end when the pod is deleted; its grace period cuts this short."""
 
 _DURATIONS = (RUN_TIME, START_DELAY, STOP_TIME)
 

@@ -95,7 +95,7 @@ class Run:
         return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
 
     def due(self) -> int | None:
-        """When something happens to it next, in microseconds since 1970; None if nothing does."""
+        """The time of its next change, in microseconds since 1970; None if there is none."""
         if self.running:
             started = moment_of(self.state["running"].get("startedAt"))
             length = self.program.run_time

@@ -83,7 +83,7 @@ class Heartbeats:
         return Patch(LEASES, key_of(lease), patch)
 
     def _turn(self, name: str, moment: int) -> int:
-        """Which of a node's periods a moment is in."""
+        """The period of a node that contains a moment."""
         return turn_of(name, moment // SLOT, self._renew // SLOT)
 
 

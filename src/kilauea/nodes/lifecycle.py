@@ -80,7 +80,7 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB
 
 
 def _bound(pod: Obj) -> int | None:
-    """When the pod was bound to its node."""
+    """The time at which the pod was bound to its node."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     found = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
     return moment_of(found.get("lastTransitionTime")) if found and found.get("status") == "True" else None
@@ -157,7 +157,7 @@ class _Life:
         yield from self.mains
 
     def deadline(self, now: int) -> int | None:
-        """When the pod must have ended."""
+        """Return the time by which the pod must have ended."""
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         return None if seconds is None else (self.start_time or now) + seconds * SECOND
 
@@ -207,7 +207,7 @@ class _Life:
         self.phase = FAILED
 
     def dues(self) -> Iterator[int | None]:
-        """When something happens to each container."""
+        """Yield the time of the next change of each container."""
         if self.phase not in ENDED:
             yield from (run.due() for run in self._all())
 

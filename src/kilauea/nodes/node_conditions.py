@@ -18,7 +18,7 @@ from kilauea.nodes.timestamps import moment_of, second_text
 STATUS_SECONDS = 300
 """Between two heartbeats in the status of a Node."""
 _OURS = "simulated node"
-"""How the message of our `Ready` condition begins."""
+"""Prefix of the message of our `Ready` condition."""
 _PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory"),
     ("DiskPressure", "KubeletHasNoDiskPressure"),
@@ -27,7 +27,7 @@ _PRESSURES = (
 
 
 def turn_of(name: str, moment: int, period: int) -> int:
-    """Which of a node's periods a moment (in the same unit) is in; each node has them at times of its own."""
+    """Return the period of a node that contains a moment (in the same unit); each node has its own offset."""
     return (moment - crc32(name.encode()) % period) // period
 
 

@@ -26,7 +26,7 @@ from kilauea.nodes.annotations import (
 from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
-"""How long a container runs that is to end and of which nothing says when, unless a command line says otherwise."""
+"""Run time of a container that is meant to end and has no known duration, unless a command line sets it."""
 
 NOTHING = Script(False, 0, 0)
 """The script of what has no command."""
@@ -105,7 +105,7 @@ def _program(
 
 
 def _usual_time(init: bool, ends: bool, default: int) -> int | None:
-    """How long a container runs of which nothing says it; `ends` if it is known to end."""
+    """The run time of a container with no known duration; `ends` if it is known to end."""
     if init:
         return 0
     return default or None if ends else None

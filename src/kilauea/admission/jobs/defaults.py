@@ -73,7 +73,7 @@ def _complete_task(task: Task, index: int) -> Iterator[dict[str, Any]]:
 
 
 def _least(task: Task) -> int:
-    """How many pods of a task its gang needs."""
+    """The number of pods of a task that its gang needs."""
     if task.min_available is not None:
         return task.min_available
     parts = task.partition_policy

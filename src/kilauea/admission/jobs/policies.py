@@ -71,7 +71,7 @@ def _fault(policy: LifecyclePolicy, path: str, events: set[str], codes: set[int]
 
 
 def duration_fault(text: str | None, path: str) -> str:
-    """Why a text cannot be read as a duration; empty if it can, or if there is none."""
+    """Return the error in a duration; empty if it is valid, or if there is none."""
     try:
         parse_duration(text or "0")
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Where a queue may hang: under a queue that is there, not under itself, not too deep, and not where work runs."""
+"""The place of a queue: under a queue that exists, not under itself, not too deep, and not where work runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _check_work(name: str, parent: Obj, view: View) -> None:
 
 
 def allocated_pods(queue: Obj) -> int:
-    """How many pods hold resources of a queue, as the scheduler has written it."""
+    """Return the number of pods that hold resources of a queue, as the scheduler has written it."""
     try:
         return parse_units(((queue.get("status") or {}).get("allocated") or {}).get("pods", 0))
     except QuantityError:

@@ -10,7 +10,7 @@ from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, amount, parse_milli
 
 ROOT = "requestBody"
-"""How the paths of field errors begin."""
+"""Prefix of the paths of field errors."""
 STATES = ("Open", "Closed", "Closing", "Unknown")
 """Valid states. Controllers write the last two: a queue in them can be edited all the same."""
 _WHOLE = "pods"

@@ -1,4 +1,4 @@
-"""How the tables say what a type does not: limits, defaults and words about each field."""
+"""Helpers for tables of facts that types do not tell: limits, defaults and descriptions of fields."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _type(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
-    """How lists and maps merge."""
+    """Check the merge rules of lists and maps."""
     map_type, list_type, keys = (raw.get(f"x-kubernetes-{each}") for each in ("map-type", "list-type", "list-map-keys"))
     if map_type is not None and map_type not in ("atomic", "granular"):
         yield not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))

@@ -1,4 +1,4 @@
-"""Which fields an object has, and which of them changed from one state of it to the next."""
+"""The fields of an object, and those that changed from one state of it to the next."""
 
 from __future__ import annotations
 

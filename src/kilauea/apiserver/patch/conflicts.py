@@ -64,7 +64,7 @@ def _message(listed: list[tuple[Manager, str]]) -> str:
 
 
 def words(manager: Manager) -> str:
-    """How a manager is called: `"kubectl-create" using apps/v1`."""
+    """Describe a manager: `"kubectl-create" using apps/v1`."""
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'

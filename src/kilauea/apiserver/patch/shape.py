@@ -1,4 +1,4 @@
-"""How the values of a kind fall into fields that can be owned: its schema, reduced to that question.
+"""The division of the values of a kind into fields that can be owned: its schema, reduced to that question.
 
 A `Shape` is made from a node of the schema when it is first needed, and kept. Where a schema says nothing (fields that
 are not described but kept), objects have fields and lists are atomic.
@@ -35,7 +35,7 @@ _MOST_STEPS = 4096
 
 
 class Shape:
-    """How values at one node of a schema are owned.
+    """The ownership of values at one node of a schema.
 
     Attributes:
         sort: what the value is.

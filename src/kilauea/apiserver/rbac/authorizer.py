@@ -54,7 +54,7 @@ class Authorizer:
         self._store = store
 
     def reason(self, user: User, action: Action) -> str | None:
-        """Why an action is allowed (empty for masters); None if it is not."""
+        """Return the reason why an action is allowed (empty for masters); None if it is not."""
         if GROUP_MASTERS in user.groups:
             return ""
         for grant in self.grants(user, action.namespace):

@@ -96,7 +96,7 @@ _BOUND = {
 
 
 def default_roles() -> Iterator[tuple[str, Object]]:
-    """Where each of the roles and bindings is created, and the object."""
+    """Yield the path under which each of the roles and bindings is created, and the object."""
     version = f"{GROUP}/v1"
     for name, rules in _roles().items():
         yield f"/apis/{version}/clusterroles", {

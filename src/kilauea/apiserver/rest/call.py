@@ -54,7 +54,7 @@ class Call:
         return is_dry_run(asked, self._options_kind())
 
     def field_validation(self) -> FieldValidation:
-        """How to treat unknown fields."""
+        """The treatment of unknown fields."""
         asked = self.request.first("fieldValidation")
         if asked in ("", "Warn"):
             return "Warn"

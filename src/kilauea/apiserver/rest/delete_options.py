@@ -17,7 +17,7 @@ _NAMED = (*_POLICIES, "nil")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete.
+    """The options of a deletion.
 
     Attributes:
         grace: seconds, None for what the object says.

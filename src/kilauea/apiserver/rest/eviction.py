@@ -65,7 +65,7 @@ def _marked(now: str, pod: Object) -> Object:
 
 
 def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
-    """How to delete the pod."""
+    """The options for the deletion of the pod."""
     preconditions = given.get("preconditions") or {}
     return DeleteOptions(
         grace=given.get("gracePeriodSeconds"),

@@ -95,7 +95,7 @@ def _revision(text: str, watch: bool) -> int | None:
 
 
 def _list_rules(options: ListOptions, token: str) -> list[Cause]:
-    """Which options go together in a list."""
+    """Check that the options of a list go together."""
     causes = []
     match = options.match
     if options.initial_events is not None:
@@ -123,7 +123,7 @@ def _list_rules(options: ListOptions, token: str) -> list[Cause]:
 
 
 def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
-    """Which options go together in a watch."""
+    """Check that the options of a watch go together."""
     causes = []
     match = options.match
     if options.initial_events is not None and match != NOT_OLDER:

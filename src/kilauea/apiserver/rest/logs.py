@@ -21,7 +21,7 @@ TEXT = "text/plain"
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Which lines are asked for, and how they are shown.
+    """The requested lines, and their form.
 
     Attributes:
         tail: only so many of the last lines; None for all.

@@ -141,7 +141,7 @@ class _Frames:
         return None
 
     def bookmark(self, revision: int, *, ends_initial: bool = False) -> Frame:
-        """How far the watch has come."""
+        """Return the progress of the watch."""
         metadata: dict[str, object] = {"resourceVersion": str(revision)}
         if ends_initial:
             metadata["annotations"] = {_END_OF_INITIAL: "true"}
@@ -155,7 +155,7 @@ class _Frames:
         return Frame("BOOKMARK", msgspec.json.encode(obj), revision)
 
     def error(self, fault: status.ApiFault) -> Frame:
-        """Why the watch ends."""
+        """Return the error that ends the watch."""
         return Frame("ERROR", fault.encode(), 0)
 
     def _form(self, value: bytes) -> bytes:

@@ -250,7 +250,7 @@ def _plain(go_type: str, schema: Schema) -> str:
 
 
 def _go_name(value: Any, schema: Schema) -> str:
-    """How Go calls a JSON value; a number is told where the field takes other numbers."""
+    """Go's name for a JSON value; a number is shown where the field takes other numbers."""
     name = _GO_NAMES[type(value)]
     if name == "number" and (schema.type == "integer" or schema.int_or_string):
         return f"number {value}"

@@ -23,7 +23,7 @@ _revision = attrgetter("now.revision")
 
 @dataclass(frozen=True)
 class Retention:
-    """How much history is kept.
+    """Limits of the history.
 
     Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes.
     """

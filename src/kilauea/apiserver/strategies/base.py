@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 class ScalePaths(NamedTuple):
-    """Where the figures of `scale` stand in an object."""
+    """Paths of the values of `scale` in an object."""
 
     replicas: str = "spec.replicas"
     current: str = "status.replicas"
@@ -105,7 +105,7 @@ class Strategy:
         return []
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
-        """How long a deletion waits for the object to end; only pods take time."""
+        """Return the seconds for which a deletion waits for the object to end; only pods take time."""
         return 0
 
     def prepare_delete(self, obj: Object) -> None:

@@ -26,7 +26,7 @@ _ORDER = (
     ("min", "default", "default", "min value {} is greater than default value {}"),
     ("default", "max", "default", "default value {} is greater than max value {}"),
 )
-"""Which figure may not be above which, where that is told, and how."""
+"""Pairs of limits of which the first may not be above the second, the field of the error, and its message."""
 _SHOWN = {"default": {"min": "min", "default": "max"}}
 """Of a default that is out of bounds the real server shows the bound."""
 
@@ -99,7 +99,7 @@ def _check_figures(path: str, name: str, given: dict[str, Any]) -> Iterator[Caus
 
 
 def _check_ratio(path: str, given: dict[str, Any], figures: dict[str, Fraction | None]) -> Iterator[Cause]:
-    """How far limits may be above requests."""
+    """Check that limits are not too far above requests."""
     ratio, low, high = (figures.get(part) for part in ("maxLimitRequestRatio", "min", "max"))
     text = given.get("maxLimitRequestRatio")
     if ratio is not None and ratio < 1:

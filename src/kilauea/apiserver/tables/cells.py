@@ -141,7 +141,7 @@ def node_drivers(obj: Object, now: int) -> list[Any]:
 
 
 def attachment(obj: Object, now: int) -> list[Any]:
-    """Which volume is attached where."""
+    """Cells of an attachment: the volume and the node."""
     spec = obj.get("spec") or {}
     name = part(spec, "source", "persistentVolumeName") or ""
     attached = bool(part(obj, "status", "attached"))
@@ -249,7 +249,7 @@ def revision(obj: Object, now: int) -> list[Any]:
 
 
 def event(obj: Object, now: int) -> list[Any]:
-    """When, of which type, about what; all cells, as the name comes last. Both groups' forms are read."""
+    """Cells of an event: time, type and object; all of them, as the name comes last. Both groups' forms are read."""
     about = obj.get("involvedObject") or obj.get("regarding") or {}
     count = obj.get("count") or obj.get("deprecatedCount") or part(obj, "series", "count") or 1
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")

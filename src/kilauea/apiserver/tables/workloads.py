@@ -84,7 +84,7 @@ def _duration(state: Object, now: int) -> str:
 
 
 def cron_job(obj: Object, now: int) -> list[Any]:
-    """When it runs and when it last ran."""
+    """Cells of a cron job: its schedule and its last run."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     last = state.get("lastScheduleTime")
     template = part(spec, "jobTemplate", "spec") or {}

@@ -28,7 +28,7 @@ from kilauea.controllers.objects import (
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LIMITS = {"Complete": ("successfulJobsHistoryLimit", 3), "Failed": ("failedJobsHistoryLimit", 1)}
-"""How many jobs that are over are kept, by how they ended."""
+"""Numbers of finished jobs to keep, by how they ended."""
 
 
 class CronJobController:

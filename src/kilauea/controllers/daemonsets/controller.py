@@ -27,7 +27,7 @@ from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, hi
 ALL = Key("", "all daemon sets")
 """The key for what concerns all of them: nodes."""
 NODES_SECONDS = 1.0
-"""How long changes of nodes may wait for more, before daemon sets are looked at."""
+"""Seconds for which changes of nodes are collected before daemon sets are reconciled."""
 
 
 def _all(node: Obj) -> Iterable[Key]:

@@ -1,4 +1,4 @@
-"""Which nodes a daemon set's pods belong on, and the pod for one of them."""
+"""The nodes that run the pods of a daemon set, and the pod for one of them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _OWN = frozenset(
 
 
 def replicas_of(workload: Obj) -> int:
-    """How many pods are wanted."""
+    """Return the number of replicas that is wanted."""
     return int(spec_of(workload).get("replicas", 1))
 
 

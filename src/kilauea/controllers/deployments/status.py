@@ -1,4 +1,4 @@
-"""How far the rollout of a deployment is, as `kubectl rollout status` reads it."""
+"""Progress of the rollout of a deployment, as `kubectl rollout status` reads it."""
 
 from __future__ import annotations
 

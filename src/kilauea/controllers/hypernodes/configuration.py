@@ -1,4 +1,4 @@
-"""Which sources HyperNodes are discovered from, as a ConfigMap says.
+"""The sources from which HyperNodes are discovered, as a ConfigMap lists them.
 
 networkTopologyDiscovery:
 - source: label

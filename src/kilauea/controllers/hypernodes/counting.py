@@ -1,4 +1,4 @@
-"""How many members HyperNodes have."""
+"""Numbers of members of HyperNodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kilauea.engine.model.patterns import pattern_of
 EVERY = Key("", "")
 """Stands for all HyperNodes."""
 COUNTING_SECONDS = 1.0
-"""How long changes of nodes may wait for more, before members are counted."""
+"""Seconds for which changes of nodes are collected before members are counted."""
 
 
 class HyperNodeController:

@@ -15,7 +15,7 @@ from kilauea.controllers.objects import NOTHING, is_going, labels_of, merge_patc
 
 CONFIGURATION = Key("volcano-system", "volcano-controller-configmap")
 DISCOVERY_SECONDS = 1.0
-"""How long changes of nodes may wait for more, before HyperNodes are made of them."""
+"""Seconds for which changes of nodes are collected before HyperNodes are made of them."""
 
 
 class DiscoveryController:

@@ -27,7 +27,7 @@ from kilauea.controllers.objects import (
 
 LONGEST_LABEL = 63
 MISSING_SECONDS = 5.0
-"""How soon a new flow looks again for what stood in its way."""
+"""Seconds until a new flow looks again for a missing object."""
 
 
 class JobFlowController:

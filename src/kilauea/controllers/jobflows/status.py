@@ -1,4 +1,4 @@
-"""How far a flow is: its jobs by phase, what became of each, and the phase of the whole.
+"""Status of a flow: its jobs by phase, the history of each, and the phase of the whole.
 
 A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it;
 and so a flow that is over remembers all its jobs that had ended.
@@ -20,7 +20,7 @@ LISTS = {
     "Completed": "completedJobs",
     "Terminated": "terminatedJobs",
 }
-"""Where jobs are listed by their phase; those with another one are in `unKnowJobs`, but for what will end soon."""
+"""Lists of jobs by phase; those with another phase are in `unKnowJobs`, but for those that will end soon."""
 ENDING = frozenset({"Completing", "Terminating"})
 ENDED = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that a job does not leave again."""
@@ -121,7 +121,7 @@ def _story(job: Obj) -> dict[str, Any]:
 
 
 def _end(start: str, lasted: str) -> str | None:
-    """When a job ended that lasted so long; None if that is not known."""
+    """The end of a job that lasted so long; None if unknown."""
     try:
         return format_time(parse_time(start) + parse_duration(lasted))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which jobs were made from a template."""
+"""The jobs that were made from a template."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def limit_of(job: Obj) -> int | None:
-    """How often an index may fail and be tried again; None if indexes have no limits of their own."""
+    """Return the number of retries of an index; None if indexes have no limits of their own."""
     limit = spec_of(job).get("backoffLimitPerIndex")
     return None if limit is None else int(limit)
 
 
 def failures_before(pod: Obj) -> tuple[int, int]:
-    """How often the index of a pod had failed before it: counted, and ignored."""
+    """Return the failures of an index before this pod: counted, and ignored."""
     return _number(pod, FAILURES), _number(pod, IGNORED)
 
 

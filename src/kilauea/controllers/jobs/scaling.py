@@ -30,7 +30,7 @@ _INDEX_FIELD = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
 
 
 def wanted_active(job: Obj, found: Count, active: int) -> int:
-    """How many pods shall run."""
+    """Return the number of pods that should run."""
     spec = spec_of(job)
     parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
     if completions is None:
@@ -62,7 +62,7 @@ def _left(failures: int, last: int, now: int) -> float:
 
 
 def ended_at(pod: Obj, now: int) -> int:
-    """When the last container ended, in microseconds since 1970; now, if that is not said."""
+    """Return the end of the last container, in microseconds since 1970; now, if it is unknown."""
     found = []
     for each in status_of(pod).get("containerStatuses") or ():
         when = ((each.get("state") or {}).get("terminated") or {}).get("finishedAt")

@@ -15,7 +15,7 @@ from kilauea.controllers.pods import is_finished
 LEASE_NAMESPACE = "kube-node-lease"
 NODE_NAME = "spec.nodeName"
 ARRIVAL_SECONDS = 1.0
-"""How long pods that are new on a node may wait for more, before the node is looked at."""
+"""Seconds for which new pods on a node are collected before the node is reconciled."""
 
 
 def node_of(pod: Obj) -> str:

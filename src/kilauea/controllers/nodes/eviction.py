@@ -13,7 +13,7 @@ from kilauea.controllers.objects import condition_of, is_going, spec_of, uid_of
 from kilauea.controllers.pods import is_finished, is_ready
 
 QUARANTINE_SECONDS = 40
-"""How long a pod is left on a node that is not there: its node may be news that has not arrived."""
+"""Seconds for which a pod stays on a missing node: the node may be too new to be known."""
 
 
 def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:

@@ -11,7 +11,7 @@ from kilauea.api.wellknown import UNSCHEDULABLE_TAINT
 from kilauea.controllers.objects import condition_of, spec_of
 
 GRACE_SECONDS = 50
-"""How long a node may be silent."""
+"""Seconds without a heartbeat after which a node is unreachable."""
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _BY_CONDITION = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",

@@ -1,4 +1,4 @@
-"""How many pods of a Volcano job are in which phase, and what phase of the job follows from that."""
+"""Numbers of pods of a Volcano job by phase, and the phase of the job that follows from them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def count_ending(work: Work, members: Members, doomed: frozenset[str], *, keep: 
 
 
 def next_phase(work: Work, counts: Counts) -> str:
-    """Where a job goes whose pods stand so, if nothing else happens to it."""
+    """Return the next phase of a job with these counts, if nothing else happens to it."""
     phase = work.phase or PENDING
     if phase == RESTARTING:
         return _after_restarting(work, counts)

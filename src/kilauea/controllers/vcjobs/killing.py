@@ -74,7 +74,7 @@ def kill_targets(
 
 
 def _cause(work: Work, step: Step, decision: Decision) -> str:
-    """Why the job is where it goes, and which retry that is if it counts as one."""
+    """The cause of the new phase, and the number of the retry if it counts as one."""
     retry = work.retry_words(work.retries + 1) if step.counts else ""
     return ", ".join(filter(None, (decision.cause, retry)))
 

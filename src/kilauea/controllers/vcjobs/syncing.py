@@ -24,9 +24,9 @@ from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
 MAX_RETRY_REACHED = "MaxRetryReached"
-"""Why a job has failed that was restarted as often as it may be."""
+"""Reason of a job that has failed after its last retry."""
 GANG_NEVER_COMPLETE = "GangNeverComplete"
-"""Why a job waits whose gang needs pods that are made only once the gang runs."""
+"""Reason of a job that waits because its gang needs pods that are created only once the gang runs."""
 FIRST_WAIT = 1.0
 """Seconds until a new job that something is wrong with is looked at again."""
 

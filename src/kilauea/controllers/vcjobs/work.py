@@ -76,7 +76,7 @@ class Task:
 
     @property
     def minimum(self) -> int:
-        """How many pods the gang needs of it."""
+        """The number of its pods that the gang needs."""
         return self.replicas if self.min_available is None else self.min_available
 
     @property
@@ -131,7 +131,7 @@ class Work:
 
     @property
     def endless_wait(self) -> str:
-        """Why the gang can never be complete, as tasks depend on each other; empty if it can."""
+        """The reason why the gang can never be complete, as tasks depend on each other; empty if it can."""
         return endless_wait([task.order for task in self.tasks], self.min_available)
 
     @property
@@ -162,7 +162,7 @@ class Work:
 
     @property
     def version(self) -> int:
-        """How often all pods were killed."""
+        """The number of times that all pods were killed."""
         return _number(self.status.get("version"))
 
     @property
@@ -171,12 +171,12 @@ class Work:
         return _number(self.status.get("retryCount"))
 
     def retry_words(self, number: int) -> str:
-        """How a retry is counted, in words."""
+        """Describe the number of a retry."""
         return f"retry {number} of spec.maxRetry {self.max_retry}"
 
     @property
     def no_retry_left(self) -> str:
-        """Why the last retry ends the job, and what can be done; to be asked while it is still Restarting."""
+        """The reason why the last retry ends the job, and the fix; valid while it is still Restarting."""
         state = self.status.get("state") or {}
         action, last = state.get("reason") or "a restart", state.get("message") or self.retry_words(self.retries)
         way_out = "create the job again, with a larger spec.maxRetry if its pods are often evicted or fail"

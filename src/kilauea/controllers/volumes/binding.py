@@ -17,7 +17,7 @@ PROVISIONERS = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kuberne
 
 
 def reference_to(claim: Obj) -> dict[str, Any]:
-    """How a volume names its claim."""
+    """Return the reference of a volume to its claim."""
     metadata = claim["metadata"]
     names = {"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
     return {"apiVersion": "v1", "kind": CLAIMS.kind, "resourceVersion": metadata["resourceVersion"], **names}

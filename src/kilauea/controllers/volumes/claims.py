@@ -16,7 +16,7 @@ from kilauea.controllers.volumes.matching import best, class_of, is_bound, refer
 PROTECTION = "kubernetes.io/pvc-protection"
 OF_CLASS = "storageClassName"
 RETRY_SECONDS = 15.0
-"""How soon a claim looks again for what is missing."""
+"""Seconds until a claim looks again for a missing object."""
 
 
 def claims_of(pod: Obj) -> Iterator[Key]:

@@ -1,4 +1,4 @@
-"""Which volume suits a claim."""
+"""Matching of claims and volumes."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class PluginConf:
     """Enable flags by `flag_of`."""
     arguments: Mapping[str, object] = field(default_factory=dict)
     path: Path = field(default=(), compare=False)
-    """Where it stands in the document."""
+    """The path in the document."""
 
     def is_enabled(self, *flags: str) -> bool:
         """True if any of the flags is on, or if there are none. A flag that is not set is on, but for a few."""

@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Why no node takes a shape: how many nodes for which reason, and the scarcest resource among them."""
+    """The reasons why no node takes a shape: the number of nodes for each, and the scarcest resource among them."""
 
     nodes: int
     reasons: tuple[NodeReason, ...]
@@ -87,7 +87,7 @@ class Evaluation:
         self._known: dict[bytes, Examined] = {}
         """Of nodes that changed, by their figures."""
         self._seen = -1
-        """How much of the table's list of changes is taken in; -1 before the first look."""
+        """The part of the table's list of changes that is processed; -1 before the first look."""
         self._unfit: tuple[int, Unfit] | None = None
 
     # --- choosing
@@ -270,7 +270,7 @@ class Evaluation:
     # --- why not
 
     def unfit(self, within: NDArray[np.intp] | None = None, domain: str = "") -> Unfit:
-        """Why no node takes the shape as things stand: for every node the first reason, room before predicates.
+        """Return the reasons why no node takes the shape now: for every node the first one, room before predicates.
 
         With `within` (rows) only those nodes are looked at; `domain` is the name of the network domain that they are.
         """
@@ -282,7 +282,7 @@ class Evaluation:
         return self._unfit[1]
 
     def never(self) -> Unfit | None:
-        """Why no node takes the shape even when it is empty, by its size and by what it is; None if one does.
+        """Return the reasons why no node takes the shape even when it is empty; None if one does.
 
         So it tells what the cluster lacks from what others hold of it.
         """

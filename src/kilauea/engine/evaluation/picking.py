@@ -1,4 +1,4 @@
-"""Which of the nodes that can take a task it gets, when something beside the scores decides."""
+"""The choice among nodes that can take a task, when something beside the scores decides."""
 
 from __future__ import annotations
 

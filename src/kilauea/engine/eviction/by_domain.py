@@ -46,7 +46,7 @@ def domain_search(
     domains: int,
     whole: bool,
 ) -> Search:
-    """How room is made for tasks of a job, each time in a plan of its own. Arguments as for `DomainSearch`."""
+    """Return a search that makes room for tasks of a job, each time in a new plan. Arguments as for `DomainSearch`."""
     return lambda tasks, enough: DomainSearch(session, pool, policy, queue, job, domains=domains, whole=whole).make(
         tasks, enough
     )
@@ -136,7 +136,7 @@ class DomainSearch:
         return found or [0]
 
     def _lacking(self) -> int:
-        """How many tasks the gang lacks, at least one."""
+        """The number of tasks that the gang lacks, at least one."""
         job = self._job
         return max(job.min_available - job.ready_count - job.counts[status.PIPELINED] - job.pending_best_effort, 1)
 

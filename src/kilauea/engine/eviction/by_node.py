@@ -38,7 +38,7 @@ NODES_TRIED = 8
 """Nodes on which a plan is worked out for one task, the most promising first."""
 
 NODES_IN_VAIN = 64
-"""Where none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
+"""If none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Option:
     row: int
     units: list[Unit]
     overshoot: float
-    """How far they take queues below what these deserve."""
+    """The amount by which they take queues below what these deserve."""
     pods: int
     """Pods that are evicted."""
     serves: int
@@ -88,7 +88,7 @@ class Prospect:
 
 
 def fitting(free: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
-    """How many times what is asked for (R,) fits into what is free (R,), at least one."""
+    """Return the number of times a request (R,) fits into what is free (R,), at least one."""
     some = asked > 0
     return max(int((free[some] // asked[some]).min()), 1) if some.any() else 1
 
@@ -119,7 +119,7 @@ class Attempt:
 
 
 def node_search(session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool) -> Search:
-    """How room is made for tasks of a job, each time in a plan of its own."""
+    """Return a search that makes room for tasks of a job, each time in a new plan."""
     return lambda tasks, enough: NodeSearch(session, pool, policy, queue, job, gangs=gangs).make(tasks, enough)
 
 

@@ -55,7 +55,7 @@ class Floor:
         self._at_first = {name: dict(queue.allocated) for name, queue in session.queues.items()}
 
     def spares(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        """Why a unit may not go for a queue, after what went already; None if it may.
+        """Return the reason to spare a unit, after the evictions so far; None if it may be evicted.
 
         Args:
             claimer: the queue that wants room.
@@ -86,7 +86,7 @@ class Floor:
         return crossing and within_share(self._unshared(claimer, queue), asked, counted)
 
     def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
-        """How far a unit takes queues below what they deserve, as parts of that; the largest part counts."""
+        """Return how far a unit takes queues below what they deserve, as parts of that; the largest part counts."""
         return max(
             (part for queue, lost in self._losses(claimer, unit) for part in self._crossed(queue, lost).values()),
             default=0.0,
@@ -162,7 +162,7 @@ def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool
 
 
 def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
-    """Why a queue may not take a task of another, as things stand between the two; None if it may.
+    """Return the reason why a queue may not take a task of another, as the two are now; None if it may.
 
     The resources that are short and that the task holds decide. Its queue has too much of one of them. The claimer has
     a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than it

@@ -59,7 +59,7 @@ class Policy(ABC):
 
     @abstractmethod
     def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
-        """Why a pod of the queues in question is not among the candidates."""
+        """Return the reason why a pod of the queues in question is not among the candidates."""
 
     def serves_pending(self, session: Session) -> bool:
         """Return True if the action serves every pod that waits; else only jobs that plugins find starving."""
@@ -70,27 +70,27 @@ class Policy(ABC):
         return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
-        """Why a queue gets no turn; None if it does."""
+        """Return the reason why a queue gets no turn; None if it does."""
         return None
 
     def refusal(self, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
-        """Why no room may be made for tasks of a queue; None if it may."""
+        """Return the reason why no room may be made for tasks of a queue; None if it may."""
         return None
 
     def over_limit(self, queue: Queue, task: Task) -> Refusal | None:
-        """Why a queue may not have a task beside what it holds now; None if it may."""
+        """Return the reason why a queue may not have a task beside what it holds now; None if it may."""
         return self.session.points.allocatable(queue, task)
 
     def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
-        """Why a single pod stays, as things stand between its queue and the claimer's; None if it may go."""
+        """Return the reason to spare a single pod, by its queue and the claimer's; None if it may be evicted."""
         return None
 
     def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        """Why a unit may not go together, after what went already; None if it may. As `Floor.spares`."""
+        """Return the reason to spare a whole unit, after the evictions so far; else None. As `Floor.spares`."""
         return None
 
     def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
-        """How far a unit takes its queues below what they deserve."""
+        """Return how far a unit takes its queues below what they deserve."""
         return 0.0
 
 

@@ -28,7 +28,7 @@ def may_be_evicted(task: Task, job: Job) -> bool:
 
 
 def surplus(job: Job, task: Task) -> int:
-    """How many tasks beyond its minimum the job has, in total and in the role of the task.
+    """Return the number of tasks beyond the job's minimum, in total and in the role of the task.
 
     Of a task that runs, without its mates that are to start in this cycle: until they run, they do not make up for it.
     """

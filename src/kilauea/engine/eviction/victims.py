@@ -180,7 +180,7 @@ class VictimPool:
         return out
 
     def cost(self, unit: Unit) -> int:
-        """How many pods are evicted when a unit goes; those that have not started yet do not count."""
+        """Return the number of pods that are evicted with a unit, without those that have not started yet."""
         return sum(1 for task in unit if not self.fresh[self.index[task.key]])
 
     def unit(self, session: Session, task: Task, *, gangs: bool) -> Unit | None:

@@ -9,7 +9,7 @@ from kilauea.engine.model.tasks import Task
 
 
 class TaskCounts:
-    """How many tasks are in which state, against a minimum (spec of the scheduler, 1.5.3)."""
+    """Numbers of tasks by state, against a minimum (spec of the scheduler, 1.5.3)."""
 
     __slots__ = ("counts", "min_available", "pending_best_effort")
 

@@ -26,7 +26,7 @@ ROOT = "<cluster-top-hypernode>"
 MOST_TIER = (1 << 31) - 1
 """Tiers above this stand for it."""
 LONGEST_SHOWN = 80
-"""How much of a pattern messages show, in characters."""
+"""Characters of a pattern that messages show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,14 @@ class Job(TaskCounts):
         """The part of minResources that quotas count and scheduling does not: `requests.cpu`, `count/pods` etc.
         """
         self.waiting_time: int | None = None
-        """How long the group may wait, in microseconds; None if it does not say."""
+        """Time that the group may wait, in microseconds; None if it does not tell."""
         self.cards = NO_CARDS
         """Accelerator cards by model that the group will want; its pods know better once they are there."""
         self.service_type = ""
         """The kind of work that the group declares: `inference`, `training`, or anything."""
         self.budget = ("", "")
-        """How many pods have to be available, or may be unavailable; numbers or percentages as they are written."""
+        """Number of pods that have to be available, or may be unavailable; numbers or percentages as written.
+        """
         self.role_minimum: dict[str, int] = {}
         self.role_minimum_total = 0
         self.role_counts = None
@@ -344,7 +345,7 @@ class Job(TaskCounts):
 
 
 def waiting_time(annotations: Mapping[str, str]) -> int | None:
-    """How long a pod group may wait, in microseconds: the first annotation for it that says more than nothing."""
+    """Return the time that a pod group may wait, in microseconds: the first annotation that is above zero."""
     for key in wellknown.WAITING_TIME:
         wait = positive_duration(annotations.get(key))
         if wait is not None:

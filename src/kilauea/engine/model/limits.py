@@ -26,7 +26,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many pods of a set may be disrupted now."""
+    """The number of pods of a set that may be disrupted now."""
 
     key: str
     namespace: str

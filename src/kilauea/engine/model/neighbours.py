@@ -1,4 +1,4 @@
-"""How many pods that a selector means are on each node and in each topology domain, kept true within a session.
+"""Counts of the pods that a selector matches, by node and by topology domain, kept true within a session.
 
 Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores
 alike: how many placed pods match this (`matching`), and how many placed pods carry a term that means this pod

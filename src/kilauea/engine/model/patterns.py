@@ -82,7 +82,7 @@ def pattern_of(text: str) -> Pattern:
 
 
 def _choices(tree: Any, repeated: bool) -> float:
-    """How often a pattern leaves more than one way to go on; infinite if it does so again and again.
+    """The number of times that a pattern has more than one way to go on; infinite in a loop.
 
     Raises:
         ValueError: it holds what RE2 does not have.

@@ -16,7 +16,7 @@ from kilauea.engine.model.queues import Queue
 
 
 class TreeFault(NamedTuple):
-    """Why a queue is left out of the tree: a reason for programs (`ParentNotFound`, `ParentCycle`), and in words."""
+    """The reason why a queue is left out of the tree: a code (`ParentNotFound`, `ParentCycle`), and a message."""
 
     reason: str
     message: str

@@ -90,7 +90,7 @@ class QueueFigures:
         self.ancestors: tuple[Queue, ...] = ()
         """From the parent to the root, where the plugin knows a tree."""
         self.reclaim_level = 0
-        """How many of them may stand for the queue when it takes back."""
+        """Number of them that may stand for the queue when it reclaims."""
 
 
 def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:

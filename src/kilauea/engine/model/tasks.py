@@ -63,9 +63,9 @@ class Task:
     cooldown: str = ""
     """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
     scheduled: int = 0
-    """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
+    """Time at which the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
     ends: int = 0
-    """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
+    """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
     numa: bool = False
     """Wants its cpus on certain NUMA nodes."""
     foreign: bool = False
@@ -117,18 +117,18 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
 
 
 class Stage(NamedTuple):
-    """How far a pod has come: everything of a task that changes from its creation to its end."""
+    """The stage of a pod's life: everything of a task that changes from its creation to its end."""
 
     node: str
     status: int
     nominated: str
     scheduled: int
     ends: int = 0
-    """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
+    """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
 
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
-    """How far a pod with this cooldown has come."""
+    """Return the stage of a pod with this cooldown."""
     pod_status, node = pod.status, pod.spec.node_name or ""
     return Stage(
         node,
@@ -155,7 +155,7 @@ def _ends(deletion: str | None) -> int:
 
 
 def _scheduled(pod: Pod) -> int:
-    """When a pod that runs was scheduled; 0 if its conditions do not say."""
+    """The time at which a running pod was scheduled; 0 if its conditions do not tell."""
     if pod.status is None or pod.status.phase != "Running":
         return 0
     for condition in pod.status.conditions or ():

@@ -104,7 +104,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """How volumes are made, and when claims are bound."""
+    """Provisioning of volumes, and when claims are bound."""
 
     name: str
     provisioner: str
@@ -217,7 +217,7 @@ def class_of(obj: storage.StorageClass) -> StorageClass:
 
 
 def limits_of(obj: storage.CSINode) -> dict[str, int]:
-    """How many volumes of each driver a node takes, of those that have a limit."""
+    """Return the number of volumes of each driver that a node takes, for drivers with a limit."""
     drivers = obj.spec.drivers or ()
     counts = {d.name: d.allocatable.count for d in drivers if d.allocatable}
     return {name: within(count, 0, MOST_PODS) for name, count in counts.items() if count is not None}

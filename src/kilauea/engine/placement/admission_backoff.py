@@ -44,7 +44,7 @@ class Outcome:
 
 
 def kept_out(session: Session, queue: Queue, job: Job) -> Refusal | None:
-    """Why a group is not admitted now; None if it may be."""
+    """Return the reason why a group is not admitted now; None if it may be."""
     backoff = session.backoff
     attempt = backoff.attempts.get(job.key)
     if attempt is None or attempt.creation != job.creation or attempt.until <= backoff.moment:
@@ -86,7 +86,7 @@ def _again(backoff: AdmissionBackoff, job: Job) -> Attempt:
 
 
 def _refusal(attempt: Attempt) -> Refusal:
-    """Why a group is not admitted."""
+    """The reason why a group is not admitted."""
     waited = f"could not be placed within {FRUITLESS // SECOND} s of its admission, which others waited for"
     at = format_time(attempt.told // SECOND * SECOND)
     return Refusal(CODE, f"{waited}; it is admitted again when it could be placed, and tried again at {at}")

@@ -301,7 +301,7 @@ class Capacity(Plugin):
     # --- who may have what
 
     def _out_of_place(self, queue: Queue) -> Refusal | None:
-        """Why no job of this queue is scheduled, because of where the queue stands."""
+        """The reason why no job of this queue is scheduled, because of its place in the tree."""
         if not self._hierarchy:
             return None
         fault = self._tree.faults.get(queue.name)
@@ -336,7 +336,7 @@ class Capacity(Plugin):
         return (PERMIT, None) if refusal is None else (REJECT, refusal)
 
     def _no_room(self, at: Queue, job: Job) -> Refusal | None:
-        """Why a queue on the way up has no room for a job's minimum, not even in what is lent out below it."""
+        """The reason why a queue on the way up has no room for a job's minimum, even with what is lent out below it."""
         limit = at.figures.real_capability or NOTHING
         refusal = no_room_for_minimum(at, limit, job)
         if refusal is None or not (lent := self._lending.room_for(job, at)):
@@ -403,7 +403,7 @@ class Capacity(Plugin):
     def _keeps(
         self, queue: Queue, task: Task, left: dict[str, dict[str, float]], claimer: Queue, reclaimer: Task
     ) -> SpareReason | None:
-        """Why a task stays, with what the queues hold that is `left`; None if it may go (spec 2.8)."""
+        """The reason to spare a task, with what the queues hold that is `left`; None if there is none (spec 2.8)."""
         requests = task.spec.requests
         if not useful(requests) & useful(reclaimer.spec.requests):
             return NOTHING_IN_COMMON
@@ -480,7 +480,7 @@ def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
 
 
 def keeps(queue: Queue, held: Amounts, requests: Amounts) -> SpareReason | None:
-    """Why a queue that holds this keeps a task: its guarantee, or that it has no more than it deserves of any part."""
+    """Return the reason why a queue keeps a task: its guarantee, or that it has no more than it deserves."""
     after = dict(held)
     add(after, requests, -1)
     if not less_equal(queue.guarantee, after):

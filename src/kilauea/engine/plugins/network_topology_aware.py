@@ -195,7 +195,7 @@ class NetworkTopologyAware(Plugin):
     # --- how good a domain is
 
     def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
-        """How full each domain would be with the whole part; among equals, how much of the part is there already."""
+        """Fullness of each domain with the whole part; among equals, the share of the part that is there already."""
         self._follow()
         total = self._totals.get(part.key)
         if total is None:
@@ -326,7 +326,7 @@ class NetworkTopologyAware(Plugin):
 
     @cached_property
     def _faded(self) -> tuple[dict[int, float], float]:
-        """How much each tier counts that has domains, and all tiers together, those in between without any too.
+        """Weight of each tier that has domains, and of all tiers together, with empty ones in between.
 
         The tier that counts most has weight 1, so that no number of tiers makes nothing or infinity of all of them.
         """

@@ -146,7 +146,7 @@ class Proportion(Plugin):
         return self._beyond(queue, wanted) is None
 
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
-        """Why the queue may not have this in addition; None if it may."""
+        """The reason why the queue may not have this in addition; None if it may."""
         deserved = queue.figures.deserved or NOTHING
         return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} would exceed its deserved {resource}")
 

@@ -83,7 +83,7 @@ def taken(quota: Quota, admitted: Amounts, name: str) -> float:
 
 
 def refusal(job: Job, quota: Quota, asked: Amounts, admitted: Amounts, beyond: list[str]) -> Refusal:
-    """Why the quota keeps the job out; the numbers are of the first resource that is short."""
+    """Return the reason why the quota rejects the job; the numbers are of the first resource that is short."""
     parts = (("requested", asked), ("used", quota.used), ("limited", quota.hard))
     texts = [f"{word}: {listed(amounts, sorted(beyond))}" for word, amounts in parts]
     message = f"resource quota insufficient, {', '.join(texts)}"

@@ -181,7 +181,7 @@ class Tdm(Plugin):
     # --- zones
 
     def _why_closed(self, zone: str) -> str:
-        """Why the nodes of a zone are not lent now; empty if they are."""
+        """The reason why the nodes of a zone are not lent now; empty if they are."""
         if zone not in self._hours:
             return f"revocable zone {zone} not support"
         hours, text = self._hours[zone], self.arguments.zones[zone]
@@ -255,7 +255,7 @@ class Tdm(Plugin):
 
 
 def victims_of(job: Job) -> int:
-    """How many pods of a job may go at once, by its budget (spec of the queue plugins, 15)."""
+    """Return the number of pods of a job that may be evicted at once, by its budget (spec of the queue plugins, 15)."""
     total, running = len(job.tasks), job.counts[status.RUNNING]
     least, most = (part_of(text, total) for text in job.budget)
     if job.budget[0]:

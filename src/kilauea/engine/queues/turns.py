@@ -65,7 +65,7 @@ class QueueTurns:
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
         self._session = session
         self._moves = 0
-        """How many moves of queues the line has taken in."""
+        """Number of moves of queues that the line has processed."""
         self._jobs: dict[str, Line[Job]] = {}
         self._queues = Line[Queue](session, "queue_order", session.queue_key)
         for job in jobs:

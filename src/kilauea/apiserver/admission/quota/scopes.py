@@ -1,4 +1,4 @@
-"""Which objects a quota is about, where it is not about all."""
+"""The objects that a quota covers, where it does not cover all."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class JobPlugin:
         return {task_name(each): each for each in spec_of(self.job).get("tasks") or ()}
 
     def replicas(self, task: str) -> int:
-        """How many pods a task has; 0 if there is no such task."""
+        """Return the number of pods of a task; 0 if there is no such task."""
         return int(self.tasks.get(task, {}).get("replicas") or 0)
 
     def hosts(self, task: str) -> list[tuple[str, str]]:

@@ -22,11 +22,11 @@ class AgreementPoints(Registry):
         self.add("job_ready", plugin, ready)
 
     def add_job_valid(self, plugin: str, valid: Callable[[Job], Refusal | None]) -> None:
-        """Why a job cannot be scheduled whatever the room; None if it can. Not subject to any flag."""
+        """Add a reason why a job cannot be scheduled whatever the room; None if it can. Not subject to any flag."""
         self.add("job_valid", plugin, valid)
 
     def add_allocatable(self, plugin: str, allocatable: Callable[[Queue, Task], Refusal | None]) -> None:
-        """Why a queue may not take a task; None if it may."""
+        """Add a reason why a queue may not take a task; None if it may."""
         self.add("allocatable", plugin, allocatable)
 
     def add_preemptive(self, plugin: str, preemptive: Callable[[Queue, Sequence[Task]], bool]) -> None:
@@ -34,7 +34,7 @@ class AgreementPoints(Registry):
         self.add("preemptive", plugin, preemptive)
 
     def add_pre_predicate(self, plugin: str, check: Callable[[Task], Refusal | None]) -> None:
-        """Why no node can take a task, found before looking at nodes; None if one may."""
+        """Add a reason why no node can take a task, found before looking at nodes; None if one may."""
         self.add("pre_predicate", plugin, check)
 
     def add_sub_job_ready(self, plugin: str, ready: Callable[[Any], bool]) -> None:
@@ -77,7 +77,7 @@ class AgreementPoints(Registry):
     # --- one is enough
 
     def add_overused(self, plugin: str, overused: Callable[[Queue], Refusal | None]) -> None:
-        """Why a queue has all it deserves and waits; None if it has not."""
+        """Add a reason why a queue has all it deserves and waits; None if it has not."""
         self.add("overused", plugin, overused)
 
     def overused(self, queue: Queue) -> Refusal | None:

@@ -33,7 +33,7 @@ class Scope(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node is rejected: a code for programs, a message in the words of Kubernetes."""
+    """The reason why a node is rejected: a code for programs, a message in the words of Kubernetes."""
 
     code: str
     message: str

@@ -9,12 +9,12 @@ from kilauea.engine.extension.points.registry import Registry
 
 
 class DomainPoints(Registry):
-    """Which network domains a gang tries, and how good they are."""
+    """Network domains for gangs: which to try, and their scores."""
 
     # --- network domains
 
     def add_hyper_node_order(self, plugin: str, score: Callable[..., Any]) -> None:
-        """How good network domains are for a part of a gang: of (part, numbers of domains), a score by number."""
+        """Add scores of network domains for a part of a gang: of (part, numbers of domains), a score by number."""
         self.add("hyper_node_order", plugin, score)
 
     def add_hyper_node_gradient_for_job(self, plugin: str, gradient: Callable[..., Any]) -> None:

@@ -38,7 +38,7 @@ class NodePoints(Registry):
         scope: Scope = Scope.NODE,
         applies: Applies | None = None,
     ) -> None:
-        """Which nodes can take a task of a shape.
+        """Add a predicate: the nodes that can take a task of a shape.
 
         The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
         rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
@@ -53,7 +53,7 @@ class NodePoints(Registry):
     def add_node_score(
         self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE
     ) -> None:
-        """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up.
+        """Add a score of nodes for a task of a shape, by what they offer and run; the scores of plugins add up.
 
         `scope` is FIGURES for a score that looks at nothing but the columns of the nodes; that is quicker.
         """

@@ -37,7 +37,7 @@ class VotePoints(Registry):
         self.add("job_starving", plugin, starving)
 
     def job_enqueueable(self, job: Job) -> Refusal | None:
-        """Why a job is not admitted; None if it is.
+        """Return the reason why a job is not admitted; None if it is.
 
         In each tier any rejection ends it; a permit in a tier admits without asking the next; if all abstain it is
         admitted.

@@ -263,7 +263,7 @@ class CapacityCard(Plugin):
         return self._refusal(queue, task, dict(self._holdings[queue.name].allocated))
 
     def _refusal(self, queue: Queue, task: Task, totals: dict[str, float]) -> Refusal | None:
-        """Why a queue that holds `totals` may not have a task too; the totals then have it too."""
+        """The reason why a queue that holds `totals` may not have a task too; the totals then have it too."""
         shut = closed(queue)
         if shut is not None:
             return shut

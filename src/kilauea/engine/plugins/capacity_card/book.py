@@ -1,4 +1,4 @@
-"""Which cards there are, and what each task asks in them.
+"""The cards of the cluster, and the request of each task for them.
 
 A task is charged cpu, memory and the cards that its pod names, and nothing else. As long as it has no node, a task that
 takes any of several models is charged under their names together (`A|B`); on a node, under the first that is there.

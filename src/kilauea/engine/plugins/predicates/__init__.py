@@ -1,4 +1,4 @@
-"""Which nodes can take a pod: the filters of Kubernetes.
+"""Filter the nodes that can take a pod as Kubernetes does.
 
 What:
     A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the
@@ -133,7 +133,7 @@ class Predicates(Plugin):
 
 
 def without_claims(task: Task) -> Refusal | None:
-    """Why a pod with resource claims waits."""
+    """Return the reason why a pod with resource claims waits."""
     if not task.claims:
         return None
     return Refusal("ResourceClaimsUnsupported", "resource claims are not supported by this version")

@@ -1,4 +1,4 @@
-"""Which nodes a pod's claims allow, and which volumes unbound claims get there.
+"""The nodes that a pod's claims allow, and the volumes that unbound claims get there.
 
 A bound claim is where its volume is. A claim that waits for its first consumer gets, on each node, the volume that is
 kept for it, else the smallest free one that will do, else one is made there if its class makes any. What it gets on the

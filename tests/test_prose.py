@@ -33,6 +33,18 @@ PHRASES = [
         '"x" is no address',
         "there is no queue of this name, and it is no longer looked for",
     ),
+    (
+        r'\bfact\(\s*"(?:What|Whether|Who|How|Why|When|Where|Which)\b',
+        "a noun, as kubectl explain has it",
+        'fact("What shall run.")',
+        'fact("Desired tasks.")',
+    ),
+    (
+        r"(?i)\bis not there: ",
+        "does not exist: ",
+        "queue q is not there: create it",
+        "queue q does not exist: create it",
+    ),
     (r"(?i)\bstart(?:s|ed|ing)? (?:anew|over again)\b", "restart", "the job starts anew", "the job restarts"),
     (r"(?i)\bin thought\b", "as a dry run", "created in thought", "created as a dry run"),
     (r"(?i)\b(?:gets?|got) along with\b", "accepts", "gets along with both", "accepts both"),

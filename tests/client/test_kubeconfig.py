@@ -133,7 +133,7 @@ def test_paths_are_meant_from_the_folder_of_the_file_that_names_them(tmp_path: P
         (document(user={"auth-provider": {"name": "gcp"}}), "auth-provider: is no longer part of Kubernetes"),
         (document(user={"exec": "run"}), "exec: must be a mapping"),
         (document(user={"exec": {"apiVersion": "v1"}}), "user u: exec: command: is missing"),
-        (document(user={"exec": {"command": "x", "apiVersion": "v0"}}), 'apiVersion: "v0" is not spoken'),
+        (document(user={"exec": {"command": "x", "apiVersion": "v0"}}), 'apiVersion: "v0" is not supported'),
         (document(user={"as": "a", "as-groups": ["b"]}), "as-groups: is not supported"),
     ],
 )

@@ -176,7 +176,7 @@ ODD: list[tuple[Obj, str]] = [
     (command("dance", "Dance", "default", "Queue"), ""),
     (cron("schedule", "whenever"), 'UnParseableCronJobSchedule: .*invalid schedule "whenever"'),
     (cron("zone", timeZone="Mars/Phobos"), 'InvalidTimeZone: .*unknown time zone "Mars/Phobos"'),
-    (flow("lost", after("missing")), 'SyncJobFlow: .*jobtemplate "missing" is not there: create it'),
+    (flow("lost", after("missing")), 'SyncJobFlow: .*jobtemplate "missing" does not exist: create it'),
     (
         flow("circle", after("one", "two"), after("two", "one")),
         "SyncJobFlow: .*depend on each other in a circle",

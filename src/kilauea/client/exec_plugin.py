@@ -52,7 +52,7 @@ class ExecPlugin:
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         if version not in VERSIONS:
-            raise AccessError(f'exec: apiVersion: "{version}" is not spoken: use one of {", ".join(VERSIONS)}')
+            raise AccessError(f'exec: apiVersion: "{version}" is not supported: use one of {", ".join(VERSIONS)}')
         self._version = version
         self._command = command
         self._environment = {**environment, "KUBERNETES_EXEC_INFO": self._info(cluster)}

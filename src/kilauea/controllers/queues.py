@@ -97,7 +97,7 @@ class QueueController:
         if is_going(queue):
             return NOTHING
         if state_of(queue) not in STATES:
-            message = f'state "{state_of(queue)}" is none of {", ".join(sorted(STATES))}: {key.name} is left alone'
+            message = f'state "{state_of(queue)}" is not one of {", ".join(sorted(STATES))}: {key.name} is not changed'
             return Outcome([Record(queue, "Warning", "SyncQueue", message)])
         tree = Tree(view)
         operations: list[Operation] = []
@@ -214,10 +214,12 @@ class Tree:
             if not spec_of(queue).get("parent"):
                 yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})
             if self.parent(queue) is None:
-                message = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
+                message = (
+                    f"the parent queue {parent_of(queue)} does not exist: create it or name another in spec.parent"
+                )
                 yield Record(queue, "Warning", "SyncQueue", message)
         elif spec_of(queue).get("parent"):
-            message = f"root has no parent: spec.parent {spec_of(queue)['parent']} is taken away"
+            message = f"root has no parent: spec.parent {spec_of(queue)['parent']} is removed"
             yield Patch(QUEUES, key_of(queue), {"spec": {"parent": None}})
             yield Record(queue, "Warning", "SyncQueue", message)
         for each in (queue, *self._children(queue)):

@@ -79,7 +79,7 @@ def _types(source: Mapping[str, Any], where: str, complaints: list[str]) -> Iter
         elif not all(labels):
             complaints.append(f"{place}: each entry needs a nodeLabel")
         elif len(set(labels)) < len(labels):
-            complaints.append(f"{place}: a label stands there twice")
+            complaints.append(f"{place}: a label is listed twice")
         elif len(labels) > 1:
             yield str(name), tuple(reversed(labels[:-1]))
         else:

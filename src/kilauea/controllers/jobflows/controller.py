@@ -100,7 +100,7 @@ def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:
     if not names:
         yield [_failure(flow, "spec.flows is empty: name a jobtemplate in it")]
     elif waiting and all(each == "Completed" for each in found.values()):
-        message = f"{', '.join(waiting)} depend on each other in a circle: take one dependsOn away"
+        message = f"{', '.join(waiting)} form a dependency cycle: remove one dependsOn"
         yield [_failure(flow, message)]
 
 
@@ -110,9 +110,9 @@ def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
     template = view.get(JOB_TEMPLATES, Key(namespace, vertex))
     labels = {BY_TEMPLATE: f"{namespace}.{vertex}", BY_FLOW: f"{namespace}.{name_of(flow)}"}
     if template is None:
-        return [_failure(flow, f'jobtemplate "{vertex}" is not there: create it, or name another in spec.flows')]
+        return [_failure(flow, f'jobtemplate "{vertex}" does not exist: create it, or name another in spec.flows')]
     if view.get(VC_JOBS, Key(namespace, name)) is not None:
-        return [_failure(flow, f'job "{name}" is there and is not this flow\'s: rename it or the flow')]
+        return [_failure(flow, f'job "{name}" exists and does not belong to this flow: rename it or the flow')]
     long = max(labels.values(), key=len)
     if len(long) > LONGEST_LABEL:
         return [

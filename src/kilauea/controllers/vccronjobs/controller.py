@@ -89,7 +89,7 @@ def _due(
         if any(uid_of(there) == uid_of(each) for each in jobs):  # made, and then the status was not written
             status["lastScheduleTime"] = format_time(found.latest)
             return operations
-        message = f"job {name} is there and is not of this cron job: delete or rename it"
+        message = f"job {name} exists and does not belong to this cron job: delete or rename it"
         return [*operations, Record(cron, "Warning", "ForeignJob", message)]
     policy = spec_of(cron).get("concurrencyPolicy") or "Allow"
     if policy == "Forbid" and active:

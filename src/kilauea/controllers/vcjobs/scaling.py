@@ -81,7 +81,9 @@ class Scaling:
             return True
         owner = controller_of(pod)
         if not is_going(pod) and (owner is None or owner["name"] != self._work.name):
-            self.faults.append(("FailedCreate", f"Error creating pods: pod {name} is there and not of this job"))
+            self.faults.append(
+                ("FailedCreate", f"Error creating pods: pod {name} exists and does not belong to this job")
+            )
         return False
 
     # --- one task after another

@@ -174,7 +174,7 @@ def test_places_that_cannot_be(new: Data, others: list[Data], message: str) -> N
 
 def test_a_queue_does_not_move_under_its_own_children() -> None:
     first, *others = chain(3)
-    words = "queue q1 cannot have queue q3 as parent because that closes a circle: q1 > q2 > q3 > q1"
+    words = "queue q1 cannot have queue q3 as parent because that creates a cycle: q1 > q2 > q3 > q1"
     assert refusal(queue("q1", "q3"), *others, old=first) == words
 
 

@@ -161,7 +161,7 @@ def _values(field: str, name: str, least: int, most: int, words: dict[str, int])
             high = _number(last, words) if last else (most if step else low)
         every = _number(step, {}) if step else 1
         if not least <= low <= high <= most or every < 1:
-            raise ValueError(f'"{part}" is no {name}: use {least} to {most}, such as {least}-{most}/2')
+            raise ValueError(f'invalid {name} "{part}": use {least} to {most}, such as {least}-{most}/2')
         found.update(range(low, high + 1, every))
     return found
 

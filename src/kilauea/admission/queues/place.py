@@ -41,7 +41,7 @@ def _check_chain(queue: Obj, above: list[Obj]) -> None:
     if missing in chain:
         # `name` itself, unless there was a circle further up already.
         way = " > ".join(reversed([*chain, missing]))
-        raise Denied(f"queue {name} cannot have queue {parent_of(queue)} as parent because that closes a circle: {way}")
+        raise Denied(f"queue {name} cannot have queue {parent_of(queue)} as parent because that creates a cycle: {way}")
     raise Denied(f"failed to get parent queue {missing} of queue {chain[-1]}: {not_found(QUEUES, missing)}")
 
 

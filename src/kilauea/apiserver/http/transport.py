@@ -81,7 +81,7 @@ class Transport:
         except ApiFault as fault:
             return _plain(fault_response(fault))
         except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
-            return _plain(fault_response(status.bad_request("the body is not whole")))
+            return _plain(fault_response(status.bad_request("the body is incomplete")))
         path, _, query = request.path_qs.partition("?")
         pairs = list(request.rel_url.query.items()) if query else []
         headers: dict[str, str] = {}
@@ -171,11 +171,11 @@ async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer
 
 
 async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
-    """Send some bytes; a client that takes nothing for too long is dropped."""
+    """Send some bytes; a client that reads nothing for too long is disconnected."""
     try:
         async with asyncio.timeout(PATIENCE):
             await response.write(data)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the client takes nothing") from None
+        raise ConnectionResetError("the client reads nothing") from None

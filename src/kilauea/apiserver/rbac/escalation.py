@@ -53,7 +53,7 @@ class Escalation(AdmissionStep):
 
 
 def _not_found(attributes: Attributes, reference: RoleRef) -> Exception:
-    return forbidden(attributes, f'the {reference.kind} "{reference.name}" that is bound is not there')
+    return forbidden(attributes, f'the {reference.kind} "{reference.name}" that is bound does not exist')
 
 
 def _parts(rule: Rule) -> Iterator[Action]:

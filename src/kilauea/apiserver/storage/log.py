@@ -124,5 +124,5 @@ class RevisionLog:
     def _read_compacted(self) -> int:
         found = self._connection.execute("SELECT revision FROM compaction").get
         if not isinstance(found, int):
-            raise self.damaged("it does not tell up to where it is compacted")
+            raise self.damaged("the revision of the last compaction is missing")
         return found

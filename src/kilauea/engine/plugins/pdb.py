@@ -81,8 +81,8 @@ class Pdb(Plugin):
 
     def _why(self, _: object, task: Task) -> SpareReason:
         if not self._session.state.classes.get(task.label_class).labels:
-            return SpareReason("NoLabels", "it has no labels, so no PodDisruptionBudget can speak for it")
-        return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more to go")
+            return SpareReason("NoLabels", "it has no labels, so no PodDisruptionBudget can select it")
+        return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more evictions")
 
     def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
         """The candidates that may go, one after the other, in the order given."""

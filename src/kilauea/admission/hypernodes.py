@@ -53,20 +53,20 @@ def re2_words(pattern: str, error: str) -> str:
     return error
 
 
-def _from_there(pattern: str, found: re.Match[str]) -> str:
+def _pattern_from(pattern: str, found: re.Match[str]) -> str:
     return pattern[int(found["at"]) :]
 
 
 _WORDS: tuple[tuple[re.Pattern[str], Any], ...] = (
     (
         re.compile(r"unterminated character set at position (?P<at>\d+)"),
-        lambda pattern, found: f"missing closing ]: `{_from_there(pattern, found)}`",
+        lambda pattern, found: f"missing closing ]: `{_pattern_from(pattern, found)}`",
     ),
     (re.compile(r"missing \), unterminated subpattern"), lambda pattern, found: f"missing closing ): `{pattern}`"),
     (re.compile(r"unbalanced parenthesis"), lambda pattern, found: f"unexpected ): `{pattern}`"),
     (
         re.compile(r"nothing to repeat at position (?P<at>\d+)"),
-        lambda pattern, found: f"missing argument to repetition operator: `{_from_there(pattern, found)[:1]}`",
+        lambda pattern, found: f"missing argument to repetition operator: `{_pattern_from(pattern, found)[:1]}`",
     ),
     (
         re.compile(r"bad escape \(end of pattern\)"),

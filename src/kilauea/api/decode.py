@@ -220,12 +220,12 @@ class _Reader:
         self.out = Decoded()
         self.text_errors = 0
 
-    def complain(self, place: _Place, kind: str, name: str, path: Path, message: str) -> None:
+    def report(self, place: _Place, kind: str, name: str, path: Path, message: str) -> None:
         """Report a part; without a name of the object, the path starts at the document."""
         text = path_text(path if name else place.path + path)
         self.out.errors.append(ObjectError(self.source, place.document, kind, name, text, message))
 
-    def complain_at(self, index: int, line: int, column: int, message: str) -> None:
+    def report_at(self, index: int, line: int, column: int, message: str) -> None:
         """Report the text of the source itself."""
         error = ObjectError(self.source, index, message=message, line=line, column=column)
         if not self.out.errors or str(self.out.errors[-1]) != str(error):
@@ -243,7 +243,7 @@ class _Reader:
         if kind.endswith("List") and self.take_list(form, part, place, kind, api_version):
             return
         if not kind:
-            self.complain(place, "", "", ("kind",), "missing: every object needs apiVersion, kind and metadata.name")
+            self.report(place, "", "", ("kind",), "missing: every object needs apiVersion, kind and metadata.name")
             self.reject_faults(form, part, place, "")
             return
         group = api_version.rpartition("/")[0]
@@ -264,7 +264,7 @@ class _Reader:
             self.reject(form, part, place, kind, error)
             return
         if not obj.metadata.name:
-            self.complain(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
+            self.report(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
             return
         obj.kind, obj.api_version = kind, api_version
         self.out.objects.append(obj)
@@ -296,7 +296,7 @@ class _Reader:
         if items is None and kind != "List":
             return False
         if place.depth >= MAX_LIST_DEPTH:
-            self.complain(place, kind, "", (), f"lists in lists: use at most {MAX_LIST_DEPTH} levels")
+            self.report(place, kind, "", (), f"lists in lists: use at most {MAX_LIST_DEPTH} levels")
             return True
         # The items of a `PodList` need not say that they are pods.
         item_kind = kind.removesuffix("List")
@@ -329,7 +329,7 @@ class _Reader:
         if not kind and isinstance(tree, dict) and isinstance(tree.get("kind"), str):
             kind = tree["kind"]  # what is wrong is the apiVersion
         path, message = explain(error, tree)
-        self.complain(place, kind, _identity(tree, kind), path, message)
+        self.report(place, kind, _identity(tree, kind), path, message)
 
     def reject_faults(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
         """Report an object with faults in its text."""
@@ -386,7 +386,7 @@ def _json_end(data: bytes, at: int) -> int:
     return len(data)
 
 
-def _json_complaint(data: bytes, at: int, error: Exception) -> tuple[int, str]:
+def _json_error(data: bytes, at: int, error: Exception) -> tuple[int, str]:
     """Offset and message for a value that is not JSON."""
     if isinstance(error, RecursionError):
         return at, "nested too deep: nothing in Kubernetes nests more than a few dozen levels"
@@ -415,8 +415,8 @@ def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
     try:
         end = _json_end(data, at)
     except (msgspec.DecodeError, RecursionError) as error:
-        where, message = _json_complaint(data, at, error)
-        reader.complain_at(index, *position(data, where), message)
+        where, message = _json_error(data, at, error)
+        reader.report_at(index, *position(data, where), message)
         return _next_json(data, at)
     part = memoryview(data)[at:end]
     if data.startswith(b"[", at):
@@ -427,7 +427,7 @@ def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
     following = data[after.end() : after.end() + 3] if after else b""
     if following[:1] in (b"", b"{", b"[", b"#") or following == b"---":
         return end
-    reader.complain_at(index, *position(data, end), "something other than another object follows this one")
+    reader.report_at(index, *position(data, end), "something other than another object follows this one")
     return _next_json(data, end)
 
 
@@ -438,7 +438,7 @@ def _read_yaml(reader: _Reader, data: bytes, at: int, number: int) -> None:
     """Read the rest of a source, from an offset, as YAML."""
     for part in read_documents(data[at:], position(data, at)[0]):
         if isinstance(part, TextError):
-            reader.complain_at(number, *part)
+            reader.report_at(number, *part)
             if reader.text_errors >= MAX_TEXT_ERRORS:
                 return
         elif type(part.value) is list:
@@ -478,7 +478,7 @@ def decode(data: bytes | memoryview, source: str) -> Decoded:
     try:
         text = _utf8(bytes(data))
     except UnicodeDecodeError as error:
-        reader.complain_at(0, 1, 1, f"not UTF-16 text, although it begins like it: {error.reason}")
+        reader.report_at(0, 1, 1, f"not UTF-16 text, although it begins like it: {error.reason}")
         return reader.out
     at, index = 0, 0
     while reader.text_errors < MAX_TEXT_ERRORS:

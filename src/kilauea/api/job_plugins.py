@@ -178,7 +178,7 @@ def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
     return errors
 
 
-def said(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
+def argument_value(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
     """Return the value that a job gives to one argument, as text; None if it gives none."""
     values = [each.value for each in _flags(kind, given) if each.field is not None and each.field.encode_name == flag]
     return values[-1] if values else None

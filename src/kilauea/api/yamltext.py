@@ -297,7 +297,7 @@ def _documents(data: bytes, first_line: int, builder_of: type[_Builder] = _Build
         loader.dispose()
 
 
-def _yaml_complaint(error: Exception) -> tuple[int, int, str]:
+def _yaml_error(error: Exception) -> tuple[int, int, str]:
     """Line and column, both from 0, and the message of an error in a YAML text."""
     if isinstance(error, _Refused):
         return error.mark.line, error.mark.column, str(error)
@@ -339,7 +339,7 @@ def _read_chunk(data: bytes, first_line: int) -> Iterator[YamlDocument | TextErr
         for builder in _documents(data, first_line):
             yield YamlDocument(builder.value, tuple(builder.faults))
     except (yaml.YAMLError, _Refused) as error:
-        line, column, message = _yaml_complaint(error)
+        line, column, message = _yaml_error(error)
         yield TextError(first_line + line, column + 1, message)
         yield _next_document(data, max(_offset_of_line(data, line) - 1, 0))
 

@@ -91,7 +91,7 @@ class ExecPlugin:
             raise self._error(f"cannot be run: {error.strerror}. {self._hint}".strip()) from error
         try:
             async with asyncio.timeout(PATIENCE):
-                said, complaint = await process.communicate()
+                said, stderr = await process.communicate()
         except TimeoutError:
             raise self._error(f"has not ended after {PATIENCE:.0f} s") from None
         finally:
@@ -99,7 +99,7 @@ class ExecPlugin:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            words = complaint.decode(errors="replace").strip()[-500:]
+            words = stderr.decode(errors="replace").strip()[-500:]
             raise self._error(f"ended with code {process.returncode}: {words}")
         return said
 

@@ -28,7 +28,7 @@ class Index:
 
     def move(self, key: Key, old: Obj | None, new: Obj | None) -> None:
         """Bring the index from an object's old state to its new one; None if there is no object."""
-        before, after = self._said(old), self._said(new)
+        before, after = self._values_of(old), self._values_of(new)
         if before == after:
             return
         for value in before:
@@ -38,7 +38,7 @@ class Index:
             if value not in before:
                 insort(self._keys.setdefault(value, []), key)
 
-    def _said(self, obj: Obj | None) -> Sequence[str]:
+    def _values_of(self, obj: Obj | None) -> Sequence[str]:
         """Values of an object; an object for which they cannot be computed is not in the index."""
         if obj is None:
             return ()

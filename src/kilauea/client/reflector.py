@@ -113,7 +113,7 @@ class Reflector:
             async for batch in batches:
                 told = True
                 self._failures = 0
-                news = self._news(batch)
+                news = self._new_events(batch)
                 if news:
                     self._handler.on_events(news)
                     self._version = news[-1].version
@@ -121,7 +121,7 @@ class Reflector:
             await _close(batches)
         return told
 
-    def _news(self, batch: Sequence[Seen]) -> Sequence[Seen]:
+    def _new_events(self, batch: Sequence[Seen]) -> Sequence[Seen]:
         """The events that are not known yet: versions of a kind only grow, and a resumed watch may repeat some."""
         last = int(self._version)
         if batch and int(batch[0].version) > last:

@@ -62,7 +62,7 @@ class DisruptionController:
             disrupted, wait = _disrupted(budget, chosen, now)
             if wait is not None:
                 again = wait if again is None else min(again, wait)
-            operations += _brought_in_line(view, budget, chosen, disrupted, now)
+            operations += _update_status(view, budget, chosen, disrupted, now)
         return Outcome(operations, again)
 
 
@@ -81,7 +81,7 @@ def _disrupted(budget: Obj, pods: Sequence[Obj], now: int) -> tuple[dict[str, st
     return found, min(waits, default=None)
 
 
-def _brought_in_line(
+def _update_status(
     view: View, budget: Obj, pods: Sequence[Obj], disrupted: Mapping[str, str], now: int
 ) -> Sequence[Operation]:
     expected, desired = _expectation(view, budget, pods)

@@ -54,14 +54,14 @@ def state_of(queue: Obj) -> str:
     return str(status_of(queue).get("state") or "Open")
 
 
-def ordered_queue(command: Obj) -> str:
+def commanded_queue(command: Obj) -> str:
     """The queue to which a command is addressed; empty if it is to something else."""
     target = command.get("target") or {}
     return str(target.get("name", "")) if target.get("kind") == "Queue" else ""
 
 
 def _keys_of_command(command: Obj) -> Iterable[Key]:
-    name = ordered_queue(command)
+    name = commanded_queue(command)
     return (Key("", name),) if name else ()
 
 
@@ -84,7 +84,7 @@ class QueueController:
             indexes={"queue": queue_of},
             delay=COUNTING_SECONDS,
         ),
-        Interest(COMMANDS, _keys_of_command, indexes={"queue": ordered_queue}),
+        Interest(COMMANDS, _keys_of_command, indexes={"queue": commanded_queue}),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -102,9 +102,9 @@ class QueueController:
         tree = Tree(view)
         operations: list[Operation] = []
         for command in commands:
-            operations += tree.obey(queue, command)
+            operations += tree.execute_command(queue, command)
             operations.append(_done(command))
-        operations += tree.mend(queue)
+        operations += tree.repair(queue)
         operations += tree.count(queue)
         lost = parent_of(queue) and tree.parent(queue) is None
         return Outcome(operations, retry_delay(queue, now, PARENT_SECONDS) if lost else None)
@@ -135,7 +135,7 @@ class Tree:
         """The state that a queue has, or will have."""
         return self._states.get(name_of(queue)) or state_of(queue)
 
-    def obey(self, queue: Obj, command: Obj) -> Iterator[Operation]:
+    def execute_command(self, queue: Obj, command: Obj) -> Iterator[Operation]:
         """Carry out a command."""
         action = command.get("action")
         if action == CLOSE and name_of(queue) == ROOT_QUEUE:
@@ -208,7 +208,7 @@ class Tree:
             operations.append(Patch(QUEUES, key, {"metadata": {"annotations": {CLOSED_BY_PARENT: mark}}}))
         return [*operations, Patch(QUEUES, key, {"status": {"state": state}}, subresource="status")]
 
-    def mend(self, queue: Obj) -> Iterator[Operation]:
+    def repair(self, queue: Obj) -> Iterator[Operation]:
         """Operations that bring a queue in line with its parent, and those below it with it."""
         if parent_of(queue):
             if not spec_of(queue).get("parent"):

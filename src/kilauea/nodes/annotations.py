@@ -39,7 +39,7 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def said(notes: Mapping[str, str], name: str, container: str) -> str | None:
+def annotation_value(notes: Mapping[str, str], name: str, container: str) -> str | None:
     """Return the value for a container, or else the one for all of them."""
     return notes.get(f"{name}.{container}", notes.get(name))
 

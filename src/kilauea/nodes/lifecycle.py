@@ -76,7 +76,7 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB
     life.run_until(now)
     # What is counted from the time at which it starts, which is to be written yet, is known only then.
     rests = life.phase == RUNNING and deadline is None and not delay
-    return Step(life.status(now, node), _earliest(deadline, *life.dues()), rests)
+    return Step(life.status(now, node), _earliest(deadline, *life.due_times()), rests)
 
 
 def _bound(pod: Obj) -> int | None:
@@ -206,7 +206,7 @@ class _Life:
                 run.end(now, code, "Error")
         self.phase = FAILED
 
-    def dues(self) -> Iterator[int | None]:
+    def due_times(self) -> Iterator[int | None]:
         """Yield the time of the next change of each container."""
         if self.phase not in ENDED:
             yield from (run.due() for run in self._all())

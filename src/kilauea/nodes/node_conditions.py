@@ -72,8 +72,8 @@ def _verdict(node: Obj) -> tuple[str, str, str] | None:
     if ready and ready.get("status") != "Unknown" and not ready.get("message", "").startswith(_OURS):
         return None
     if state:
-        complaint = f'the annotation {NODE_STATE}: "{state}" is not known: use {NOT_READY} or {SILENT}'
-        return "True", "KubeletReady", f"{_OURS} is ready; {complaint}"
+        problem = f'the annotation {NODE_STATE}: "{state}" is not known: use {NOT_READY} or {SILENT}'
+        return "True", "KubeletReady", f"{_OURS} is ready; {problem}"
     return "True", "KubeletReady", f"{_OURS} is ready"
 
 

@@ -18,10 +18,10 @@ from kilauea.nodes.annotations import (
     EXIT_REASON,
     PREFIX,
     RUN_TIME,
+    annotation_value,
     annotations_of,
     read_duration,
     read_exit_code,
-    said,
 )
 from kilauea.nodes.script import Environment, Line, Script, read_script
 
@@ -94,13 +94,15 @@ def _program(
     # What is said about all containers of a pod is not meant for those that prepare it.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
-    code = read_exit_code(said(notes, EXIT_CODE, name))
-    run_time = read_duration(said(notes, RUN_TIME, name))
+    code = read_exit_code(annotation_value(notes, EXIT_CODE, name))
+    run_time = read_duration(annotation_value(notes, RUN_TIME, name))
     if run_time is None:
         run_time = script.run_time if script.tells_time else _usual_time(init, code is not None or ends, default)
-    guessed = not init and not script.tells_time and run_time is not None and not said(notes, RUN_TIME, name)
+    guessed = (
+        not init and not script.tells_time and run_time is not None and not annotation_value(notes, RUN_TIME, name)
+    )
     code = script.exit_code if code is None else code
-    reason = said(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
+    reason = annotation_value(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
     return Program(run_time, code, reason, script, guessed)
 
 

@@ -38,9 +38,9 @@ def _check_pods(job: str, task: Task, index: int, settings: Settings) -> str:
     pod = f"{job}-{task.name or ''}-{index}"
     fault = name_fault(pod)
     found = f"create pod with name {pod} validate failed {fault};" if fault else ""
-    complaints = settings.check_template(task.template or {})
-    if complaints:
-        return f"{found}spec.task[{index}].{''.join(f'{each}. ' for each in complaints)}"
+    errors = settings.check_template(task.template or {})
+    if errors:
+        return f"{found}spec.task[{index}].{''.join(f'{each}. ' for each in errors)}"
     return found + _check_numa(task, index)
 
 

@@ -182,10 +182,10 @@ def strip(call: Call, obj: Object, body: bytes = b"") -> None:
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
     if unknown or body:
-        _tell(call, list(_complaints(unknown, body)))
+        _tell(call, list(_field_messages(unknown, body)))
 
 
-def _complaints(unknown: list[str], body: bytes) -> Iterator[str]:
+def _field_messages(unknown: list[str], body: bytes) -> Iterator[str]:
     """Messages about unknown fields and duplicate keys, in the order of the body."""
     if not body:
         yield from (f'unknown field "{path}"' for path in unknown)
@@ -217,13 +217,13 @@ def _unfit(call: Call, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def _tell(call: Call, complaints: list[str]) -> None:
+def _tell(call: Call, messages: list[str]) -> None:
     """Warn of what is wrong with fields, refuse it, or keep quiet."""
     mode = call.field_validation()
     if mode == "Warn":
-        call.warnings += complaints
-    elif mode == "Strict" and complaints:
-        lines = [each for each in complaints if each.startswith("line ")]
+        call.warnings += messages
+    elif mode == "Strict" and messages:
+        lines = [each for each in messages if each.startswith("line ")]
         found = ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
-        found += [each for each in complaints if each not in lines]
+        found += [each for each in messages if each not in lines]
         raise _unfit(call, f"strict decoding error: {', '.join(found)}")

@@ -53,7 +53,7 @@ def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
         unknown = unknown_fields(schema, obj)
         prune(schema, obj)
     except (TypeError, ValueError) as error:
-        raise DecodeError(_complaint(schema, obj) or str(error)) from error
+        raise DecodeError(_error_in(schema, obj) or str(error)) from error
     else:
         return []
     read_builtin(schema, obj)
@@ -77,7 +77,7 @@ def _reader(schema: Schema) -> Read:
     if schema.format == "byte":
         return scalars.encoded_bytes
     if schema.type in ("string", "boolean"):
-        return _text if schema.type == "string" else _truth
+        return _text if schema.type == "string" else _bool
     if schema.type == "integer":
         return _integer_reader(schema.format)
     if schema.type == "number":
@@ -104,8 +104,8 @@ def _exactly(wanted: type) -> Read:
     return read
 
 
-_text, _truth = _exactly(str), _exactly(bool)
-_PLAIN: Mapping[Read, type] = {_text: str, _truth: bool}
+_text, _bool = _exactly(str), _exactly(bool)
+_PLAIN: Mapping[Read, type] = {_text: str, _bool: bool}
 """The types that the most common readers return unchanged, so that they need not be called."""
 
 
@@ -199,7 +199,7 @@ def zero(schema: Schema) -> Any:
 # --- telling what is wrong
 
 
-def _complaint(schema: Schema, obj: Any) -> str | None:
+def _error_in(schema: Schema, obj: Any) -> str | None:
     """The real server's message about the first value in the object that cannot be read."""
     kind = schema.name.rpartition(".")[2]
     return _problem(schema, obj, kind, "", f"v1.{kind}")

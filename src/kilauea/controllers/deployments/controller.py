@@ -94,8 +94,8 @@ class Rollout:
             operations = self._scaled(scaling.in_proportion(deployment, owned, newest))
             return operations + self._kept_current(paused)
         if newest is not None:
-            operations = revisions.brought_up_to_date(deployment, owned, newest)
-            operations += revisions.numbered(
+            operations = revisions.refreshed(deployment, owned, newest)
+            operations += revisions.set_revision(
                 deployment, revisions.wanted_annotations(deployment, owned, newest)[REVISION]
             )
             self._found(newest)
@@ -134,7 +134,7 @@ class Rollout:
         if size:
             operations.append(self._told("up", name, 0, size))
         self.said = ConditionState("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
-        return operations + revisions.numbered(deployment, annotations[REVISION])
+        return operations + revisions.set_revision(deployment, annotations[REVISION])
 
     def _roll(self, newest: Obj) -> list[Operation]:
         """New pods first, then fewer old ones."""

@@ -139,7 +139,7 @@ def wanted_annotations(deployment: Obj, owned: Sequence[Obj], mine: Obj | None) 
     return {**kept, DESIRED: str(desired), MAXIMUM: str(maximum)}
 
 
-def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operation]:
+def refreshed(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operation]:
     """Operations that give the current replica set the deployment's annotations and the highest revision."""
     wanted = wanted_annotations(deployment, owned, mine)
     has = annotations_of(mine)
@@ -151,7 +151,7 @@ def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list
     return [Patch(REPLICA_SETS, key_of(mine), patch)] if patch else []
 
 
-def numbered(deployment: Obj, revision: str) -> list[Operation]:
+def set_revision(deployment: Obj, revision: str) -> list[Operation]:
     """Operations that write the revision number to the deployment, through the status: that makes no new generation."""
     if annotations_of(deployment).get(REVISION) == revision:
         return []

@@ -36,7 +36,7 @@ class Configuration(NamedTuple):
     """
 
     types: Mapping[str, tuple[str, ...]] | None
-    complaints: tuple[str, ...]
+    errors: tuple[str, ...]
 
 
 def read_configuration(config_map: Obj) -> Configuration:
@@ -48,39 +48,39 @@ def read_configuration(config_map: Obj) -> Configuration:
         return Configuration(None, (f"{FILE}: {error}",))
     given = document.get("networkTopologyDiscovery") if isinstance(document, Mapping) else None
     types: dict[str, tuple[str, ...]] | None = None
-    complaints: list[str] = []
+    errors: list[str] = []
     for number, each in enumerate(given if isinstance(given, list) else ()):
         where = f"networkTopologyDiscovery[{number}]"
         source = str(each.get("source")) if isinstance(each, Mapping) else ""
         if source == LABEL and each.get("enabled") is True:
             types = types if types is not None else {}
-            for name, labels in _types(each, where, complaints):
+            for name, labels in _types(each, where, errors):
                 types[name] = labels
         elif source in NOT_BUILT and each.get("enabled") is True:
-            complaints.append(f"{where}.source: {source} is not built yet: label its nodes and use {LABEL}")
+            errors.append(f"{where}.source: {source} is not built yet: label its nodes and use {LABEL}")
         elif source not in NOT_BUILT | {LABEL}:
-            complaints.append(f"{where}.source: unknown source {source}: use {LABEL}")
-    return Configuration(types, tuple(complaints))
+            errors.append(f"{where}.source: unknown source {source}: use {LABEL}")
+    return Configuration(types, tuple(errors))
 
 
-def _types(source: Mapping[str, Any], where: str, complaints: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _types(source: Mapping[str, Any], where: str, errors: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The types of network that can be used, with labels from the node upwards, without the node's own."""
     config = source.get("config")
     given = config.get("networkTopologyTypes") if isinstance(config, Mapping) else None
     if not isinstance(given, Mapping):
-        complaints.append(f"{where}.config.networkTopologyTypes is missing: name the labels of each type of network")
+        errors.append(f"{where}.config.networkTopologyTypes is missing: name the labels of each type of network")
         return
     for name, levels in given.items():
         listed = levels if isinstance(levels, list) else []
         labels = [str(each.get("nodeLabel") or "") if isinstance(each, Mapping) else "" for each in listed]
         place = f"{where}.config.networkTopologyTypes.{name}"
         if len(str(name)) > LONGEST_TYPE:
-            complaints.append(f"{place}: the name is too long: use at most {LONGEST_TYPE} letters")
+            errors.append(f"{place}: the name is too long: use at most {LONGEST_TYPE} letters")
         elif not all(labels):
-            complaints.append(f"{place}: each entry needs a nodeLabel")
+            errors.append(f"{place}: each entry needs a nodeLabel")
         elif len(set(labels)) < len(labels):
-            complaints.append(f"{place}: a label is listed twice")
+            errors.append(f"{place}: a label is listed twice")
         elif len(labels) > 1:
             yield str(name), tuple(reversed(labels[:-1]))
         else:
-            complaints.append(f"{place}: name at least one label above that of the node itself, which comes last")
+            errors.append(f"{place}: name at least one label above that of the node itself, which comes last")

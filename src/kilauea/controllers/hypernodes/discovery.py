@@ -43,7 +43,7 @@ class DiscoveryController:
         if config_map is None:
             return NOTHING
         read = read_configuration(config_map)
-        operations: list[Operation] = [Record(config_map, "Warning", "Discovery", each) for each in read.complaints]
+        operations: list[Operation] = [Record(config_map, "Warning", "Discovery", each) for each in read.errors]
         if read.types is None:
             return Outcome(operations)
         nodes = [node for node in view.list(NODES) if not is_going(node)]

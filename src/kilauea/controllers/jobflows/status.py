@@ -89,7 +89,7 @@ def wanted_status(flow: Obj, jobs: Sequence[Obj]) -> dict[str, Any]:
     status: dict[str, Any] = {
         **lists,
         "conditions": {name: said for name, said in conditions.items() if said},
-        "jobStatusList": [_story(there[name]) if name in there else past[name] for name in found],
+        "jobStatusList": [_job_history(there[name]) if name in there else past[name] for name in found],
     }
     return {**{name: said for name, said in status.items() if said}, "state": {"phase": phase(flow, found)}}
 
@@ -106,7 +106,7 @@ def _condition(job: Obj) -> dict[str, Any]:
     return {name: said for name, said in fields.items() if said}
 
 
-def _story(job: Obj) -> dict[str, Any]:
+def _job_history(job: Obj) -> dict[str, Any]:
     """The history of a job."""
     status, start = status_of(job), job["metadata"]["creationTimestamp"]
     fields = {

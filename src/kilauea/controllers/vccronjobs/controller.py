@@ -42,8 +42,8 @@ class VcCronJobController:
         operations += forgotten(cron, jobs)
         again: float | None = None
         if not spec_of(cron).get("suspend"):
-            schedule, complaints = _schedule(cron)
-            operations += complaints
+            schedule, errors = _schedule(cron)
+            operations += errors
             if schedule is not None:
                 found = slots(cron, schedule, now)
                 operations += _due(cron, schedule, found, jobs, status, view)
@@ -54,22 +54,22 @@ class VcCronJobController:
 def _schedule(cron: Obj) -> tuple[Schedule | Interval | None, list[Operation]]:
     """The schedule, if it can be read, and what is to be said about it."""
     text, zone = str(spec_of(cron)["schedule"]), spec_of(cron).get("timeZone") or ""
-    complaints: list[Operation] = []
+    errors: list[Operation] = []
     if text.startswith(("TZ=", "CRON_TZ=")):
         prefix, _, text = text.partition(" ")
         zone = prefix.partition("=")[2]
         message = f"{prefix} in the schedule is not supported: write timeZone: {zone}"
-        complaints.append(Record(cron, "Warning", "UnsupportedSchedule", message))
+        errors.append(Record(cron, "Warning", "UnsupportedSchedule", message))
     try:
         parse_schedule(text)
     except ValueError as error:
         message = f"unparseable schedule for cronjob: {text}: {error}"
-        return None, [*complaints, Record(cron, "Warning", "UnParseableCronJobSchedule", message)]
+        return None, [*errors, Record(cron, "Warning", "UnParseableCronJobSchedule", message)]
     try:
-        return parse_schedule(text, zone), complaints
+        return parse_schedule(text, zone), errors
     except ValueError as error:
         message = f'Invalid time zone "{zone}": {error}'
-        return None, [*complaints, Record(cron, "Warning", "InvalidTimeZone", message)]
+        return None, [*errors, Record(cron, "Warning", "InvalidTimeZone", message)]
 
 
 def _due(

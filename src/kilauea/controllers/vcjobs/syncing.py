@@ -52,7 +52,7 @@ class Sync:
         self._phase = next_phase(work, self._counts)
         self._reason, self._message = self._why()
         if not work.phase:  # a new job has none: so it is said once
-            self._tell_what_is_ignored()
+            self._warn_of_unknown_arguments()
         if self._phase not in OVER:
             self._keep_in_step()
         self.status = self._status()
@@ -99,7 +99,7 @@ class Sync:
             self.records.append(Record(work.obj, "Warning", GANG_NEVER_COMPLETE, message))
         return GANG_NEVER_COMPLETE, message
 
-    def _tell_what_is_ignored(self) -> None:
+    def _warn_of_unknown_arguments(self) -> None:
         for words in unknown_arguments(spec_of(self._work.obj).get("plugins") or {}):
             self.records.append(Record(self._work.obj, "Warning", "UnknownPluginArgument", words))
 
@@ -167,7 +167,7 @@ class Sync:
         if changes:
             self.operations.append(Patch(POD_GROUPS, key_of(group), changes))
         if work.phase == PENDING:
-            self._tell_why_it_waits(group)
+            self._report_waiting(group)
         return status_of(group).get("phase") not in (None, "", "Pending")
 
     def _new_group(self) -> Create:
@@ -180,7 +180,7 @@ class Sync:
         found = self._view.get(PRIORITY_CLASSES, Key("", name))
         return int(found.get("value") or 0) if found else 0
 
-    def _tell_why_it_waits(self, group: Obj) -> None:
+    def _report_waiting(self, group: Obj) -> None:
         conditions = [each for each in status_of(group).get("conditions") or () if each.get("status") == "True"]
         if not conditions:
             return

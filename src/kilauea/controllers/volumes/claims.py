@@ -64,7 +64,7 @@ class ClaimController:
         if claim is None:
             return NOTHING
         if is_going(claim):
-            return _let_go(view, claim)
+            return _release(view, claim)
         if is_bound(claim):
             volume = view.get(VOLUMES, Key("", spec_of(claim)["volumeName"]))
             if volume is not None and (refers_to(volume, claim) or not spec_of(volume).get("claimRef")):
@@ -110,7 +110,7 @@ def _told(claim: Obj, type: Any, reason: str, words: str, again: float | None = 
     return Outcome([Record(claim, type, reason, words)], again)
 
 
-def _let_go(view: View, claim: Obj) -> Outcome:
+def _release(view: View, claim: Obj) -> Outcome:
     """A claim that is being deleted is gone once no pod uses it any more."""
     finalizers = claim["metadata"].get("finalizers") or []
     if PROTECTION not in finalizers:

@@ -55,7 +55,7 @@ class VolumeController:
         claim = view.get(CLAIMS, Key(reference["namespace"], reference["name"])) if reference else None
         held = claim is not None and uid_of(claim) == reference.get("uid")
         if is_going(volume):
-            return NOTHING if held else Outcome(_let_go(volume))
+            return NOTHING if held else Outcome(_release(volume))
         if held:
             return NOTHING
         if reference.get("uid"):
@@ -86,7 +86,7 @@ def _released(volume: Obj) -> list[Operation]:
     return operations
 
 
-def _let_go(volume: Obj) -> list[Operation]:
+def _release(volume: Obj) -> list[Operation]:
     finalizers = volume["metadata"].get("finalizers") or []
     if PROTECTION not in finalizers:
         return []

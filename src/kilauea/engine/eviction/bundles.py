@@ -82,7 +82,7 @@ class Bundles:
         pool: VictimPool,
         eligible: NDArray[np.bool_],
         action: str,
-        let_go: LetGo,
+        plugins_allow: LetGo,
         in_order: InOrder,
         queue: Queue,
         job: Job,
@@ -94,7 +94,7 @@ class Bundles:
         self._pool = pool
         self._eligible = eligible
         self._action = action
-        self._let_go = let_go
+        self._allowed = plugins_allow
         self._in_order = in_order
         self._queue = queue
         self._job = job
@@ -126,13 +126,13 @@ class Bundles:
         found = [b for key, tasks in by_job.items() for b in self._of_job(session.state.jobs[key], tasks)]
         asked = {task.key: task for bundle in found for task in bundle.tasks}
         claim = GangClaim(self._action, self._job, domain)
-        let_go = {task.key for task in self._let_go(claim, list(asked.values()))}
+        plugins_allow = {task.key for task in self._allowed(claim, list(asked.values()))}
         kept = []
         for bundle in found:
-            left = tuple(task for task in bundle.tasks if task.key in let_go)
+            left = tuple(task for task in bundle.tasks if task.key in plugins_allow)
             if bundle.whole and self._whole:
                 # A plugin that counts as it goes may spare a gang among all candidates that it lets go alone.
-                if len(left) == len(bundle.tasks) or len(self._let_go(claim, bundle.tasks)) == len(bundle.tasks):
+                if len(left) == len(bundle.tasks) or len(self._allowed(claim, bundle.tasks)) == len(bundle.tasks):
                     kept.append(bundle)
             elif left and not bundle.whole:
                 kept.append(Bundle(bundle.job, left, whole=False, gain=math.inf))

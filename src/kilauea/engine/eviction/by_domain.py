@@ -174,7 +174,7 @@ class DomainSearch:
             self._pool,
             self._eligible,
             policy.action,
-            lambda claim, tasks: policy.let_go(Want(claim, self._asked), tasks),
+            lambda claim, tasks: policy.plugins_allow(Want(claim, self._asked), tasks),
             policy.in_order,
             self._queue,
             self._job,

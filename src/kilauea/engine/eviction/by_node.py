@@ -315,12 +315,12 @@ class NodeSearch:
         candidates = in_victim_order(session, pool.on_node(prospect.row, attempt.wanted), self._queue)
         if pool.fresh.any():
             candidates.sort(key=lambda task: not pool.fresh[pool.index[task.key]])
-        let_go = {victim.key for victim in self._policy.let_go(want, candidates)}
-        best = self._several(attempt, [c for c in candidates if c.key in let_go], prospect.row)
+        plugins_allow = {victim.key for victim in self._policy.plugins_allow(want, candidates)}
+        best = self._several(attempt, [c for c in candidates if c.key in plugins_allow], prospect.row)
         if best is None or (known is not None and known.rank <= best.rank):
             best = known
         if prospect.may_beat(best):
-            best = self._single(attempt, candidates, let_go, prospect, best)
+            best = self._single(attempt, candidates, plugins_allow, prospect, best)
         return best
 
     def _several(self, attempt: Attempt, ordered: Sequence[Task], row: int) -> Option | None:
@@ -355,7 +355,7 @@ class NodeSearch:
             if not self._pool.has(victim):
                 continue
             unit = self._unit(attempt, victim)
-            if unit is None or not self._plugins_let_go(attempt, unit):
+            if unit is None or not self._plugins_allow_unit(attempt, unit):
                 continue
             if self._may_go(attempt, unit, crossing=False):
                 waiting[:0] = [task for task, _ in late]
@@ -373,14 +373,14 @@ class NodeSearch:
         self,
         attempt: Attempt,
         ordered: Sequence[Task],
-        let_go: Collection[str],
+        plugins_allow: Collection[str],
         prospect: Prospect,
         best: Option | None,
     ) -> Option | None:
         """The best of `best` and of single units that make room alone; in victim order among equals.
 
         A plugin that counts as it goes spares some among all candidates whom it does not spare alone. So those that
-        are not let go among all (`let_go`) are asked about alone.
+        are not let go among all (`plugins_allow`) are asked about alone.
         """
         session, pool, plan, task, row = self._session, self._pool, self._plan, attempt.task, prospect.row
         checkpoint = plan.checkpoint()
@@ -395,9 +395,9 @@ class NodeSearch:
                 continue
             if (plan.held(unit, row) < lacking).any():
                 continue
-            if victim.key not in let_go and not self._policy.let_go(attempt.want, [victim]):
+            if victim.key not in plugins_allow and not self._policy.plugins_allow(attempt.want, [victim]):
                 continue
-            if not self._plugins_let_go(attempt, unit):
+            if not self._plugins_allow_unit(attempt, unit):
                 continue
             if not self._may_go(attempt, unit, crossing=attempt.crossing):
                 continue
@@ -419,9 +419,9 @@ class NodeSearch:
             return None
         return unit
 
-    def _plugins_let_go(self, attempt: Attempt, unit: Unit) -> bool:
+    def _plugins_allow_unit(self, attempt: Attempt, unit: Unit) -> bool:
         """Return True if the plugins allow the eviction of a whole unit; of a single pod that is known."""
-        return len(unit) == 1 or len(self._policy.let_go(attempt.want, unit)) == len(unit)
+        return len(unit) == 1 or len(self._policy.plugins_allow(attempt.want, unit)) == len(unit)
 
     def _may_go(self, attempt: Attempt, unit: Unit, *, crossing: bool) -> bool:
         """Return True if queues allow the eviction of a unit; a refusal by what they deserve alone is recorded."""

@@ -58,14 +58,14 @@ class Policy(ABC):
         """(T,) tasks of the pool that may be thought of for a job, or for one task of it."""
 
     @abstractmethod
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         """Return the reason why a pod of the queues in question is not among the candidates."""
 
     def serves_pending(self, session: Session) -> bool:
         """Return True if the action serves every pod that waits; else only jobs that plugins find starving."""
         return self.elsewhere and session.conf.action_arguments.get(self.action, {}).get("reclaimFor") != STARVING
 
-    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+    def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that the plugins let go."""
         return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
@@ -104,7 +104,7 @@ class BetweenJobs(Policy):
         own: NDArray[np.bool_] = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
         return own & _takes_something(pool, task)
 
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return HOLDS_SOMETHING if task.spec.best_effort else NOT_LOWER
 
 
@@ -136,14 +136,14 @@ class BetweenQueues(Policy):
         chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._open[pool.queue]
         return chosen
 
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         queue = self.session.queues[self.session.state.jobs[victim.group].queue]
         return NOT_RUNNING if queue.reclaimable else QUEUE_CLOSED
 
-    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+    def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         assert isinstance(want.claimer, Task)
         own = self.session.queues[self.session.state.jobs[want.claimer.group].queue]
-        return super().let_go(want, [task for task in candidates if self.spares(own, want, task) is None])
+        return super().plugins_allow(want, [task for task in candidates if self.spares(own, want, task) is None])
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
         return self.session.points.overused(queue)
@@ -185,7 +185,7 @@ class LesserGangs(Policy):
         chosen &= pool.job_open
         return chosen
 
-    def not_thought_of(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return NOT_LOWER
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
@@ -204,7 +204,7 @@ class GangsOfOtherQueues(BetweenQueues):
         chosen: NDArray[np.bool_] = super().candidates(pool, job, task) & pool.job_open
         return chosen
 
-    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+    def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
     def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:

@@ -82,11 +82,11 @@ class Guard:
             # Lists belong to the engine: the plugin gets its own.
             given: list[Any] = [list(argument) if isinstance(argument, list) else argument for argument in arguments]
             answer = call(point, function, *given)
-            complaint = check(answer, arguments) if check is not None else ""
-            if not complaint and point.startswith("hyper_node_gradient"):
-                complaint = _strangers(answer, self._domains)
-            if complaint:
-                raise self._fault(self._name, point, complaint)
+            error = check(answer, arguments) if check is not None else ""
+            if not error and point.startswith("hyper_node_gradient"):
+                error = _unknown_domains(answer, self._domains)
+            if error:
+                raise self._fault(self._name, point, error)
             return answer
 
         return guarded
@@ -145,7 +145,7 @@ def _kind(answer: object) -> str:
     return "None" if answer is None else f"{type(answer).__name__} {answer!r:.60}"
 
 
-def _truth(answer: object, _: Sequence[Any]) -> str:
+def _check_bool(answer: object, _: Sequence[Any]) -> str:
     return "" if isinstance(answer, (bool, np.bool_)) else f"expected True or False, got {_kind(answer)}"
 
 
@@ -196,7 +196,7 @@ def _gradient(answer: object, _: Sequence[Any]) -> str:
     return "" if good else f"expected lists of numbers of domains, got {_kind(answer)}"
 
 
-def _strangers(answer: Sequence[Sequence[int]], domains: int) -> str:
+def _unknown_domains(answer: Sequence[Sequence[int]], domains: int) -> str:
     stranger = next((domain for group in answer for domain in group if domain >= domains), None)
     return "" if stranger is None else f"there is no domain {stranger}, only {domains}"
 
@@ -209,7 +209,7 @@ OVER_NODES = frozenset("predicate node_score batch_node_score node_map best_node
 """Points whose functions get a shape and nodes."""
 ANSWERS: dict[str, Callable[[Any, Sequence[Any]], str]] = {
     **dict.fromkeys("job_order queue_order task_order sub_job_order cluster_order victim_queue_order".split(), _key),
-    **dict.fromkeys("job_ready sub_job_ready preemptive job_starving".split(), _truth),
+    **dict.fromkeys("job_ready sub_job_ready preemptive job_starving".split(), _check_bool),
     **dict.fromkeys("job_pipelined sub_job_pipelined".split(), _vote),
     **dict.fromkeys("preemptable reclaimable unified_evictable".split(), _last_vote),
     "job_enqueueable": _first_vote,

@@ -43,7 +43,7 @@ class Outcome:
     given_back: Mapping[str, GroupOutcome]
 
 
-def kept_out(session: Session, queue: Queue, job: Job) -> Refusal | None:
+def backoff_refusal(session: Session, queue: Queue, job: Job) -> Refusal | None:
     """Return the reason why a group is not admitted now; None if it may be."""
     backoff = session.backoff
     attempt = backoff.attempts.get(job.key)

@@ -160,7 +160,7 @@ def _check(books: NamespaceAccounts, attributes: Attributes, change: Change) -> 
         return
     accounts = [each for each in books.accounts.values() if each.concerns(change.kind, obj)]
     for account in accounts:
-        _check_said(account, attributes, change.kind, obj)
+        _check_declared(account, attributes, change.kind, obj)
     if not accounts:
         return
     negative = sorted(name for name, amount in change.now.items() if amount.nanos < 0)
@@ -184,7 +184,7 @@ def _is_limited(attributes: Attributes, change: Change) -> bool:
     return kind in (SERVICES, CLAIMS) and not attributes.subresource
 
 
-def _check_said(account: Account, attributes: Attributes, kind: Kind, obj: dict[str, Any]) -> None:
+def _check_declared(account: Account, attributes: Attributes, kind: Kind, obj: dict[str, Any]) -> None:
     """A pod must say what the quota counts; and the quota must know what is used."""
     names = account.names(kind)
     missing = missing_amounts(names, obj) if kind == PODS else ""

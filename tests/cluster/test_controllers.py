@@ -95,7 +95,7 @@ def test_flags_of_the_original_are_taken_and_pages_served(server: Server, tmp_pa
     [
         (
             ["--controllers", "queue"],
-            '--controllers: unknown controller "queue": use * or ',
+            '--controllers: invalid controller "queue": use * or ',
         ),
         (["--controllers=-pg-controller"], "--controllers: none is left: use * or a name such as queue-controller"),
         (["--enable-metrics", "--listen-address", "here"], '--listen-address: "here" is no address: use HOST:PORT'),

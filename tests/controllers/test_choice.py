@@ -31,7 +31,7 @@ def test_a_name_with_both_signs_is_refused() -> None:
 
 
 def test_a_name_that_is_none_is_refused_with_those_that_are() -> None:
-    with pytest.raises(ValueError, match=r'unknown controller "queue": use \* or .*pg-controller, queue-controller, '):
+    with pytest.raises(ValueError, match=r'invalid controller "queue": use \* or .*pg-controller, queue-controller, '):
         chosen(volcano_controllers(), ["queue"])
 
 

@@ -95,7 +95,7 @@ def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Con
     for entry in wanted:
         name = entry.lstrip("+-")
         if name != "*" and name not in names:
-            raise ValueError(f'unknown controller "{name}": use * or {", ".join(names)}')
+            raise ValueError(f'invalid controller "{name}": use * or {", ".join(names)}')
         sign = not entry.startswith("-")
         if signs.setdefault(name, sign) != sign:
             raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")

@@ -17,7 +17,7 @@ from kilauea.controllers.jobs.counting import (
     untracked,
 )
 from kilauea.controllers.jobs.ending import (
-    Ending,
+    JobEnd,
     condition,
     deadline_in,
     ended,
@@ -153,7 +153,7 @@ class Reconciliation:
         self._conditions = with_condition(before, condition(type, status, reason, message, self._now))
         return self._conditions != before
 
-    def _end(self, found: Ending) -> list[Operation]:
+    def _end(self, found: JobEnd) -> list[Operation]:
         """Delete what still runs; once everything is counted, the job is over."""
         self._say(found.target, "True", found.reason, found.message)
         left = self._active or self._going or self._count.to_let_go or self._count.last_failed

@@ -14,7 +14,7 @@ from kilauea.controllers.objects import condition_of, is_going, spec_of, status_
 DEFAULT_BACKOFF_LIMIT = 6
 
 
-class Ending(NamedTuple):
+class JobEnd(NamedTuple):
     """The end of a job: the target condition is set as soon as it is clear, the end once all pods are counted."""
 
     target: str
@@ -23,11 +23,11 @@ class Ending(NamedTuple):
     message: str
 
 
-DONE = Ending("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
-TOO_MANY = Ending("FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-TOO_LONG = Ending("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
-FAILED_INDEXES = Ending("FailureTarget", "Failed", "FailedIndexes", "Job has failed indexes")
-TOO_MANY_INDEXES = Ending(
+DONE = JobEnd("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+TOO_MANY = JobEnd("FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+TOO_LONG = JobEnd("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+FAILED_INDEXES = JobEnd("FailureTarget", "Failed", "FailedIndexes", "Job has failed indexes")
+TOO_MANY_INDEXES = JobEnd(
     "FailureTarget",
     "Failed",
     "MaxFailedIndexesExceeded",
@@ -44,14 +44,14 @@ def ended(job: Obj) -> int | None:
     return None
 
 
-def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Ending | None:
+def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> JobEnd | None:
     """Return the end of a job, if it is clear."""
     for target, end in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
         condition = condition_of(job, target)
         if condition is not None and condition.get("status") == "True":
-            return Ending(target, end, condition.get("reason", ""), condition.get("message", ""))
+            return JobEnd(target, end, condition.get("reason", ""), condition.get("message", ""))
     if found.fatal:
-        return Ending("FailureTarget", "Failed", "PodFailurePolicy", found.fatal)
+        return JobEnd("FailureTarget", "Failed", "PodFailurePolicy", found.fatal)
     spec = spec_of(job)
     limit = int(spec.get("backoffLimit", DEFAULT_BACKOFF_LIMIT))
     if found.all_failed > limit or _restarted_too_often(job, active, limit):
@@ -66,7 +66,7 @@ def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> Ending | 
     return DONE if enough and (completions is not None or not active) else None
 
 
-def _by_indexes(job: Obj, found: Count) -> Ending | None:
+def _by_indexes(job: Obj, found: Count) -> JobEnd | None:
     """The end of a job because of indexes that have failed."""
     if not found.failed_indexes:
         return None
@@ -76,14 +76,14 @@ def _by_indexes(job: Obj, found: Count) -> Ending | None:
     return FAILED_INDEXES if len(found.failed_indexes | found.completed) >= completions else None
 
 
-def _by_policy(job: Obj, found: Count) -> Ending | None:
+def _by_policy(job: Obj, found: Count) -> JobEnd | None:
     """The end of a job because enough of its indexes have succeeded (`successPolicy`)."""
     for number, rule in enumerate((spec_of(job).get("successPolicy") or {}).get("rules") or ()):
         text, wanted = rule.get("succeededIndexes"), rule.get("succeededCount")
         among = None if text is None else parse_indexes(text, int(spec_of(job).get("completions") or 0))
         got = len(found.completed if among is None else among & found.completed)
         if got >= (int(wanted) if wanted is not None else len(among or ())):
-            return Ending("SuccessCriteriaMet", "Complete", "SuccessPolicy", f"Matched rules at index {number}")
+            return JobEnd("SuccessCriteriaMet", "Complete", "SuccessPolicy", f"Matched rules at index {number}")
     return None
 
 

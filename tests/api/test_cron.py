@@ -37,7 +37,7 @@ def test_a_schedule_says_when_it_is_due_next(schedule: str, zone: str, after: st
     "schedule", ["* * * *", "60 * * * *", "*/0 * * * *", "5-1 * * * *", "a * * * *", "@never", "@every x", "@every -1m"]
 )
 def test_an_invalid_schedule_is_refused(schedule: str) -> None:
-    with pytest.raises(ValueError, match=r"invalid (schedule|minute)"):
+    with pytest.raises(ValueError, match=r"invalid (schedule|minute)|is not a duration"):
         parse_schedule(schedule)
 
 

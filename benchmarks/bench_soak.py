@@ -34,7 +34,7 @@ from kilauea.apiserver.backend import Backend  # noqa: E402
 from kilauea.apiserver.bootstrap import create_first_objects  # noqa: E402
 from kilauea.apiserver.core import ApiServer  # noqa: E402
 from kilauea.apiserver.crd.bundled import install_bundled  # noqa: E402
-from kilauea.apiserver.crd.controller import DefinitionController  # noqa: E402
+from kilauea.apiserver.event_expiry import expire_events  # noqa: E402
 from kilauea.apiserver.resources.builtin import builtin_types  # noqa: E402
 from kilauea.apiserver.resources.registry import Registry  # noqa: E402
 from kilauea.apiserver.storage import Retention, Store  # noqa: E402
@@ -48,8 +48,8 @@ from kilauea.nodes.machine import Machine  # noqa: E402
 from kilauea.nodes.pods import Pods  # noqa: E402
 from kilauea.nodes.registration import Registration  # noqa: E402
 from kilauea.runtime.admission import VolcanoAdmission  # noqa: E402
-from kilauea.runtime.apiserver import UPKEEP, kept_up  # noqa: E402
 from kilauea.runtime.direct import DirectClient  # noqa: E402
+from kilauea.runtime.in_process import Definitions  # noqa: E402
 from kilauea.runtime.reconciling import Driver  # noqa: E402
 from kilauea.runtime.scheduler.conf_reload import ConfReload  # noqa: E402
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once  # noqa: E402
@@ -93,6 +93,7 @@ class Soak:
     def __init__(self, loop: VirtualLoop, folder: Path) -> None:
         self._loop, self._folder = loop, folder
         clock, chance = LoopClock(loop), Random(1)
+        self._clock = clock
         log = FaultyLog(folder, Random(2), lambda row: None)
         self._store = Store.of_log(
             log,
@@ -118,7 +119,7 @@ class Soak:
         )  # fmt: skip
         self._work: list[Coroutine[Any, Any, None]] = [
             cache.run(client, clock, chance), self._driver.run(), recorder.run(),
-            self._scheduler.watch(), self._scheduler.schedule(), *(kept_up(work, api) for work in UPKEEP),
+            self._scheduler.watch(), self._scheduler.schedule(), expire_events(api.backend, clock),
         ]  # fmt: skip
 
     def _client(self, name: str) -> Client:
@@ -128,7 +129,7 @@ class Soak:
         """Begin with everything, and let it become ready."""
         await create_first_objects(self._api)
         await install_bundled(self._api)
-        await DefinitionController(self._api).start()
+        await Definitions(self._api, self._clock).start()
         self._tasks = [self._loop.create_task(work) for work in self._work]
         await asyncio.sleep(10)
 

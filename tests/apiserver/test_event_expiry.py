@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kilauea.api.times import SECOND
-from kilauea.apiserver.upkeep.events import Expiry
+from kilauea.apiserver.event_expiry import EventExpiry
 from support.api_core import Api
 
 EVENTS = "/api/v1/namespaces/default/events"
@@ -24,33 +24,33 @@ def names(api: Api) -> list[str]:
 
 
 def test_an_event_goes_an_hour_after_it_was_written(api: Api) -> None:
-    expiry = Expiry(api.server)
+    expiry = EventExpiry(api.backend)
     api.good("POST", EVENTS, event("first", firstTimestamp="2001-01-01T00:00:00Z"))
     api.create_map("kept")
     api.now += 1800 * SECOND
     api.good("POST", EVENTS, event("second", lastTimestamp="2101-01-01T00:00:00Z"))
-    api.run(expiry.look())
+    api.run(expiry.delete_expired())
     assert names(api) == ["first", "second"], "what the event says of itself does not count"
     api.now += 1800 * SECOND
     watch = api.watch(EVENTS)
     assert watch.seen(2) == [("ADDED", "first"), ("ADDED", "second")]
-    api.run(expiry.look())
+    api.run(expiry.delete_expired())
     assert watch.seen(1) == [("DELETED", "first")]
     watch.close()
     api.now += 1800 * SECOND
-    api.run(expiry.look())
+    api.run(expiry.delete_expired())
     assert names(api) == []
     assert api.ask("GET", "/api/v1/namespaces/default/configmaps/kept").code == 200
 
 
 def test_an_event_that_is_counted_on_lives_on(api: Api) -> None:
-    expiry = Expiry(api.server)
+    expiry = EventExpiry(api.backend)
     api.good("POST", EVENTS, event("often"))
-    api.run(expiry.look())
+    api.run(expiry.delete_expired())
     api.now += 3000 * SECOND
     api.good("PATCH", f"{EVENTS}/often", {"count": 2}, content_type=MERGE)
     again = api.now
     for minutes, there in ((50, ["often"]), (59, ["often"]), (61, [])):
         api.now = again + minutes * 60 * SECOND
-        api.run(expiry.look())
+        api.run(expiry.delete_expired())
         assert names(api) == there, f"{minutes} minutes after it was written again"

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from kilauea.api.ports import Key, Resource, Seen
 from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.apiserver.storage import Retention
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport, unreachable
 from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.in_process import Definitions
 from support.virtual_api import World, virtual_api
 
 SHORT = Retention(seconds=-1, revisions=2, size=4000)
@@ -200,7 +200,7 @@ def test_a_kind_that_the_server_does_not_have_yet_is_empty_if_that_may_be() -> N
             await asyncio.sleep(60)
             assert (notes.told, patient.told) == (["list of "], [])
             await install_bundled(world.server)
-            await DefinitionController(world.server).start()
+            await Definitions(world.server, world.clock).start()
             body = {"apiVersion": flows.api_version, "kind": flows.kind, "metadata": {"name": "f"}, "spec": {}}
             await client.create(flows, "default", body)
             await asyncio.sleep(60)

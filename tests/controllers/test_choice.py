@@ -18,6 +18,9 @@ VOLCANO = [each.name for each in volcano_controllers()]
         (["+queue-controller"], ["queue-controller"]),
         (["*", "-pg-controller"], [name for name in VOLCANO if name != "pg-controller"]),
         (["-pg-controller", "*"], [name for name in VOLCANO if name != "pg-controller"]),
+        (["vcjob-controller"], ["vcjob-controller"]),
+        (["job-controller", "cronjob-controller"], ["vcjob-controller", "vccronjob-controller"]),
+        (["*", "-job-controller"], [name for name in VOLCANO if name != "vcjob-controller"]),
         (["pg-controller"], ["pg-controller"] * 3),
     ],
 )
@@ -39,3 +42,13 @@ def test_every_controller_has_a_name_and_sees_something() -> None:
     for each in [*volcano_controllers(), *kubernetes_controllers()]:
         assert each.name.endswith("-controller")
         assert each.interests
+
+
+def test_no_controller_of_volcano_has_the_name_of_one_of_kubernetes() -> None:
+    kubernetes = [each.name for each in kubernetes_controllers()]
+    assert len(set(kubernetes)) == len(kubernetes)
+    assert not set(VOLCANO) & set(kubernetes)
+
+
+def test_the_name_of_a_controller_of_kubernetes_means_that_one_among_those() -> None:
+    assert [each.name for each in chosen(kubernetes_controllers(), ["job-controller"])] == ["job-controller"]

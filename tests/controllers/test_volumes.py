@@ -11,13 +11,15 @@ from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
+from kilauea.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 from kilauea.controllers.volumes.volumes import VolumeController
 from support.controlled import Cluster
 
 
 @pytest.fixture
 def cluster(cluster_of: Callable[..., Cluster]) -> Cluster:
-    return cluster_of(ClaimController(), VolumeController(), ConsumerController())
+    protection = ClaimProtectionController(), VolumeProtectionController()
+    return cluster_of(ClaimController(), VolumeController(), ConsumerController(), *protection)
 
 
 def claim(cluster: Cluster, name: str = "c", size: str = "1Gi", **spec: Any) -> None:
@@ -118,11 +120,11 @@ def test_a_local_volume_is_taken_only_for_the_node_where_it_is(cluster: Cluster)
     assert bound_to(cluster) == "on-b"
 
 
-def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_that_is_kept_is_released(cluster: Cluster) -> None:
+def test_a_claim_stays_while_a_pod_on_a_node_uses_it_and_a_volume_that_is_kept_is_released(cluster: Cluster) -> None:
     volume(cluster, "v")
     claim(cluster)
     volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]
-    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}
     cluster.create(PODS, {"metadata": {"name": "p"}, "spec": spec})
     cluster.delete(CLAIMS, "c")
     cluster.settle()

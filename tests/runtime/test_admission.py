@@ -16,12 +16,12 @@ from kilauea.apiserver.admission.chain import admission_steps
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.apiserver.request import ApiResponse, make_request
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
 from kilauea.runtime.admission import VolcanoAdmission
+from kilauea.runtime.in_process import Definitions
 from kilauea.runtime.template_rules import template_complaints
 from support.api_core import ADMIN, Answer, Api
 from support.controlled import Cluster
@@ -134,7 +134,7 @@ def test_queues_that_are_created_at_the_same_time_do_not_both_take_the_last_of_t
         store = await Store.open(tmp_path, "normal")  # writes are seen only when they are durable
         backend = Backend(store, Registry(builtin_types()), lambda: 1_700_000_000_000_000, Random(1))
         server = ApiServer(backend)
-        definitions = DefinitionController(server)
+        definitions = Definitions(server)
         await install_bundled(server)
         await definitions.start()
         backend.admission = admission_steps(VolcanoAdmission(backend, SETTINGS))

@@ -17,10 +17,10 @@ from kilauea.api.kinds import PODS
 from kilauea.api.ports import ApiError, Controller, Interest, Key, Obj, Operation, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.in_process import Definitions
 from kilauea.runtime.operations import carry_out
 from support.api_core import Api
 
@@ -33,9 +33,9 @@ class Cluster:
 
     def __init__(self, *controllers: Controller, volcano: bool = False) -> None:
         self.api = Api()
+        self._definitions = Definitions(self.api.server)
         if volcano:
             self.api.run(install_bundled(self.api.server))
-            self._definitions = DefinitionController(self.api.server)
             self.api.run(self._definitions.start())
         self.client = Client(DirectTransport(self.api.server, "kube-controller-manager"))
         self.cache = Cache()
@@ -170,6 +170,7 @@ class Cluster:
 
     def close(self) -> None:
         """End everything."""
+        self.api.run(self._definitions.stop())
         self.api.close()
 
 

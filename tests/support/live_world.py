@@ -18,10 +18,10 @@ from typing import Any
 
 from kilauea.api.ports import Key, Record, Resource
 from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, Transport
 from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.in_process import Definitions
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once
 from kilauea.runtime.scheduler.watched import GROUPS_OF_PODS, PODS, QUEUES, RESOURCES, head_of
@@ -75,7 +75,7 @@ class Live:
         self.names = names
         self.calm = world.calm
         world.run(install_bundled(world.server))
-        self._definitions = DefinitionController(world.server)
+        self._definitions = Definitions(world.server, world.clock)
         world.run(self._definitions.start())
         self.wire = Intercepted(transport or DirectTransport(world.server, "scheduler"))
         self.metrics = SchedulerMetrics()

@@ -24,20 +24,16 @@ from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import DefinitionController
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Retention, Store
 from kilauea.apiserver.storage.log import RevisionLog, Row
 from kilauea.apiserver.storage.writer import Commits, Committed, Failed
-from kilauea.apiserver.upkeep.garbage import collect_garbage
-from kilauea.apiserver.upkeep.namespaces import empty_namespaces
-from kilauea.apiserver.upkeep.volumes import release_volumes
 from kilauea.client.rest import Client
 from kilauea.client.transport import Answer, unreachable
 from kilauea.runtime.admission import VolcanoAdmission
-from kilauea.runtime.apiserver import kept_up
 from kilauea.runtime.direct import DirectTransport
+from kilauea.runtime.in_process import Definitions
 from kilauea.runtime.template_rules import template_complaints
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
@@ -123,7 +119,7 @@ class ServerProcess:
         self._chance = Random(f"{seed} server")
         self._folder, self._see = folder, see
         self._work: dict[asyncio.Task[Any], None] = {}
-        """Requests and upkeep, all of which end with the process, in the order in which they began."""
+        """Requests, all of which end with the process, in the order in which they began."""
         self.core: ApiServer | None = None
         self.revision = 0
         """The newest that anybody has seen, of the process before."""
@@ -164,10 +160,8 @@ class ServerProcess:
         settings = Settings(check_template=template_complaints)
         core.backend.admission = admission_steps(*([VolcanoAdmission(core.backend, settings)] * self._admission))
         self.run(create_first_objects(core))
-        self._definitions = DefinitionController(core)
+        self._definitions = Definitions(core, self.clock)
         self.run(self._definitions.start())
-        upkeep = (collect_garbage, empty_namespaces, release_volumes)
-        self._work = {self.loop.create_task(kept_up(each, core)): None for each in upkeep}
         self.core = core
         self._log.rate = self.faults
 

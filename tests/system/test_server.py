@@ -1,4 +1,4 @@
-"""The server alone, under virtual time: what its upkeep could not write, and what is left when it dies."""
+"""The server with what ends deletions, under virtual time: what could not be written, and what is left when it dies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 from kilauea.api.kinds import CLAIMS, CONFIG_MAPS, NAMESPACES, PODS
 from kilauea.api.ports import ApiError, Key, Resource
+from kilauea.controllers.registry import deletion_controllers
 from support.virtual_time import virtual_loop
+from system.process import Controllers
 from system.server import ServerProcess, fresh_data, scratch
 from system.users import Users, pod_spec
 
@@ -52,7 +54,10 @@ def alone() -> Iterator[Alone]:
         fresh_data(Path(folder) / "data")
         server = ServerProcess(loop, "alone", Path(folder) / "data", lambda row: None)
         server.start()
+        controllers = Controllers(server, "kube-controller-manager", "alone", lambda since: deletion_controllers())
+        controllers.start()
         yield Alone(server)
+        controllers.kill()
         if server.lives:
             server.kill()
 

@@ -21,8 +21,9 @@ import msgspec
 
 from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
+from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
-from kilauea.api.yamltext import Fault, TextError, position, read_documents
+from kilauea.api.yamltext import TextError, TextFault, position, read_documents
 
 __all__ = ["GROUPS", "KINDS", "Decoded", "ObjectError", "decode", "encode_json"]
 
@@ -50,20 +51,7 @@ KINDS: dict[str, type[Object]] = {
 }
 """The kinds that are read, with their types."""
 
-GROUPS: dict[str, str] = dict.fromkeys(KINDS, "") | {
-    "ReplicaSet": "apps",
-    "StatefulSet": "apps",
-    "PodGroup": "scheduling.volcano.sh",
-    "Queue": "scheduling.volcano.sh",
-    "PriorityClass": "scheduling.k8s.io",
-    "PodDisruptionBudget": "policy",
-    "HyperNode": "topology.volcano.sh",
-    "StorageClass": "storage.k8s.io",
-    "CSINode": "storage.k8s.io",
-    "CSIDriver": "storage.k8s.io",
-    "CSIStorageCapacity": "storage.k8s.io",
-    "VolumeAttachment": "storage.k8s.io",
-}
+GROUPS: dict[str, str] = {kind: SCHEDULING[kind].group for kind in KINDS}
 """The API group that each kind must be of; any version of it will do, and so will no apiVersion at all."""
 
 WORKLOADS = frozenset({"batch.volcano.sh/Job", "apps/Deployment", "apps/StatefulSet", "batch/Job"})
@@ -158,7 +146,7 @@ class _Place(NamedTuple):
     kind: str = ""
     api_version: str = ""
     depth: int = 0
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TextFault, ...] = ()
 
     def inside(self, path: Path, kind: str, api_version: str) -> _Place:
         """The place of an element of the list at this place."""
@@ -337,7 +325,7 @@ class _Reader:
         for fault in place.faults:
             self.fault(place, kind, name, fault)
 
-    def fault(self, place: _Place, kind: str, name: str, fault: Fault) -> None:
+    def fault(self, place: _Place, kind: str, name: str, fault: TextFault) -> None:
         """Report one fault in the text of an object."""
         path = fault.path[len(place.path) :] if name else fault.path
         self.out.errors.append(

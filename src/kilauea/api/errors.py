@@ -12,12 +12,10 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
 
-CLUSTER_KINDS = frozenset(
-    "Node Namespace Queue PriorityClass HyperNode "
-    "PersistentVolume StorageClass CSINode CSIDriver VolumeAttachment".split()
-)
+CLUSTER_KINDS = frozenset(kind for kind, resource in SCHEDULING.items() if not resource.namespaced)
 """The kinds, of those that are read, that are in no namespace."""
 
 Path = tuple[str | int, ...]

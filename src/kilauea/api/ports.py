@@ -36,6 +36,10 @@ class Resource(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
+ALL_KINDS = Resource("*", "*", "*", "*")
+"""In an interest: every kind that the server stores except events, also kinds that definitions add later."""
+
+
 class Key(NamedTuple):
     """The key of an object; the namespace is empty for kinds without one."""
 
@@ -146,6 +150,10 @@ class Api(Protocol):
         """Delete an object, if it still has this uid."""
         ...
 
+    async def delete_all(self, resource: Resource, namespace: str = "") -> bool:
+        """Delete all objects of a kind, of all namespaces if none is named; returns True if none is left."""
+        ...
+
 
 # --- controllers
 
@@ -211,6 +219,48 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class Replace:
+    """Write a whole object, or a subresource that cannot be patched, at the version that the body has."""
+
+    resource: Resource
+    body: Obj
+    subresource: str = ""
+
+
+class Reference(NamedTuple):
+    """One object, which another one of the same name does not stand for."""
+
+    resource: Resource
+    key: Key
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Go on only if the server, too, says that these objects do not exist; otherwise ask about the key again.
+
+    A view may lag, and each kind by itself: an object may be seen before its owner is.
+    """
+
+    absent: Sequence[Reference]
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Delete all objects of these kinds, and go on only when none is left; otherwise ask again after some seconds.
+
+    Attributes:
+        resources: the kinds.
+        namespace: in which; empty for everywhere.
+        again: seconds, for objects that finalizers or a grace period hold.
+    """
+
+    resources: Sequence[Resource]
+    namespace: str = ""
+    again: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Tell of something about an object, as an Event; equal ones are counted together."""
 
@@ -220,7 +270,7 @@ class Record:
     message: str
 
 
-Single = Create | Patch | Delete | Record
+Single = Create | Patch | Replace | Delete | Confirm | Empty | Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +307,7 @@ class Interest:
     """A kind that a controller wants to see, and about which keys an object of it makes it look.
 
     Attributes:
-        resource: the kind.
+        resource: the kind; `ALL_KINDS` for every kind.
         keys: keys that an object concerns, e.g. its own, or its owner's.
         labels: labels by which the controller looks objects up.
         indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
@@ -265,6 +315,9 @@ class Interest:
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
             are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
         always: keys to ask about once the view is complete, although no object may concern them (yet).
+        metadata_only: True if the metadata of objects are enough; the view keeps more only if another interest asks.
+        matters: returns True for a change, from an object's old state to its new one (None for no object), that
+            makes the controller look; every change does if there is no such function.
     """
 
     resource: Resource
@@ -273,6 +326,8 @@ class Interest:
     indexes: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     delay: float = 0.0
     always: tuple[Key, ...] = ()
+    metadata_only: bool = False
+    matters: Callable[[Obj | None, Obj | None], bool] | None = None
 
 
 class Controller(Protocol):

@@ -23,7 +23,7 @@ MAX_ALIAS_NODES = 1_000_000
 """Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""
 
 
-class Fault(NamedTuple):
+class TextFault(NamedTuple):
     """Something wrong in a YAML document that does not stop its parser."""
 
     path: tuple[str | int, ...]
@@ -44,7 +44,7 @@ class YamlDocument(NamedTuple):
     """One document: its value, and what is wrong in it nevertheless."""
 
     value: Any
-    faults: tuple[Fault, ...]
+    faults: tuple[TextFault, ...]
 
 
 _EventSource = Callable[[], Any]
@@ -103,7 +103,7 @@ class _Builder:
     def __init__(self, first_line: int) -> None:
         self.value: Any = None
         self.first_line = first_line
-        self.faults: list[Fault] = []
+        self.faults: list[TextFault] = []
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[Any, int]] = {}
         self.expanded = 0
@@ -134,7 +134,7 @@ class _Builder:
         """Note something wrong at the place that is being built."""
         path = tuple(len(frame.value) if frame.key is None else frame.key for frame in self.stack)
         mark = event.start_mark
-        self.faults.append(Fault(path, self.first_line + mark.line, mark.column + 1, message))
+        self.faults.append(TextFault(path, self.first_line + mark.line, mark.column + 1, message))
 
     def waits_for_key(self) -> bool:
         """True if a key comes next."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Required, TypedDict, cast
 
 import msgspec
 
@@ -26,7 +26,29 @@ class _Head(msgspec.Struct):
     metadata: _Metadata
 
 
+class _KeptMetadata(TypedDict, total=False):
+    name: Required[str]
+    namespace: str
+    uid: str
+    resourceVersion: str
+    generation: int
+    creationTimestamp: str
+    deletionTimestamp: str
+    deletionGracePeriodSeconds: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    ownerReferences: list[dict[str, Any]]
+    finalizers: list[str]
+
+
+class _Outline(TypedDict, total=False):
+    apiVersion: str
+    kind: str
+    metadata: Required[_KeptMetadata]
+
+
 _head_of = msgspec.json.Decoder(_Head).decode
+_outline_of = msgspec.json.Decoder(_Outline).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -35,13 +57,15 @@ class Indexer:
 
     Attributes:
         resource: the kind.
+        metadata_only: True if of each object only the kind and the metadata are kept.
         version: up to which everything that has happened is known; 0 before the first list.
         listeners: are told of every change, after it.
         progress: are told whenever `version` may have grown.
     """
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, *, metadata_only: bool = False) -> None:
         self.resource = resource
+        self.metadata_only = metadata_only
         self.version = 0
         self.listeners: list[Listener] = []
         self.progress: list[Callable[[Indexer], None]] = []
@@ -113,7 +137,7 @@ class Indexer:
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
         """These are all objects there are."""
-        found = {key_of(obj): obj for obj in map(_read, items)}
+        found = {key_of(obj): obj for obj in map(self._read, items)}
         for key in [key for key in self._order if key not in found]:
             self._take_out(key)
         for key, obj in found.items():
@@ -125,12 +149,15 @@ class Indexer:
         for seen in batch:
             if seen.type == "BOOKMARK":
                 continue
-            obj = _read(seen.object)
+            obj = self._read(seen.object)
             if seen.type == "DELETED":
                 self._take_out(key_of(obj))
             else:
                 self._put(key_of(obj), obj)
         self._come_to(batch[-1].version)
+
+    def _read(self, content: bytes) -> Obj:
+        return _read_metadata(content) if self.metadata_only else _read(content)
 
     def _put(self, key: Key, obj: Obj) -> None:
         old = self._objects.get(key)
@@ -157,6 +184,11 @@ class Indexer:
         self.version = int(version)
         for told in self.progress:
             told(self)
+
+
+def _read_metadata(content: bytes) -> Obj:
+    """An object's kind and metadata, without its managed fields."""
+    return cast(Obj, _outline_of(content))
 
 
 def _read(content: bytes) -> Obj:

@@ -173,6 +173,35 @@ class Client:
             options["gracePeriodSeconds"] = grace
         await self._ask("DELETE", _object_path(resource, key), self._with_body, _encode(options))
 
+    async def delete_all(self, resource: Resource, namespace: str = "") -> bool:
+        """Delete all objects of a kind, of all namespaces if none is named; returns True if none is left.
+
+        Servers delete collections of one namespace only, so everywhere means one object after another.
+        """
+        if not await self._any(resource, namespace):
+            return True
+        if namespace or not resource.namespaced:
+            await self._ask("DELETE", collection_path(resource, namespace))
+        else:
+            for item in (await self.list(resource)).items:
+                metadata = _object_of(item)["metadata"]
+                if "deletionTimestamp" not in metadata:
+                    await self._delete_if_there(resource, Key(metadata["namespace"], metadata["name"]))
+        return not await self._any(resource, namespace)
+
+    async def _any(self, resource: Resource, namespace: str) -> bool:
+        """Return True if there is an object of a kind."""
+        target = _target(collection_path(resource, namespace), {"limit": 1})
+        return bool(_page_of((await self._ask("GET", target)).body).items)
+
+    async def _delete_if_there(self, resource: Resource, key: Key) -> None:
+        """Delete an object; that it is gone is no error."""
+        try:
+            await self.delete(resource, key)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
     async def _ask(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Answer:

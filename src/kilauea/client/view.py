@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 
-from kilauea.api.ports import Api, Clock, Key, Obj, Resource
+from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
+from kilauea.api.ports import Api, Clock, Key, Obj, Resource, key_of
 from kilauea.client.indexer import Indexer
 from kilauea.client.reflector import Reflector
 
@@ -22,6 +23,11 @@ class Cache:
     def __init__(self) -> None:
         self._indexers: dict[Resource, Indexer] = {}
         self._complete: dict[Resource, asyncio.Event] = {}
+        self._defined: dict[str, Resource] = {}
+        """Kinds that definitions add, by the names of these."""
+        self._every_kind: list[Callable[[Resource], None]] = []
+        self._start: Callable[[Indexer], None] | None = None
+        """Follows an indexer, while the cache runs."""
 
     def __iter__(self) -> Iterator[Indexer]:
         return iter(self._indexers.values())
@@ -31,20 +37,59 @@ class Cache:
         resource: Resource,
         labels: Iterable[str] = (),
         indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
+        *,
+        metadata_only: bool = False,
     ) -> Indexer:
-        """The indexer of a kind, which is followed from the next `run` on.
+        """The indexer of a kind, which is followed as long as the cache runs.
 
         Args:
             resource: the kind.
             labels: by which objects shall be found.
             indexes: by what else, as functions of an object.
+            metadata_only: keep no more than the metadata of objects, unless a caller that came before wants all.
+
+        Raises:
+            ValueError: whole objects are wanted of a kind of which the metadata are being read.
         """
         indexer = self._indexers.get(resource)
         if indexer is None:
-            indexer = self._indexers[resource] = Indexer(resource)
+            indexer = self._indexers[resource] = Indexer(resource, metadata_only=metadata_only)
             self._complete[resource] = asyncio.Event()
+            indexer.add_indexes(labels, indexes)
+            if resource == DEFINITIONS:
+                indexer.listeners.append(self._definition_changed)
+            if self._start is not None:
+                self._start(indexer)
+            return indexer
+        if indexer.metadata_only and not metadata_only:
+            if self._start is not None:
+                raise ValueError(f"{resource.plural}: only the metadata are read; declare the kind before the start")
+            indexer.metadata_only = False
         indexer.add_indexes(labels, indexes)
         return indexer
+
+    def on_every_kind(self, told: Callable[[Resource], None]) -> None:
+        """Tell of every kind that the server stores: of those that it has now at once, of later ones then."""
+        self.declare(DEFINITIONS)
+        self._every_kind.append(told)
+        for resource in (*BUILT_IN, *self._defined.values()):
+            told(resource)
+
+    def _definition_changed(self, old: Obj | None, new: Obj | None) -> None:
+        """Keep the kinds in step with the definitions; a kind that is gone has no objects."""
+        name = key_of(new or old or {}).name
+        resource = defined_kind(new) if new is not None else None
+        before = self._defined.pop(name, None)
+        if resource is not None:
+            self._defined[name] = resource
+        if before == resource:
+            return
+        if before is not None and before in self._indexers:
+            indexer = self._indexers[before]
+            indexer.on_relist([], str(indexer.version))
+        if resource is not None:
+            for told in self._every_kind:
+                told(resource)
 
     async def run(self, api: Api, clock: Clock, rng: Random) -> None:
         """Keep everything that is declared fresh, until cancelled.
@@ -52,15 +97,24 @@ class Cache:
         A kind that the server does not have (yet) is empty: who needs it has nothing to do, and the others go on.
         """
         async with asyncio.TaskGroup() as tasks:
-            for resource, indexer in self._indexers.items():
-                complete = self._complete[resource]
-                reflector = Reflector(api, resource, indexer, clock, rng, complete=complete, may_lack=True)
-                tasks.create_task(reflector.run(), name=f"reflector of {resource.plural}")
+
+            def start(indexer: Indexer) -> None:
+                complete = self._complete[indexer.resource]
+                reflector = Reflector(api, indexer.resource, indexer, clock, rng, complete=complete, may_lack=True)
+                tasks.create_task(reflector.run(), name=f"reflector of {indexer.resource.plural}")
+
+            for indexer in self._indexers.values():
+                start(indexer)
+            self._start = start
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._start = None
 
     async def complete(self) -> None:
         """Wait until every kind that is declared has been listed."""
-        for event in list(self._complete.values()):
-            await event.wait()
+        while missing := self.missing():
+            await self._complete[missing[0]].wait()
 
     def missing(self) -> Sequence[Resource]:
         """Kinds that have not been listed yet."""

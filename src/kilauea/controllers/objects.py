@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
 from kilauea.api.meta import LabelSelector
-from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Resource, key_of
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Resource, View, key_of
 from kilauea.api.selectors import matches, selector_of
 from kilauea.api.times import SECOND, parse_time
 
@@ -220,3 +221,22 @@ def release(resource: Resource, obj: Obj, owner: Obj) -> Patch:
     """Lets go of an object that is not selected any more."""
     gone = {"$patch": "delete", "uid": uid_of(owner)}
     return Patch(resource, key_of(obj), {"metadata": {"ownerReferences": [gone], "uid": uid_of(obj)}}, "strategic")
+
+
+def without_finalizer(resource: Resource, obj: Obj, finalizer: str) -> list[Patch]:
+    """The patch that takes a finalizer out of an object, if it has it and still is the one that was seen."""
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        return []
+    kept = [each for each in finalizers if each != finalizer]
+    version = obj["metadata"]["resourceVersion"]
+    return [Patch(resource, key_of(obj), {"metadata": {"finalizers": kept or None}}, version=version)]
+
+
+# --- kinds
+
+
+def stored_kinds(view: View) -> list[Resource]:
+    """All kinds that the server stores, for controllers that watch definitions."""
+    defined = map(defined_kind, view.list(DEFINITIONS))
+    return [*BUILT_IN, *(each for each in defined if each is not None)]

@@ -12,11 +12,13 @@ from kilauea.controllers.daemonsets.controller import DaemonSetController
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.disruption import DisruptionController
 from kilauea.controllers.finished import FinishedJobController
+from kilauea.controllers.garbage import GarbageCollector
 from kilauea.controllers.hypernodes.counting import HyperNodeController
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION, DiscoveryController
 from kilauea.controllers.jobflows.controller import JobFlowController
 from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
+from kilauea.controllers.namespaces import NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
@@ -28,6 +30,7 @@ from kilauea.controllers.vcjobs.controller import VcJobController
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
+from kilauea.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 from kilauea.controllers.volumes.volumes import VolumeController
 
 
@@ -78,7 +81,17 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
         VolumeController(),
         ConsumerController(),
         DefaultClassController(),
+        *deletion_controllers(),
     ]
+
+
+def deletion_controllers() -> list[Controller]:
+    """Return the controllers that complete deletions. An API server without a controller manager runs these by itself."""
+    return [NamespaceController(), GarbageCollector(), ClaimProtectionController(), VolumeProtectionController()]
+
+
+VOLCANO_NAMES = {"job-controller": "vcjob-controller", "cronjob-controller": "vccronjob-controller"}
+"""Names in Volcano's `--controllers`, for controllers that have others here, as those are Kubernetes' own."""
 
 
 def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:
@@ -93,10 +106,11 @@ def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Con
     names = list(dict.fromkeys(each.name for each in known))
     signs: dict[str, bool] = {}
     for entry in wanted:
-        name = entry.lstrip("+-")
+        given = entry.lstrip("+-")
+        name = given if given in names else VOLCANO_NAMES.get(given, given)
         if name != "*" and name not in names:
-            raise ValueError(f'invalid controller "{name}": use * or {", ".join(names)}')
+            raise ValueError(f'invalid controller "{given}": use * or {", ".join(names)}')
         sign = not entry.startswith("-")
         if signs.setdefault(name, sign) != sign:
-            raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")
+            raise ValueError(f"controllers option {given} cannot have both '-' and '+' prefixes")
     return [each for each in known if signs.get(each.name, signs.get("*", False))]

@@ -333,12 +333,11 @@ class ClusterState:
         held = [(task, row) for name, row in nodes.row_of.items() for task in self._on_node.get(name, {}).values()]
         if not held:
             return
-        numbers: dict[int, int] = {}
+        numbers: dict[TaskSpec, int] = {}
         specs = [task.spec for task, _ in held]
-        which = np.array([numbers.setdefault(id(spec), len(numbers)) for spec in specs])
-        distinct = list({id(spec): spec for spec in specs}.values())
-        requests = np.array([self.axis.vector(spec.requests) for spec in distinct]).T
-        scored = np.array([(spec.scored_cpu, spec.scored_memory) for spec in distinct], dtype=np.int64).T
+        which = np.array([numbers.setdefault(spec, len(numbers)) for spec in specs])
+        requests = np.array([self.axis.vector(spec.requests) for spec in numbers]).T
+        scored = np.array([(spec.scored_cpu, spec.scored_memory) for spec in numbers], dtype=np.int64).T
         rows = np.array([row for _, row in held])
         releasing = np.array([task.status == status.RELEASING for task, _ in held])
         self.placements.node[[task.row for task, _ in held]] = rows

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from kilauea.api.ports import ApiError
 from kilauea.api.times import SECOND
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission.chain import admission_steps
@@ -21,7 +21,7 @@ from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.bootstrap import create_first_objects, publish_address
 from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import DefinitionController
+from kilauea.apiserver.event_expiry import expire_events
 from kilauea.apiserver.http.credentials import ADMIN, Credentials, CredentialsError, load_credentials
 from kilauea.apiserver.http.kubeconfig import write_kubeconfig
 from kilauea.apiserver.http.transport import Transport
@@ -29,17 +29,11 @@ from kilauea.apiserver.request import GROUP_MASTERS, User
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Durability, StorageError, Store
-from kilauea.apiserver.upkeep.events import expire_events
-from kilauea.apiserver.upkeep.garbage import collect_garbage
-from kilauea.apiserver.upkeep.namespaces import empty_namespaces
-from kilauea.apiserver.upkeep.volumes import release_volumes
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.in_process import Definitions, standalone
 from kilauea.runtime.tasks import collect_seldom
 
 ADMINISTRATOR = User(ADMIN, groups=(GROUP_MASTERS,))
-UPKEEP = (empty_namespaces, collect_garbage, release_volumes, expire_events)
-"""What runs beside the server for as long as it serves."""
-
-log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
@@ -73,7 +67,7 @@ async def serve(
     options: Options,
     ready: Callable[[str], None],
     stop: asyncio.Event,
-    beside: Beside = lambda api, authority: nullcontext(),
+    beside: Beside = standalone,
 ) -> None:
     """Serve until told to stop.
 
@@ -81,12 +75,12 @@ async def serve(
         options: where and how.
         ready: is told the address once requests are answered and the kubeconfig is written.
         stop: ends the server when it is set.
-        beside: what else runs in this process.
+        beside: what else runs in this process; without a controller manager, what ends deletions.
 
     Raises:
         StartError: it cannot start.
     """
-    async with AsyncExitStack() as ending:  # in reverse: components, upkeep, the store with its watches, connections
+    async with AsyncExitStack() as ending:  # in reverse: components, own work, the store with its watches, connections
         store = await _open_store(options)
         ending.push_async_callback(store.close)
         chance = Random(secrets.randbits(256) if options.seed is None else f"{options.seed} {store.revision}")
@@ -104,8 +98,8 @@ async def serve(
         ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
         collect_seldom()
         try:
-            await ending.enter_async_context(_controllers(api))
-        except StorageError as error:
+            await ending.enter_async_context(_own_work(api))
+        except (ApiError, StorageError) as error:
             raise StartError(f"{options.data_dir}: {error}") from error
         await ending.enter_async_context(beside(api, credentials.ca.decode()))
         if not stop.is_set():
@@ -155,28 +149,17 @@ async def _listen(options: Options, api: ApiServer, transport: Transport, creden
 
 
 @asynccontextmanager
-async def _controllers(api: ApiServer) -> AsyncIterator[None]:
-    """What runs beside the server as long as it serves."""
-    definitions = DefinitionController(api)
+async def _own_work(api: ApiServer) -> AsyncIterator[None]:
+    """The server's own part of what controllers do: custom resources are served, old events expire."""
+    definitions = Definitions(api)
     await definitions.start()
-    upkeep = [asyncio.create_task(kept_up(work, api)) for work in UPKEEP]
+    expiry = asyncio.create_task(expire_events(api.backend, SystemClock()))
     try:
         yield
     finally:
-        for task in upkeep:
-            task.cancel()
-        await asyncio.gather(*upkeep, return_exceptions=True)
+        expiry.cancel()
+        await asyncio.gather(expiry, return_exceptions=True)
         await definitions.stop()
-
-
-async def kept_up(work: Callable[[ApiServer], Awaitable[None]], api: ApiServer) -> None:
-    """Do a part of the upkeep until the store closes; a fault of it is logged, and it begins again."""
-    while True:
-        try:
-            return await work(api)
-        except Exception:
-            log.exception("%s", work.__name__)
-            await asyncio.sleep(1.0)
 
 
 async def _open_store(options: Options) -> Store:

@@ -19,11 +19,18 @@ class Echoes:
     """What is to be done once a cache shows certain traces."""
 
     def __init__(self, cache: Cache) -> None:
-        self._shelves = {shelf.resource: shelf for shelf in cache}
-        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {resource: [] for resource in self._shelves}
+        self._shelves: dict[Resource, Indexer] = {}
+        self._written: dict[Resource, list[tuple[int, int, _Then]]] = {}
         self._deleted: dict[tuple[Resource, Key], list[_Then]] = {}
         self._numbers = itertools.count()
-        for shelf in self._shelves.values():
+        for shelf in cache:
+            self.follow(shelf)
+
+    def follow(self, shelf: Indexer) -> None:
+        """Wait for what this shelf shows, too."""
+        if shelf.resource not in self._shelves:
+            self._shelves[shelf.resource] = shelf
+            self._written[shelf.resource] = []
             shelf.progress.append(self._heard)
             shelf.listeners.append(partial(self._changed, shelf.resource))
 

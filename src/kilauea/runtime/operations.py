@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kilauea.api.ports import Api, ApiError, Create, Delete, Key, Obj, Patch, Resource, key_of
+from kilauea.api.ports import (
+    Api,
+    ApiError,
+    Confirm,
+    Create,
+    Delete,
+    Empty,
+    Key,
+    Obj,
+    Patch,
+    Replace,
+    Resource,
+    key_of,
+)
 from kilauea.client.rest import version_of
 
 
@@ -27,7 +40,23 @@ Trace = Written | Deleted
 """What an operation leaves to be seen."""
 
 
-async def carry_out(api: Api, operation: Create | Patch | Delete, manager: str) -> Trace | None:
+Action = Create | Patch | Replace | Delete | Confirm | Empty
+"""What is carried out at an API server."""
+
+
+class NotYet(Exception):
+    """What is to be done has to wait for objects that are still there.
+
+    Attributes:
+        again: seconds after which to look again.
+    """
+
+    def __init__(self, words: str, again: float) -> None:
+        super().__init__(words)
+        self.again = again
+
+
+async def carry_out(api: Api, operation: Action, manager: str) -> Trace | None:
     """Carry out an operation; None if it left nothing to be seen.
 
     Args:
@@ -37,7 +66,16 @@ async def carry_out(api: Api, operation: Create | Patch | Delete, manager: str) 
 
     Raises:
         ApiError: it failed; a Conflict if the object has another version than the operation says.
+        NotYet: objects are left that are to be gone first.
     """
+    if isinstance(operation, Confirm):
+        await _confirm(api, operation)
+        return None
+    if isinstance(operation, Empty):
+        await _empty(api, operation)
+        return None
+    if isinstance(operation, Replace):
+        return await _replace(api, operation)
     if isinstance(operation, Create):
         return await _create(api, operation)
     if isinstance(operation, Patch):
@@ -86,6 +124,41 @@ def _at_version(operation: Patch) -> Any:
     return {**operation.patch, "metadata": metadata}
 
 
+async def _replace(api: Api, operation: Replace) -> Written | None:
+    try:
+        made = await api.update(operation.resource, operation.body, operation.subresource)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+    return written(operation.resource, made)
+
+
+async def _confirm(api: Api, operation: Confirm) -> None:
+    for resource, key, uid in operation.absent:
+        try:
+            found = await api.get(resource, key)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            continue
+        if found["metadata"]["uid"] == uid:
+            raise ApiError(409, "Conflict", f"{resource.plural} {key} exists")
+
+
+async def _empty(api: Api, operation: Empty) -> None:
+    left = []
+    for resource in operation.resources:
+        try:
+            if not await api.delete_all(resource, operation.namespace):
+                left.append(resource.plural)
+        except ApiError as error:
+            if error.code != 404:  # a kind that is not served any more has no objects
+                raise
+    if left:
+        raise NotYet(f"not deleted yet: {', '.join(left)}", operation.again)
+
+
 async def _delete(api: Api, operation: Delete) -> None:
     try:
         await api.delete(
@@ -107,7 +180,12 @@ def written(resource: Resource, obj: Obj) -> Written | None:
     return Written(resource, int(version)) if version else None
 
 
-def told(operation: Create | Patch | Delete) -> str:
+def told(operation: Action) -> str:
     """An operation in a few words, for the log."""
-    key = key_of(operation.body) if isinstance(operation, Create) else operation.key
-    return f"{type(operation).__name__.lower()} {operation.resource.plural} {key}"
+    name = type(operation).__name__.lower()
+    if isinstance(operation, Confirm):
+        return f"{name} that {len(operation.absent)} objects do not exist"
+    if isinstance(operation, Empty):
+        return f"{name} {operation.namespace or 'all namespaces'} of {len(operation.resources)} kinds"
+    key = key_of(operation.body) if isinstance(operation, Create | Replace) else operation.key
+    return f"{name} {operation.resource.plural} {key}"

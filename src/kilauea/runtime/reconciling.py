@@ -16,10 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 
+from kilauea.api.kinds import EVENTS
 from kilauea.api.ports import (
+    ALL_KINDS,
     Api,
     ApiError,
     Clock,
@@ -31,13 +34,14 @@ from kilauea.api.ports import (
     Operation,
     Patch,
     Record,
+    Resource,
     Single,
     Together,
 )
 from kilauea.client.backoff import pause
 from kilauea.client.view import Cache
 from kilauea.runtime.echoes import Echoes
-from kilauea.runtime.operations import Trace, carry_out, told, written
+from kilauea.runtime.operations import NotYet, Trace, carry_out, told, written
 from kilauea.runtime.timers import Timers
 from kilauea.runtime.work_queue import WorkQueue
 
@@ -63,6 +67,8 @@ class Station:
 
     def concerned(self, interest: Interest, old: Obj | None, new: Obj | None) -> Iterable[Key]:
         """The keys that a changed object concerns, and those that it has concerned."""
+        if interest.matters is not None and not interest.matters(old, new):
+            return ()
         before, now = self._keys(interest, old), self._keys(interest, new)
         return now if not before or before == now else (*before, *now)
 
@@ -91,6 +97,7 @@ class Driver:
         record: takes records, with the name of the controller that makes them; does not wait.
         controllers: to be driven.
         concurrency: keys of one controller that are worked on at a time.
+        failed: is told of each error that makes a key wait; returns True for one that need not be logged.
     """
 
     def __init__(
@@ -102,6 +109,7 @@ class Driver:
         record: Callable[[str, Record], None],
         controllers: Sequence[Controller],
         concurrency: int = CONCURRENCY,
+        failed: Callable[[Exception], bool] = lambda error: False,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -109,13 +117,16 @@ class Driver:
         self._chance = chance
         self._record = record
         self._concurrency = concurrency
+        self._tell_failure = failed
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._stations = [Station(controller) for controller in controllers]
+        self._echoes = Echoes(cache)
         for station in self._stations:
             for interest in station.controller.interests:
-                shelf = cache.declare(interest.resource, interest.labels, interest.indexes)
-                shelf.listeners.append(partial(self._changed, station, interest))
-        self._echoes = Echoes(cache)
+                if interest.resource == ALL_KINDS:
+                    cache.on_every_kind(partial(self._follow_unless_events, station, interest))
+                else:
+                    self._follow(station, interest, interest.resource)
 
     @property
     def busy(self) -> int:
@@ -135,6 +146,17 @@ class Driver:
                 for number in range(self._concurrency):
                     tasks.create_task(self._work(station), name=f"{station.controller.name} {number}")
 
+    def _follow(self, station: Station, interest: Interest, resource: Resource) -> None:
+        """Tell a controller of the objects of a kind."""
+        shelf = self._cache.declare(resource, interest.labels, interest.indexes, metadata_only=interest.metadata_only)
+        shelf.listeners.append(partial(self._changed, station, replace(interest, resource=resource)))
+        self._echoes.follow(shelf)
+
+    def _follow_unless_events(self, station: Station, interest: Interest, resource: Resource) -> None:
+        """Events own nothing and are owned by nothing, and there are many."""
+        if resource != EVENTS:
+            self._follow(station, interest, resource)
+
     def _changed(self, station: Station, interest: Interest, old: Obj | None, new: Obj | None) -> None:
         """An object has changed that a controller wants to see."""
         for key in station.concerned(interest, old, new):
@@ -153,6 +175,9 @@ class Driver:
             try:
                 if await self._reconcile(station, key, traces) and len(traces) == 1:
                     own = traces[0]
+            except NotYet as wait:
+                station.failures.pop(key, None)
+                self._timers.set((station, key, False), wait.again)
             except Exception as error:
                 self._failed(station, key, error)
             self._echoes.after(traces, partial(station.queue.done, key, own))
@@ -227,9 +252,12 @@ class Driver:
         seconds = pause(failures, self._chance, FIRST_PAUSE, LONGEST_PAUSE)
         if isinstance(error, ApiError):
             seconds = max(seconds, error.retry_after)
+        self._timers.set((station, key, False), seconds)
+        if self._tell_failure(error):
+            return
+        if isinstance(error, ApiError):
             level = logging.DEBUG if error.reason == "Conflict" else logging.WARNING
             what = "; ".join(getattr(error, "__notes__", ()))
             log.log(level, "%s %s: %s: %s (again in %.1f s)", station.controller.name, key, what, error, seconds)
         else:
             log.error("%s %s (again in %.1f s)", station.controller.name, key, seconds, exc_info=error)
-        self._timers.set((station, key, False), seconds)

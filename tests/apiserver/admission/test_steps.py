@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import pytest
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes
 from kilauea.apiserver.admission.amounts import Amount, parse
 from kilauea.apiserver.admission.chain import admission_steps
-from kilauea.apiserver.upkeep.volumes import release_volumes
-from support.api_core import MAPS, PODS, Api
+from support.api_core import MAPS, Api
 
 ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts/default"
-CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 CONTAINERS = [{"name": "main", "image": "busybox:1"}]
-
-
-def claim(name: str) -> dict[str, Any]:
-    """A claim of a gigabyte."""
-    resources = {"requests": {"storage": "1G"}}
-    return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
 
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-public", "kube-node-lease"])
@@ -75,28 +63,6 @@ def test_the_lowest_of_several_default_classes_counts(api: Api) -> None:
 def test_admission_owns_no_fields(api: Api) -> None:
     fields = api.create_pod("p")["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
     assert not {"f:priority", "f:serviceAccountName", "f:tolerations", "f:volumes"} & fields.keys()
-
-
-async def _until(condition: Callable[[], bool], work: Awaitable[None]) -> None:
-    """Let something work until a condition holds."""
-    task = asyncio.ensure_future(work)
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
-    task.cancel()
-
-
-def test_a_claim_stays_until_no_pod_on_a_node_mounts_it(api: Api) -> None:
-    api.good("POST", CLAIMS, claim("used"))
-    api.good("POST", CLAIMS, claim("free"))
-    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "used"}}
-    api.create_pod("p", nodeName="n1", volumes=[volume], terminationGracePeriodSeconds=0)
-    api.good("DELETE", CLAIMS)
-    store = api.backend.store
-    api.run(_until(lambda: store.get("/core/persistentvolumeclaims/default/free") is None, release_volumes(api.server)))
-    assert api.good("GET", f"{CLAIMS}/used")["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
-    api.good("DELETE", f"{PODS}/p?gracePeriodSeconds=0")
-    api.run(_until(lambda: store.get("/core/persistentvolumeclaims/default/used") is None, release_volumes(api.server)))
 
 
 @pytest.mark.parametrize(

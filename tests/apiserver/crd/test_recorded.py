@@ -16,7 +16,9 @@ from kilauea.api.crds import KINDS, definitions
 from kilauea.apiserver.schema import apply_defaults, from_openapi, openapi_definitions, read_custom, validate
 
 SCHEMAS = {
-    (kind.api_version, kind.kind): from_openapi(made["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    (kind.resource.api_version, kind.resource.kind): from_openapi(
+        made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    )
     for kind, made in zip(KINDS, definitions(openapi_definitions()), strict=True)
 }
 REFUSED = re.compile(r"The (\w+) \"[^\"]*\" is invalid: (.*)", re.DOTALL)

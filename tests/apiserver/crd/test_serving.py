@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from kilauea.api.crds import KINDS
 from kilauea.apiserver.backend import Backend
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.bundled import install_bundled
-from kilauea.apiserver.crd.controller import SELF, DefinitionController
+from kilauea.apiserver.crd.bundled import SELF, install_bundled
 from kilauea.apiserver.request import ApiRequest, ApiResponse
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.schema import apply_defaults, from_openapi, prune
 from kilauea.apiserver.storage import Store
+from kilauea.runtime.in_process import Definitions
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
@@ -62,7 +62,7 @@ def run(scenario: Callable[[Api], Awaitable[None]], *, bundled: bool = False) ->
     async def body() -> None:
         store = await Store.open(None)
         server = ApiServer(Backend(store, Registry(builtin_types()), lambda: START, Random(1)))
-        controller = DefinitionController(server)
+        controller = Definitions(server)
         if bundled:
             await install_bundled(server)
         await controller.start()
@@ -284,7 +284,7 @@ def test_the_volcano_kinds_are_served_from_the_beginning() -> None:
         for kind in KINDS:
             _, body = await api.ask("GET", f"{CRDS}/{kind.name}")
             assert conditions(body)["Established"][0] == "True", kind.name
-            assert (await api.ask("GET", f"/apis/{kind.api_version}/{kind.plural}"))[0] == 200
+            assert (await api.ask("GET", f"/apis/{kind.resource.api_version}/{kind.resource.plural}"))[0] == 200
         _, groups = await api.ask("GET", "/apis")
         custom = [each["name"] for each in groups["groups"] if each["name"].endswith(".volcano.sh")]
         assert custom == sorted(custom)

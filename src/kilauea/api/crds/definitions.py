@@ -26,14 +26,14 @@ def definitions(kubernetes: Definitions) -> list[dict[str, Any]]:
 
 def _definition(kind: CustomKind, schemas: Schemas) -> dict[str, Any]:
     names: dict[str, Any] = {
-        "kind": kind.kind,
-        "listKind": f"{kind.kind}List",
-        "plural": kind.plural,
-        "singular": kind.kind.lower(),
+        "kind": kind.resource.kind,
+        "listKind": f"{kind.resource.kind}List",
+        "plural": kind.resource.plural,
+        "singular": kind.resource.kind.lower(),
     }
     if kind.short_names:
         names["shortNames"] = list(kind.short_names)
-    version: dict[str, Any] = {"name": kind.version, "served": True, "storage": True}
+    version: dict[str, Any] = {"name": kind.resource.version, "served": True, "storage": True}
     if kind.columns:
         version["additionalPrinterColumns"] = [_column(each) for each in kind.columns]
     version["schema"] = {"openAPIV3Schema": schemas.of_object(kind.type)}
@@ -44,9 +44,9 @@ def _definition(kind: CustomKind, schemas: Schemas) -> dict[str, Any]:
         # Helm leaves the definition, and so all objects of the kind, when the chart is uninstalled.
         "metadata": {"name": kind.name, "annotations": {"helm.sh/resource-policy": "keep"}},
         "spec": {
-            "group": kind.group,
+            "group": kind.resource.group,
             "names": names,
-            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "scope": "Namespaced" if kind.resource.namespaced else "Cluster",
             "versions": [version],
         },
     }

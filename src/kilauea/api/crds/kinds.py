@@ -1,11 +1,25 @@
-"""The Volcano kinds that have a definition: names, scope, subresources, and the columns of `kubectl get`."""
+"""The Volcano kinds that have a definition: short names, subresources, and the columns of `kubectl get`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from kilauea.api import agents, batch, bus, flow, scheduling, topology
+from kilauea.api.kinds import (
+    COLOCATIONS,
+    COMMANDS,
+    HYPER_NODES,
+    JOB_FLOWS,
+    JOB_TEMPLATES,
+    NODE_SHARDS,
+    NUMA_TOPOLOGIES,
+    POD_GROUPS,
+    QUEUES,
+    VC_CRON_JOBS,
+    VC_JOBS,
+)
 from kilauea.api.meta import Object
+from kilauea.api.ports import Resource
 
 
 @dataclass(frozen=True)
@@ -23,42 +37,23 @@ class CustomKind:
     """The parts of a definition beside its schema.
 
     Attributes:
-        type: wire type of the objects; its name is the kind.
-        api_version: group and version.
-        plural: name in paths.
+        type: wire type of the objects.
+        resource: group, the one version, plural, kind and scope.
         short_names: names for `kubectl`.
-        namespaced: whether objects are in a namespace.
         status: whether `status` is a subresource, so that other writes leave it alone.
         columns: columns beside the name.
     """
 
     type: type[Object]
-    api_version: str
-    plural: str
+    resource: Resource
     short_names: tuple[str, ...] = ()
-    namespaced: bool = True
     status: bool = True
     columns: tuple[PrinterColumn, ...] = ()
 
     @property
-    def group(self) -> str:
-        """The API group."""
-        return self.api_version.partition("/")[0]
-
-    @property
-    def version(self) -> str:
-        """The one version."""
-        return self.api_version.partition("/")[2]
-
-    @property
-    def kind(self) -> str:
-        """Kind of the objects."""
-        return self.type.__name__
-
-    @property
     def name(self) -> str:
         """Name of the definition."""
-        return f"{self.plural}.{self.group}"
+        return f"{self.resource.plural}.{self.resource.group}"
 
 
 _CREATED = ".metadata.creationTimestamp"
@@ -69,8 +64,7 @@ _QUEUE = PrinterColumn("QUEUE", ".spec.queue", priority=1)
 KINDS: tuple[CustomKind, ...] = (
     CustomKind(
         batch.Job,
-        "batch.volcano.sh/v1alpha1",
-        "jobs",
+        VC_JOBS,
         ("vcjob", "vj"),
         columns=(
             PrinterColumn("STATUS", ".status.state.phase"),
@@ -80,30 +74,26 @@ KINDS: tuple[CustomKind, ...] = (
             _QUEUE,
         ),
     ),
-    CustomKind(batch.CronJob, "batch.volcano.sh/v1alpha1", "cronjobs", ("cronvcjob", "cronvj")),
-    CustomKind(bus.Command, "bus.volcano.sh/v1alpha1", "commands", status=False),
-    CustomKind(agents.ColocationConfiguration, "config.volcano.sh/v1alpha1", "colocationconfigurations"),
+    CustomKind(batch.CronJob, VC_CRON_JOBS, ("cronvcjob", "cronvj")),
+    CustomKind(bus.Command, COMMANDS, status=False),
+    CustomKind(agents.ColocationConfiguration, COLOCATIONS),
     CustomKind(
         flow.JobFlow,
-        "flow.volcano.sh/v1alpha1",
-        "jobflows",
+        JOB_FLOWS,
         ("jf",),
         columns=(PrinterColumn("Status", ".status.state.phase"), PrinterColumn("Age", _CREATED, "date")),
     ),
-    CustomKind(flow.JobTemplate, "flow.volcano.sh/v1alpha1", "jobtemplates", ("jt",)),
+    CustomKind(flow.JobTemplate, JOB_TEMPLATES, ("jt",)),
     CustomKind(
         agents.Numatopology,
-        "nodeinfo.volcano.sh/v1alpha1",
-        "numatopologies",
+        NUMA_TOPOLOGIES,
         ("numatopo",),
-        namespaced=False,
         status=False,
     ),
     # Schedulers write the status of a pod group by updating the whole object.
     CustomKind(
         scheduling.PodGroup,
-        "scheduling.volcano.sh/v1beta1",
-        "podgroups",
+        POD_GROUPS,
         ("pg", "podgroup-v1beta1"),
         status=False,
         columns=(
@@ -116,21 +106,15 @@ KINDS: tuple[CustomKind, ...] = (
     ),
     CustomKind(
         scheduling.Queue,
-        "scheduling.volcano.sh/v1beta1",
-        "queues",
+        QUEUES,
         ("q", "queue-v1beta1"),
-        namespaced=False,
         columns=(PrinterColumn("PARENT", ".spec.parent"),),
     ),
-    CustomKind(
-        agents.NodeShard, "shard.volcano.sh/v1alpha1", "nodeshards", ("nsh",), namespaced=False, columns=(_AGE,)
-    ),
+    CustomKind(agents.NodeShard, NODE_SHARDS, ("nsh",), columns=(_AGE,)),
     CustomKind(
         topology.HyperNode,
-        "topology.volcano.sh/v1alpha1",
-        "hypernodes",
+        HYPER_NODES,
         ("hn",),
-        namespaced=False,
         columns=(
             PrinterColumn("Tier", ".spec.tier"),
             PrinterColumn("TierName", ".spec.tierName"),

@@ -7,12 +7,12 @@ import msgspec
 from kilauea.api.crds import definitions
 from kilauea.apiserver.bootstrap import message_of
 from kilauea.apiserver.core import ApiServer
-from kilauea.apiserver.crd.controller import SELF
-from kilauea.apiserver.request import ApiRequest, ApiResponse
+from kilauea.apiserver.request import GROUP_MASTERS, ApiRequest, ApiResponse, User
 from kilauea.apiserver.schema import openapi_definitions
 
 COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MANAGER = "kilauea"
+SELF = User("system:apiserver", groups=(GROUP_MASTERS,))
 
 
 async def install_bundled(api: ApiServer) -> None:

@@ -111,3 +111,8 @@ def holds(definition: Mapping[str, Any], kind: str) -> bool:
     """Return True if a condition of a definition is true."""
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+def has_condition(definition: Mapping[str, Any], kind: str) -> bool:
+    """Return True if a definition has a condition, true or not."""
+    return any(each["type"] == kind for each in (definition.get("status") or {}).get("conditions") or [])

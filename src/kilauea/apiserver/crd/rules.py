@@ -31,7 +31,7 @@ _MISSING = object()
 
 
 @dataclass(frozen=True)
-class Rule:
+class ValidationRule:
     """One rule; `program` is None if it cannot be evaluated here, and so is not enforced."""
 
     text: str
@@ -48,7 +48,7 @@ class RuleNode:
     """The rules of a node of a schema, and of the nodes below that have any."""
 
     raw: Raw
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[ValidationRule] = field(default_factory=list)
     properties: dict[str, RuleNode] = field(default_factory=dict)
     each: RuleNode | None = None
     """Rules of the items of a list or of the values of a map."""
@@ -68,7 +68,7 @@ def rules_of(raw: Raw, name: str = "") -> RuleNode | None:
     return node if node.rules or node.properties or node.each else None
 
 
-def _rule(raw: Raw, name: str) -> Rule:
+def _rule(raw: Raw, name: str) -> ValidationRule:
     text = raw["rule"].strip()
     try:
         program = compiled(text) if not raw.get("optionalOldSelf") else None
@@ -81,7 +81,7 @@ def _rule(raw: Raw, name: str) -> Rule:
             log.warning(
                 "%s: a rule is not enforced: %s: install kilauea[cel]; optionalOldSelf is not supported", name, text
             )
-    return Rule(
+    return ValidationRule(
         text, program, (raw.get("message") or "").strip(), message, raw.get("reason") or "FieldValueInvalid",
         raw.get("fieldPath") or "", bool(_OLD.search(text)),
     )  # fmt: skip
@@ -156,7 +156,7 @@ def _counterpart(raw: Raw, item: Any, old: Any) -> Any:
     return next(same, _MISSING)
 
 
-def _evaluate(rule: Rule, seen: Any, old: Any, value: Any, path: str) -> Iterator[Cause]:
+def _evaluate(rule: ValidationRule, seen: Any, old: Any, value: Any, path: str) -> Iterator[Cause]:
     if rule.program is None or (rule.is_transition and old is _MISSING):
         return
     variables = {"self": seen} if old is _MISSING else {"self": seen, "oldSelf": old}
@@ -170,7 +170,7 @@ def _evaluate(rule: Rule, seen: Any, old: Any, value: Any, path: str) -> Iterato
         yield _cause(rule, variables, value, path)
 
 
-def _cause(rule: Rule, variables: Raw, value: Any, path: str) -> Cause:
+def _cause(rule: ValidationRule, variables: Raw, value: Any, path: str) -> Cause:
     place = f"{path}{rule.field_path}" if path else rule.field_path.removeprefix(".")
     message = _message(rule, variables)
     shown = "" if isinstance(value, dict | list) else f"{msgspec.json.encode(value).decode()}: "
@@ -182,7 +182,7 @@ def _cause(rule: Rule, variables: Raw, value: Any, path: str) -> Cause:
     return Cause(place, rule.reason, texts.get(rule.reason, f"Invalid value: {shown}{message}"))
 
 
-def _message(rule: Rule, variables: Raw) -> str:
+def _message(rule: ValidationRule, variables: Raw) -> str:
     if rule.message_program is not None:
         try:
             made = rule.message_program(variables)

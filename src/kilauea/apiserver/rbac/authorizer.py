@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kilauea.apiserver import status
-from kilauea.apiserver.rbac.records import Binding, Role, RoleRef, Rule, Subject, binding_of, role_of
+from kilauea.apiserver.rbac.records import Binding, PolicyRule, Role, RoleRef, Subject, binding_of, role_of
 from kilauea.apiserver.request import GROUP_MASTERS, RequestInfo, User
 from kilauea.apiserver.status import ApiFault
 from kilauea.apiserver.storage import Store
@@ -35,7 +35,7 @@ class Action(NamedTuple):
 class Grant(NamedTuple):
     """A rule, the namespace that it is bound in (empty for all), and how the user came to it."""
 
-    rule: Rule
+    rule: PolicyRule
     namespace: str
     source: str
 
@@ -117,7 +117,7 @@ def _described(subject: Subject, namespace: str) -> str:
     return f'{subject.kind} "{subject.name}"'
 
 
-def allows(rule: Rule, action: Action) -> bool:
+def allows(rule: PolicyRule, action: Action) -> bool:
     """Return True if a rule allows an action."""
     if action.verb not in rule.verbs and _ANY not in rule.verbs:
         return False
@@ -130,7 +130,7 @@ def allows(rule: Rule, action: Action) -> bool:
     )
 
 
-def _has_resource(rule: Rule, action: Action) -> bool:
+def _has_resource(rule: PolicyRule, action: Action) -> bool:
     resources = rule.resources
     if action.whole_resource in resources or _ANY in resources:
         return True

@@ -13,7 +13,7 @@ import msgspec
 
 from kilauea.apiserver.admission import AdmissionStep, Attributes, forbidden
 from kilauea.apiserver.rbac.authorizer import GROUP, Action, Authorizer, allows
-from kilauea.apiserver.rbac.records import RoleRef, Rule
+from kilauea.apiserver.rbac.records import PolicyRule, RoleRef
 from kilauea.apiserver.request import GROUP_MASTERS
 
 _ROLES, _BINDINGS = ("roles", "clusterroles"), ("rolebindings", "clusterrolebindings")
@@ -32,7 +32,7 @@ class Escalation(AdmissionStep):
         authorizer = Authorizer(attributes.backend.store)
         namespace = attributes.namespace
         if resource.plural in _ROLES:
-            rules, verb = msgspec.convert(obj.get("rules") or (), tuple[Rule, ...]), "escalate"
+            rules, verb = msgspec.convert(obj.get("rules") or (), tuple[PolicyRule, ...]), "escalate"
             action = Action(verb, GROUP, resource.plural, "", namespace, attributes.object_name())
         elif resource.plural in _BINDINGS:
             reference = msgspec.convert(obj.get("roleRef") or {}, RoleRef)
@@ -56,7 +56,7 @@ def _not_found(attributes: Attributes, reference: RoleRef) -> Exception:
     return forbidden(attributes, f'the {reference.kind} "{reference.name}" that is bound does not exist')
 
 
-def _parts(rule: Rule) -> Iterator[Action]:
+def _parts(rule: PolicyRule) -> Iterator[Action]:
     """The single actions that a rule allows."""
     names = rule.resource_names or ("",)
     for verb, group, resource, name in product(rule.verbs, rule.api_groups, rule.resources, names):
@@ -66,11 +66,11 @@ def _parts(rule: Rule) -> Iterator[Action]:
         yield Action(verb, path=path)
 
 
-def _is_held(action: Action, held: Iterable[Rule]) -> bool:
+def _is_held(action: Action, held: Iterable[PolicyRule]) -> bool:
     return any(allows(rule, action) for rule in held)
 
 
-def _told(attributes: Attributes, missing: list[Rule]) -> str:
+def _told(attributes: Attributes, missing: list[PolicyRule]) -> str:
     groups = " ".join(f'"{each}"' for each in attributes.user.groups)
     message = (
         f'user "{attributes.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held'
@@ -78,7 +78,7 @@ def _told(attributes: Attributes, missing: list[Rule]) -> str:
     return "\n".join([f"{message}:", *map(_shown, missing)])
 
 
-def _shown(rule: Rule) -> str:
+def _shown(rule: PolicyRule) -> str:
     parts: list[tuple[str, Any]] = [
         ("APIGroups", rule.api_groups),
         ("Resources", rule.resources),

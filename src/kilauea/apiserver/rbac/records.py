@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 
 
-class Rule(msgspec.Struct, frozen=True, rename="camel"):
+class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
     """Actions that a role allows; an empty list of names stands for all of them."""
 
     verbs: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Role(msgspec.Struct, frozen=True):
     """A Role or ClusterRole."""
 
     metadata: _Name
-    rules: tuple[Rule, ...] | None = None
+    rules: tuple[PolicyRule, ...] | None = None
 
 
 class Binding(msgspec.Struct, frozen=True, rename="camel"):

@@ -173,7 +173,7 @@ def check_metadata(call: Call, obj: Object) -> list[Cause]:
         causes += _check_owners(owners or [])
     for number, finalizer in enumerate(metadata.get("finalizers") or []):
         causes += check_name("metadata.finalizers", finalizer, qualified_name_problems(finalizer))
-        if not call.resource.is_custom:
+        if not call.resource.is_custom and call.resource.group != "apiextensions.k8s.io":
             causes += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
     return causes
 
@@ -205,7 +205,7 @@ _OWNER_WORDS = {
 
 
 def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
-    """The name of a finalizer has a domain unless Kubernetes itself uses it."""
+    """The name of a finalizer has a domain unless Kubernetes itself uses it; definitions are checked less."""
     if "/" in finalizer or finalizer in FINALIZERS_OF_OWN or finalizer == "kubernetes":
         return []
     return [invalid_value(path, finalizer, "name is neither a standard finalizer name nor is it fully qualified")]

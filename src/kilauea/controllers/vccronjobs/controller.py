@@ -29,7 +29,7 @@ SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
 class VcCronJobController:
     """Makes Volcano's jobs by schedules."""
 
-    name = "cronjob-controller"
+    name = "vccronjob-controller"
     interests = (Interest(VC_CRON_JOBS, own_key), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

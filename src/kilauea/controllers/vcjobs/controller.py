@@ -66,7 +66,7 @@ def _unless_running(group: Obj) -> Iterable[Key]:
 class VcJobController:
     """Runs jobs of Volcano to their end."""
 
-    name = "job-controller"
+    name = "vcjob-controller"
     interests = (
         Interest(VC_JOBS, own_key),
         Interest(PODS, _its_job, delay=DEBOUNCE_SECONDS),

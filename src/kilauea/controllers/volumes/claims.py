@@ -1,4 +1,4 @@
-"""The controller of claims: each is bound to a volume; none goes while pods use it."""
+"""The controller of claims: each is bound to a volume."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
-from kilauea.api.ports import Interest, Key, Obj, Outcome, Patch, Record, View, key_of
+from kilauea.api.ports import Interest, Key, Obj, Outcome, Record, View
 from kilauea.api.wellknown import BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
 from kilauea.controllers.objects import NOTHING, annotations_of, is_going, no_keys, own_key, spec_of
-from kilauea.controllers.pods import is_finished
 from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned
 from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to
 
-PROTECTION = "kubernetes.io/pvc-protection"
 OF_CLASS = "storageClassName"
 RETRY_SECONDS = 15.0
 """Seconds until a claim looks again for a missing object."""
@@ -64,7 +62,7 @@ class ClaimController:
         if claim is None:
             return NOTHING
         if is_going(claim):
-            return _release(view, claim)
+            return NOTHING
         if is_bound(claim):
             volume = view.get(VOLUMES, Key("", spec_of(claim)["volumeName"]))
             if volume is not None and (refers_to(volume, claim) or not spec_of(volume).get("claimRef")):
@@ -108,16 +106,3 @@ class ClaimController:
 
 def _told(claim: Obj, type: Any, reason: str, words: str, again: float | None = None) -> Outcome:
     return Outcome([Record(claim, type, reason, words)], again)
-
-
-def _release(view: View, claim: Obj) -> Outcome:
-    """A claim that is being deleted is gone once no pod uses it any more."""
-    finalizers = claim["metadata"].get("finalizers") or []
-    if PROTECTION not in finalizers:
-        return NOTHING
-    key = key_of(claim)
-    for pod in view.list(PODS, key.namespace):
-        if not is_finished(pod) and key in claims_of(pod):
-            return NOTHING
-    kept = [each for each in finalizers if each != PROTECTION]
-    return Outcome([Patch(CLAIMS, key, {"metadata": {"finalizers": kept or None}})])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kilauea.api.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
-from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
+from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, View, key_of
 from kilauea.api.wellknown import SELECTED_NODE
 from kilauea.controllers.objects import (
     NOTHING,
@@ -21,7 +21,6 @@ from kilauea.controllers.volumes.binding import PROVISIONED_BY, bound
 from kilauea.controllers.volumes.claims import OF_CLASS, class_index
 from kilauea.controllers.volumes.matching import class_of, is_bound, suits
 
-PROTECTION = "kubernetes.io/pv-protection"
 WAITING = "waiting in class"
 
 
@@ -55,7 +54,7 @@ class VolumeController:
         claim = view.get(CLAIMS, Key(reference["namespace"], reference["name"])) if reference else None
         held = claim is not None and uid_of(claim) == reference.get("uid")
         if is_going(volume):
-            return NOTHING if held else Outcome(_release(volume))
+            return NOTHING
         if held:
             return NOTHING
         if reference.get("uid"):
@@ -84,11 +83,3 @@ def _released(volume: Obj) -> list[Operation]:
     if spec_of(volume).get("persistentVolumeReclaimPolicy") == "Delete" and PROVISIONED_BY in annotations_of(volume):
         operations.append(Delete(VOLUMES, key_of(volume), uid_of(volume)))
     return operations
-
-
-def _release(volume: Obj) -> list[Operation]:
-    finalizers = volume["metadata"].get("finalizers") or []
-    if PROTECTION not in finalizers:
-        return []
-    kept = [each for each in finalizers if each != PROTECTION]
-    return [Patch(VOLUMES, key_of(volume), {"metadata": {"finalizers": kept or None}})]

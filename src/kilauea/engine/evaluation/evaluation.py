@@ -26,7 +26,7 @@ MOST_KNOWN = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NodeChoice:
     """A node for a task: its row, and whether the room is free now or only once something has ended."""
 
     row: int
@@ -92,7 +92,7 @@ class Evaluation:
 
     # --- choosing
 
-    def choose(self, within: NDArray[np.intp] | None = None) -> Choice | None:
+    def choose(self, within: NDArray[np.intp] | None = None) -> NodeChoice | None:
         """The best node, or None: free nodes before those that will be free, then by score, then by order.
 
         With `within` (ascending rows) no other node is considered.
@@ -110,22 +110,22 @@ class Evaluation:
             rows = np.flatnonzero(fit) if within is None else within[fit[within]]
             row = self._best_of(rows, batch)
             if row >= 0:
-                return Choice(row, now)
+                return NodeChoice(row, now)
         return None
 
-    def _choose_by_score(self, within: NDArray[np.intp] | None) -> Choice | None:
+    def _choose_by_score(self, within: NDArray[np.intp] | None) -> NodeChoice | None:
         """The usual case: nothing but the scores by node decides."""
         now = self._now if within is None else self._now[within]
         index = kernels.best(now)
         if index >= 0:
-            return Choice(index if within is None else int(within[index]), True)
+            return NodeChoice(index if within is None else int(within[index]), True)
         if not self._later_any:
             return None
         later = np.where(self._later, self._score, kernels.NEVER)
         index = kernels.best(later if within is None else later[within])
         if index < 0:
             return None
-        return Choice(index if within is None else int(within[index]), False)
+        return NodeChoice(index if within is None else int(within[index]), False)
 
     def _best_of(self, rows: NDArray[np.intp], batch: list[NodeScorer]) -> int:
         """Row of the best of the candidates, -1 if there are none."""

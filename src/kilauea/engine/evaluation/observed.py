@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.evaluation.evaluation import Choice, Evaluation
+from kilauea.engine.evaluation.evaluation import Evaluation, NodeChoice
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints, NodeScorer
 from kilauea.engine.extension.observer import Observer
@@ -23,7 +23,7 @@ class ObservedEvaluation(Evaluation):
         self._time, self._tell = observer.now, observer.chose
         self._scoring = 0
 
-    def choose(self, within: NDArray[np.intp] | None = None) -> Choice | None:
+    def choose(self, within: NDArray[np.intp] | None = None) -> NodeChoice | None:
         """As without an observer."""
         started, self._scoring = self._time(), 0
         choice = super().choose(within)

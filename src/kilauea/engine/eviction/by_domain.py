@@ -24,6 +24,7 @@ from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import PODS, add
+from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.placement.gangs import sub_gang_sheets
 from kilauea.engine.placement.tasks import Part
@@ -154,7 +155,7 @@ class DomainSearch:
     def _hopeful(self, tasks: Sequence[Task]) -> NDArray[np.bool_]:
         """(N,) nodes on which evictions could make room for any of the tasks."""
         session = self._session
-        shapes = {id(session.shape_of(task)): task for task in tasks}
+        shapes = {session.shape_of(task): task for task in tasks}
         out = np.zeros(len(session.nodes), dtype=bool)
         for task in shapes.values():
             out |= session.evaluation(task).hopeful()
@@ -286,10 +287,10 @@ class DomainSearch:
         """Nominate tasks in a domain until it is enough; those that are left."""
         session = self._session
         rows = session.domains.tree.rows[domain] if domain > 0 else None
-        unfit: set[int] = set()
+        unfit: set[TaskShape] = set()
         left = list(tasks)
         for task in tasks:
-            shape = id(session.shape_of(task))
+            shape = session.shape_of(task)
             if enough():
                 break
             if shape in unfit or session.points.allocatable(self._queue, task) or session.points.pre_predicate(task):

@@ -181,7 +181,7 @@ def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
 
     def hinted(p: Pending) -> Pending:
         task = state.tasks.get(p.pod)
-        key = (p.code, p.message, p.resource, p.asked, p.left, id(task.spec) if task else 0)
+        key = (p.code, p.message, p.resource, p.asked, p.left, task.spec if task else None)
         if key not in known:
             known[key] = with_hint(p, state).message
         return p if known[key] == p.message else dataclasses.replace(p, message=known[key])

@@ -20,7 +20,7 @@ from kilauea.engine.model.jobs import COMPLETED, INQUEUE, PENDING, PHASES, RUNNI
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.wishes import OF_QUEUES
 from kilauea.engine.plan import Condition, GroupOutcome, Nomination, Pending, Plan, QueueOutcome
-from kilauea.engine.queues.faults import Fault, conditions, findings, jobs_without_queue, queue_faults
+from kilauea.engine.queues.faults import QueueFault, conditions, findings, jobs_without_queue, queue_faults
 from kilauea.engine.queues.faults.fault import IGNORED, IGNORED_REASON
 from kilauea.engine.report import counts_of
 from kilauea.engine.session import Session
@@ -60,13 +60,13 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
     )
 
 
-def _ignored_by_queue(session: Session) -> Iterator[Fault]:
+def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
     """Queues that ask for what nothing serves."""
     unserved = {wish: sentence(wish) for wish in OF_QUEUES if not is_served(wish, session.conf)}
     for name, queue in session.queues.items():
         for wish in queue.wishes:
             if wish in unserved:
-                yield Fault(name, IGNORED, IGNORED_REASON, unserved[wish])
+                yield QueueFault(name, IGNORED, IGNORED_REASON, unserved[wish])
 
 
 # --- pod groups

@@ -228,7 +228,7 @@ class Inquiry:
 
     def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
         """What spares a pod by itself; None if nothing does. Pods that are alike share the answer."""
-        kind = (task.group, id(task.spec), task.role, task.priority, named)
+        kind = (task.group, task.spec, task.role, task.priority, named)
         if kind not in self._known:
             self._known[kind] = self._why(task)
         return self._known[kind]

@@ -26,7 +26,7 @@ class ShapeTable:
         """The shape of a task; `owner` and `queue` as in `TaskShape`."""
         label_class = self._classes.get(task.label_class)
         images = task.images if self._images else (0, ())
-        key: tuple[object, ...] = (id(task.spec), images, owner, queue)
+        key: tuple[object, ...] = (task.spec, images, owner, queue)
         if self._selected is not None:
             labels = label_class.labels
             chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))

@@ -164,57 +164,39 @@ class SpecTable:
         spec = pod.spec
         requests, scored_cpu, scored_memory = _requests(spec)
         affinity = spec.affinity or _NO_AFFINITY
-        key: tuple[object, ...] = (
-            tuple(requests.items()),
-            scored_cpu,
-            scored_memory,
-            tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
-            _node_terms(affinity),
-            _preferred_nodes(affinity),
-            tuple(toleration_of(t) for t in spec.tolerations) if spec.tolerations else (),
-            _ports(spec),
-            _terms(pod, affinity.pod_affinity),
-            _terms(pod, affinity.pod_anti_affinity),
-            _weighted(pod, affinity.pod_affinity, 1) + _weighted(pod, affinity.pod_anti_affinity, -1),
-            _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
-            _claims(pod, spec.volumes) if spec.volumes else (),
-            _card_wish(pod),
-            _revocable(pod.annotations),
-        )
+        asks: dict[str, object] = {
+            "scored_cpu": scored_cpu,
+            "scored_memory": scored_memory,
+            "node_selector": tuple(sorted(spec.node_selector.items())) if spec.node_selector else (),
+            "node_terms": _node_terms(affinity),
+            "preferred_nodes": _preferred_nodes(affinity),
+            "tolerations": tuple(toleration_of(t) for t in spec.tolerations) if spec.tolerations else (),
+            "ports": _ports(spec),
+            "affinity": _terms(pod, affinity.pod_affinity),
+            "anti_affinity": _terms(pod, affinity.pod_anti_affinity),
+            "preferred_pods": _weighted(pod, affinity.pod_affinity, 1) + _weighted(pod, affinity.pod_anti_affinity, -1),
+            "spread": _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
+            "claims": _claims(pod, spec.volumes) if spec.volumes else (),
+            "cards": _card_wish(pod),
+            "revocable": _revocable(pod.annotations),
+        }
+        key = (tuple(requests.items()), *asks.values())
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _build(requests, key)
+            known = self._known[key] = _build(requests, asks)
         return known
 
 
 _NO_AFFINITY = Affinity()
 
 
-def _build(requests: dict[str, int], key: tuple[object, ...]) -> TaskSpec:
+def _build(requests: dict[str, int], asks: Mapping[str, object]) -> TaskSpec:
     spec = TaskSpec()
     spec.requests = requests
     spec.best_effort = is_empty(requests)
-    for field, value in zip(_KEY_FIELDS, key[1:], strict=True):
+    for field, value in asks.items():
         setattr(spec, field, value)
     return spec
-
-
-_KEY_FIELDS = (
-    "scored_cpu",
-    "scored_memory",
-    "node_selector",
-    "node_terms",
-    "preferred_nodes",
-    "tolerations",
-    "ports",
-    "affinity",
-    "anti_affinity",
-    "preferred_pods",
-    "spread",
-    "claims",
-    "cards",
-    "revocable",
-)
 
 
 def _requests(spec: PodSpec) -> tuple[dict[str, int], int, int]:

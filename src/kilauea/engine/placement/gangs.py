@@ -241,7 +241,7 @@ def in_rank_order(session: Session, steps: list[tuple[Task, int, bool]]) -> list
     """
     groups: dict[object, list[int]] = {}
     for index, (task, _, free) in enumerate(steps):
-        groups.setdefault((id(session.shape_of(task)), free, task.sub_job), []).append(index)
+        groups.setdefault((session.shape_of(task), free, task.sub_job), []).append(index)
     out = list(steps)
     for indices in groups.values():
         tasks = sorted((steps[i][0] for i in indices), key=lambda t: t.order)

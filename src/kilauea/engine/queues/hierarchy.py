@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.model.jobs import INQUEUE, PHASES
 from kilauea.engine.model.queues import Queue
+from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
@@ -178,7 +179,7 @@ class Hierarchy:
         self._settle()
         if job is None or self._place_of[job.row] < 0:
             return []
-        known: dict[tuple[str, int], bool] = {}
+        known: dict[tuple[str, TaskSpec], bool] = {}
         out = []
         with self._trial(claimer, 1):
             for task in candidates:
@@ -186,7 +187,7 @@ class Hierarchy:
                 if of is None or self._place_of[of.row] < 0:
                     continue
                 # Each candidate is tried alone, so equal tasks of one job have one answer.
-                which = (of.key, id(task.spec))
+                which = (of.key, task.spec)
                 if which not in known:
                     with self._trial(task, -1):
                         known[which] = self._key(queues[job.queue]) < self._key(queues[of.queue])

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from kilauea.api.decode import GROUPS, KINDS
-from kilauea.api.errors import CLUSTER_KINDS
+from kilauea.api.decode import KINDS
+from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
-from kilauea.api.ports import Resource
 
-_V1 = {"Pod": "pods", "Node": "nodes", "Namespace": "namespaces", "ResourceQuota": "resourcequotas"}
-_V1 |= {"Service": "services", "ReplicationController": "replicationcontrollers"}
-_V1 |= {"PersistentVolume": "persistentvolumes", "PersistentVolumeClaim": "persistentvolumeclaims"}
-_V1 |= {"ReplicaSet": "replicasets", "StatefulSet": "statefulsets", "PriorityClass": "priorityclasses"}
-_V1 |= {"PodDisruptionBudget": "poddisruptionbudgets", "StorageClass": "storageclasses", "CSINode": "csinodes"}
-_V1 |= {"CSIDriver": "csidrivers", "CSIStorageCapacity": "csistoragecapacities"}
-_V1 |= {"VolumeAttachment": "volumeattachments"}
-_PLURALS = {"PodGroup": "podgroups", "Queue": "queues", "HyperNode": "hypernodes"} | _V1
-_VERSIONS = {"PodGroup": "v1beta1", "Queue": "v1beta1", "HyperNode": "v1alpha1"}
-
-
-def resource_of(kind: str) -> Resource:
-    """The address of a kind that scheduling reads."""
-    return Resource(GROUPS[kind], _VERSIONS.get(kind, "v1"), _PLURALS[kind], kind, kind not in CLUSTER_KINDS)
-
-
-RESOURCES = {kind: resource_of(kind) for kind in KINDS}
+RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
 """All kinds that scheduling reads, by kind."""
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})

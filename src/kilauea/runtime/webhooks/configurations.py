@@ -14,15 +14,9 @@ from typing import Any
 import msgspec
 
 from kilauea.admission.review import Hook
-from kilauea.api.kinds import HYPER_NODES, PODS
+from kilauea.api.kinds import HYPER_NODES, MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from kilauea.api.ports import Api, ApiError, Key, Obj, Resource
 
-VALIDATING = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
-)
-MUTATING = Resource(
-    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
-)
 PREFIX = "volcano-admission-service"
 LABELS = {"app.kubernetes.io/managed-by": "kilauea-webhooks"}
 SECONDS = 10
@@ -50,7 +44,7 @@ class Where:
 
 def kind_of(hook: Hook) -> Resource:
     """The kind of object that names a hook."""
-    return MUTATING if hook.mutate is not None else VALIDATING
+    return MUTATING_WEBHOOKS if hook.mutate is not None else VALIDATING_WEBHOOKS
 
 
 def name_of(hook: Hook) -> str:
@@ -83,7 +77,7 @@ def configuration(hook: Hook, where: Where, bundle: bytes) -> dict[str, Any]:
         "sideEffects": "None" if resource == HYPER_NODES else "NoneOnDryRun",
         "timeoutSeconds": SECONDS,
     }
-    if kind == MUTATING:
+    if kind == MUTATING_WEBHOOKS:
         webhook["reinvocationPolicy"] = "Never"
     return {
         "apiVersion": kind.api_version,
@@ -108,7 +102,7 @@ async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes)
         await _ensure(api, kind_of(hook), configuration(hook, where, bundle))
     wanted = {(kind_of(hook), name_of(hook)) for hook in hooks}
     selector = ",".join(f"{key}={value}" for key, value in LABELS.items())
-    for kind in (MUTATING, VALIDATING):
+    for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         for item in (await api.list(kind, labels=selector)).items:
             name = msgspec.json.decode(item)["metadata"]["name"]
             if (kind, name) not in wanted:

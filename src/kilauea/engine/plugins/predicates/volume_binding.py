@@ -53,7 +53,7 @@ class Hold:
     """Placed tasks with the claim; when the last of them goes, so does the hold."""
 
 
-class Choice(NamedTuple):
+class VolumeChoice(NamedTuple):
     """The choice for a claim, as in `Hold`."""
 
     claim: str
@@ -83,7 +83,7 @@ class VolumeBindingFilter:
         """By storage class, of classes that were asked for."""
         self.holds: dict[str, Hold] = {}
         """By claim."""
-        self._evicted: dict[str, list[Choice]] = {}
+        self._evicted: dict[str, list[VolumeChoice]] = {}
         """By evicted task: what its claims had, in case it is put back."""
         self._users: Counter[str] = Counter()
         """By private claim: pods in the view of any node."""
@@ -229,21 +229,23 @@ class VolumeBindingFilter:
         for choice in before:
             self._hold(choice, task)
 
-    def _choose(self, claims: Sequence[Claim], row: int) -> list[Choice]:
+    def _choose(self, claims: Sequence[Claim], row: int) -> list[VolumeChoice]:
         """Choose a volume on a node for each claim."""
         loose = [claim for claim in claims if claim.key not in self.holds]
-        out = [Choice(c.key, self.holds[c.key].volume, self.holds[c.key].row) for c in claims if c.key in self.holds]
+        out = [
+            VolumeChoice(c.key, self.holds[c.key].volume, self.holds[c.key].row) for c in claims if c.key in self.holds
+        ]
         for claim in loose:
             kept = self._kept_for(claim)
             if kept is not None:
                 mask = self._reach.mask(kept.terms)
-                out.append(Choice(claim.key, kept if mask is None or mask[row] else None, row))
+                out.append(VolumeChoice(claim.key, kept if mask is None or mask[row] else None, row))
         for class_name, several in self._by_class(loose).items():
             volumes = self._pools_of(class_name).assign(row, [claim.wish for claim in several])
-            out.extend(Choice(claim.key, volume, row) for claim, volume in zip(several, volumes, strict=True))
+            out.extend(VolumeChoice(claim.key, volume, row) for claim, volume in zip(several, volumes, strict=True))
         return out
 
-    def _hold(self, choice: Choice, task: Task) -> None:
+    def _hold(self, choice: VolumeChoice, task: Task) -> None:
         hold = self.holds.get(choice.claim)
         if hold is None:
             volume = choice.volume
@@ -261,7 +263,7 @@ class VolumeBindingFilter:
             hold = self.holds.get(use.key)
             if hold is None or task.key not in hold.tasks:
                 continue
-            had.append(Choice(use.key, hold.volume, hold.row))
+            had.append(VolumeChoice(use.key, hold.volume, hold.row))
             hold.tasks.remove(task.key)
             if not hold.tasks:
                 del self.holds[use.key]

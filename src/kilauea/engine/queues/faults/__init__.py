@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.model.queue_tree import QueueTree, build_queue_tree
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.queues.faults.fault import DETACHED, Fault, Rules, conditions, findings, rules_of
+from kilauea.engine.queues.faults.fault import DETACHED, QueueFault, Rules, conditions, findings, rules_of
 from kilauea.engine.queues.faults.promises import broken_promises, card_faults
 from kilauea.engine.queues.faults.work import faults_of_work, jobs_without_queue
 from kilauea.engine.session import Session
 
-__all__ = ["Fault", "conditions", "findings", "jobs_without_queue", "queue_faults"]
+__all__ = ["QueueFault", "conditions", "findings", "jobs_without_queue", "queue_faults"]
 
 
-def queue_faults(session: Session) -> list[Fault]:
+def queue_faults(session: Session) -> list[QueueFault]:
     """Everything that is wrong with queues, in order of their names."""
     rules = rules_of(session.conf)
     state = session.state
@@ -34,7 +34,7 @@ def queue_faults(session: Session) -> list[Fault]:
     return sorted((*standing, *faults_of_work(session, tree, rules)), key=lambda fault: fault.queue)
 
 
-def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Fault]:
+def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[QueueFault]:
     """Faults in the queues' objects and the nodes; a cluster without nodes is still starting."""
     queues = {name: session.queues[name] for name in sorted(session.queues)}
     yield from _misplaced(queues, rules, tree)
@@ -44,18 +44,18 @@ def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Fault
         yield from card_faults(queues, session.nodes)
 
 
-def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> Iterator[Fault]:
+def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> Iterator[QueueFault]:
     """Queues that do not hang on the root, and parents that are ignored."""
     effect = "it and its jobs wait" if rules.tree else "parents are not looked at here, so its jobs go on"
     if ROOT_QUEUE not in queues:
         if rules.tree:
-            yield Fault(ROOT_QUEUE, DETACHED, "RootNotFound", "it does not exist; all jobs wait", error=True)
+            yield QueueFault(ROOT_QUEUE, DETACHED, "RootNotFound", "it does not exist; all jobs wait", error=True)
         return
     for name, (reason, why) in tree.faults.items():
-        yield Fault(name, DETACHED, reason, f"{why}; {effect}", error=rules.tree)
+        yield QueueFault(name, DETACHED, reason, f"{why}; {effect}", error=rules.tree)
     below = [name for name, ancestors in tree.ancestors.items() if len(ancestors) > 1]
     if below and rules.plugin and not rules.tree:
         first, more = below[0], f", and {len(below) - 1} more" if len(below) > 1 else ""
         why = "enableHierarchy is not true" if rules.plugin == "capacity" else "only capacity knows a tree of queues"
         message = f"queues have parents ({first} in {queues[first].parent}{more}); {rules.plugin} ignores them: {why}"
-        yield Fault(ROOT_QUEUE, DETACHED, "ParentsIgnored", message)
+        yield QueueFault(ROOT_QUEUE, DETACHED, "ParentsIgnored", message)

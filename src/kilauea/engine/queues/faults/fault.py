@@ -31,7 +31,7 @@ MOST_FINDINGS = 20
 """Findings of one cycle for one reason; the others are counted. Conditions are given to all queues."""
 
 
-class Fault(NamedTuple):
+class QueueFault(NamedTuple):
     """Something wrong with a queue, or with one that does not exist.
 
     Attributes:
@@ -49,7 +49,7 @@ class Fault(NamedTuple):
     error: bool = False
 
 
-def conditions(faults: Iterable[Fault]) -> dict[str, tuple[Condition, ...]]:
+def conditions(faults: Iterable[QueueFault]) -> dict[str, tuple[Condition, ...]]:
     """Conditions by queue; faults of the same type share one, with the first one's reason."""
     found: dict[str, dict[str, Condition]] = {}
     for queue, type_, reason, message, _ in faults:
@@ -60,7 +60,7 @@ def conditions(faults: Iterable[Fault]) -> dict[str, tuple[Condition, ...]]:
     return {queue: tuple(of_queue.values()) for queue, of_queue in found.items()}
 
 
-def findings(faults: Iterable[Fault]) -> list[Finding]:
+def findings(faults: Iterable[QueueFault]) -> list[Finding]:
     """The faults as findings; of each reason so many, and then how many more there are."""
     found: list[Finding] = []
     counts: dict[str, int] = {}

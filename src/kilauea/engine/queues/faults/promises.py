@@ -15,14 +15,14 @@ from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.queue_tree import QueueTree
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, Amounts, add, order_of
-from kilauea.engine.queues.faults.fault import OUT_OF_REACH, OVER_PROMISED, UNREADABLE, Fault, Rules
+from kilauea.engine.queues.faults.fault import OUT_OF_REACH, OVER_PROMISED, UNREADABLE, QueueFault, Rules
 
 NOTHING: dict[str, float] = {}
 
 Promises = tuple[tuple[str, Amounts], tuple[str, Amounts]]
 
 
-def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts, rules: Rules) -> Iterator[Fault]:
+def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts, rules: Rules) -> Iterator[QueueFault]:
     """Everything about amounts that is wrong in a cluster with this total."""
     children = tree.children if rules.tree else {ROOT_QUEUE: [name for name in queues if name != ROOT_QUEUE]}
     for parent, names in children.items():
@@ -42,7 +42,7 @@ def _promised(queue: Queue, rules: Rules) -> Promises:
 
 def _over_promised(
     name: str, children: list[Queue], parent: Queue | None, total: Amounts, rules: Rules
-) -> Iterator[Fault]:
+) -> Iterator[QueueFault]:
     """Children that are promised more than their parent; the root has the cluster's total."""
     sums: dict[str, dict[str, float]] = {}
     for child in children:
@@ -55,19 +55,19 @@ def _over_promised(
         if beyond:
             who, what = ("first-level queues", "what the cluster has") if of_root else ("its children", "its own")
             message = f"the {kind} amounts of {who} add up to more than {what}: {beyond}"
-            yield Fault(name, OVER_PROMISED, f"{kind.capitalize()}OverPromised", message)
+            yield QueueFault(name, OVER_PROMISED, f"{kind.capitalize()}OverPromised", message)
 
 
-def _above_cluster(queue: Queue, total: Amounts, rules: Rules) -> Iterator[Fault]:
+def _above_cluster(queue: Queue, total: Amounts, rules: Rules) -> Iterator[QueueFault]:
     """Promises to one queue that are more than the cluster has."""
     for kind, amounts in _promised(queue, rules):
         beyond = _beyond(amounts, total)
         if beyond:
             message = f"its {kind} is more than the cluster has: {beyond}"
-            yield Fault(queue.name, OUT_OF_REACH, f"{kind.capitalize()}AboveCluster", message)
+            yield QueueFault(queue.name, OUT_OF_REACH, f"{kind.capitalize()}AboveCluster", message)
 
 
-def _above_ancestor(queue: Queue, tree: QueueTree) -> Iterator[Fault]:
+def _above_ancestor(queue: Queue, tree: QueueTree) -> Iterator[QueueFault]:
     """A capability above that of the nearest ancestor that names the resource."""
     nearest: dict[str, tuple[float, str]] = {}
     for ancestor in tree.ancestors.get(queue.name, ())[1:]:
@@ -79,7 +79,7 @@ def _above_ancestor(queue: Queue, tree: QueueTree) -> Iterator[Fault]:
     ]
     if above:
         message = f"its capability is more than that of its ancestors: {', '.join(above)}"
-        yield Fault(queue.name, OUT_OF_REACH, "CapabilityAboveParent", message)
+        yield QueueFault(queue.name, OUT_OF_REACH, "CapabilityAboveParent", message)
 
 
 def _beyond(amounts: Amounts, there: Amounts) -> str:
@@ -92,18 +92,18 @@ def _of(resource: str, amount: float, there: float) -> str:
     return f"{resource} {format_amount(resource, amount)} of {format_amount(resource, there)}"
 
 
-def card_faults(queues: Mapping[str, Queue], nodes: NodeTable) -> Iterator[Fault]:
+def card_faults(queues: Mapping[str, Queue], nodes: NodeTable) -> Iterator[QueueFault]:
     """Quotas of cards that cannot be read, that no node has, or that are more than there are."""
     there: dict[str, float] = {}
     for facts in nodes.facts:
         add(there, facts.cards.amounts)
     for queue in queues.values():
         if queue.cards.fault:
-            yield Fault(queue.name, UNREADABLE, "InvalidCardAnnotation", queue.cards.fault)
+            yield QueueFault(queue.name, UNREADABLE, "InvalidCardAnnotation", queue.cards.fault)
         for card, amount in sorted(queue.cards.amounts.items()):
             if amount and card not in there:
                 message = f"no node has the card {card} of its quota"
-                yield Fault(queue.name, OUT_OF_REACH, "UnknownCard", message)
+                yield QueueFault(queue.name, OUT_OF_REACH, "UnknownCard", message)
             elif amount > there.get(card, 0):
                 message = f"its card quota is more than the cluster has: {_of(card, amount, there[card])}"
-                yield Fault(queue.name, OUT_OF_REACH, "CardQuotaAboveCluster", message)
+                yield QueueFault(queue.name, OUT_OF_REACH, "CardQuotaAboveCluster", message)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import COMPLETED, PHASES, Job
 from kilauea.engine.model.queue_tree import QueueTree
-from kilauea.engine.queues.faults.fault import DETACHED, HOLDS_JOBS, NOT_OPEN, Fault, Rules, plural
+from kilauea.engine.queues.faults.fault import DETACHED, HOLDS_JOBS, NOT_OPEN, QueueFault, Rules, plural
 from kilauea.engine.session import Session
 
 
-def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[Fault]:
+def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[QueueFault]:
     """Queues with unfinished work that they cannot take."""
     parents = {name for name, children in tree.children.items() if children} if rules.tree else frozenset[str]()
     concerned = [
@@ -28,10 +28,10 @@ def faults_of_work(session: Session, tree: QueueTree, rules: Rules) -> Iterator[
         work = works[queue.row]
         if work.groups and queue.name in parents:
             message = f"it has children, and jobs go to leaves; its {work.in_words()}"
-            yield Fault(queue.name, HOLDS_JOBS, "JobsInParentQueue", message, error=True)
+            yield QueueFault(queue.name, HOLDS_JOBS, "JobsInParentQueue", message, error=True)
         if work.groups and not queue.open and rules.plugin:
             message = f"it is {queue.state}; its {work.in_words()}"
-            yield Fault(queue.name, NOT_OPEN, "QueueNotOpen", message)
+            yield QueueFault(queue.name, NOT_OPEN, "QueueNotOpen", message)
     yield from _without_queue(session)
 
 
@@ -72,7 +72,7 @@ def jobs_without_queue(session: Session) -> list[Job]:
     return sorted((job for row in rows if (job := session.table.jobs[row]) is not None), key=lambda job: job.key)
 
 
-def _without_queue(session: Session) -> Iterator[Fault]:
+def _without_queue(session: Session) -> Iterator[QueueFault]:
     """Queues that pod groups name and that do not exist."""
     jobs: dict[str, list[Job]] = {}
     for job in jobs_without_queue(session):
@@ -81,4 +81,4 @@ def _without_queue(session: Session) -> Iterator[Fault]:
         groups = f"{plural(len(found), 'pod group')} such as {found[0].key} may start nothing"
         running = sum(job.counts[state] for job in found for state in status.HOLDING)
         message = f"it does not exist; its {groups}: {plural(running, 'pod')} running on"
-        yield Fault(name, DETACHED, "QueueNotFound", message, error=True)
+        yield QueueFault(name, DETACHED, "QueueNotFound", message, error=True)

@@ -1,0 +1,90 @@
+"""Keeps the kinds that are served in step with the definitions in the store.
+
+This is part of the server, not a controller: it writes nothing. The controllers of definitions decide which are
+established; what is established is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kilauea.apiserver.backend import Backend
+from kilauea.apiserver.crd.custom import custom_types
+from kilauea.apiserver.crd.names import ESTABLISHED, NAMES_ACCEPTED, has_condition, holds
+from kilauea.apiserver.resources.types import ResourceType
+from kilauea.apiserver.rest.objects import decode
+from kilauea.apiserver.storage import Expired
+
+PREFIX = "/apiextensions.k8s.io/customresourcedefinitions/"
+
+
+class ServedDefinitions:
+    """The custom kinds of one server."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._store = backend.store
+        self._registry = backend.registry
+        self._served: dict[str, tuple[bytes, list[ResourceType]]] = {}
+        self._undecided: set[str] = set()
+        self._changed = asyncio.Event()
+
+    async def follow(self) -> None:
+        """Serve what is established, until the store closes."""
+        while True:
+            watcher = self._store.watch(PREFIX, self._store.revision)
+            self.sync()
+            try:
+                async for _ in watcher:
+                    self.sync()
+                return
+            except Expired:
+                continue
+            finally:
+                watcher.close()
+
+    async def decided(self) -> None:
+        """Wait until it is decided of every definition whether its names are accepted, and what is so is served."""
+        while self._undecided:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def sync(self) -> None:
+        """Serve the definitions as they are now."""
+        definitions = {each.key: each.value for each in self._store.list(PREFIX).items}
+        for key in [key for key in self._served if key not in definitions]:
+            self._serve(key, b"", [])
+            del self._served[key]
+            self._undecided.discard(key)
+        for key, value in definitions.items():
+            if key not in self._served or self._served[key][0] != value:
+                self._take(key, value)
+        self._put_in_order()
+        self._changed.set()
+
+    def _take(self, key: str, value: bytes) -> None:
+        """Serve a definition that is new or has changed."""
+        definition = decode(value)
+        self._serve(key, value, custom_types(definition) if holds(definition, ESTABLISHED) else [])
+        if has_condition(definition, NAMES_ACCEPTED) or definition["metadata"].get("deletionTimestamp"):
+            self._undecided.discard(key)
+        else:
+            self._undecided.add(key)
+
+    def _serve(self, key: str, value: bytes, types: list[ResourceType]) -> None:
+        """Serve these types of a definition, and no others."""
+        new = {each.version for each in types}
+        for old in self._served.get(key, (b"", []))[1]:
+            if old.version not in new:
+                self._registry.remove(old.group, old.version, old.plural)
+        for each in types:
+            self._registry.add(each)
+        self._served[key] = (value, types)
+
+    def _put_in_order(self) -> None:
+        """Custom groups stand after the built-in ones, by name, whatever the order of their definitions."""
+        custom = [each for each in self._registry if each.is_custom]
+        ordered = sorted(custom, key=lambda each: (each.group, each.version, each.plural))
+        if custom != ordered:
+            for each in ordered:
+                self._registry.remove(each.group, each.version, each.plural)
+                self._registry.add(each)

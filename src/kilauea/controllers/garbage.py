@@ -1,0 +1,178 @@
+"""The garbage collector: dependents of deleted objects are deleted after them, before them, or orphaned.
+
+An object depends on the owners in its metadata. It is deleted when none of them exists any more (with the same uid).
+An owner with the finalizer `foregroundDeletion` waits until no dependent is left that blocks it; one with `orphan`
+waits until its dependents have forgotten it.
+
+Keys are uids, since owners may be of any kind, and may never have existed. A look at one uid is at the object that has
+it, if there is one, and at all objects that name it as an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kilauea.api.kinds import DEFINITIONS, EVENTS
+from kilauea.api.ports import (
+    ALL_KINDS,
+    Confirm,
+    Delete,
+    Interest,
+    Key,
+    Obj,
+    Operation,
+    Outcome,
+    Patch,
+    Propagation,
+    Reference,
+    Resource,
+    Single,
+    Together,
+    View,
+    key_of,
+)
+from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+UID = "metadata.uid"
+"""Name of the index of objects by their uids."""
+
+
+class Found(NamedTuple):
+    """An object and its kind."""
+
+    resource: Resource
+    obj: Obj
+
+
+# --- when to look
+
+
+def _finalizers(obj: Obj) -> Sequence[str]:
+    return obj["metadata"].get("finalizers") or ()
+
+
+def _owners(obj: Obj) -> Sequence[Mapping[str, Any]]:
+    return obj["metadata"].get("ownerReferences") or ()
+
+
+def _own_uid(obj: Obj) -> Iterable[Key]:
+    return (Key("", uid_of(obj)),)
+
+
+def _uids_of_owners(obj: Obj) -> Iterable[Key]:
+    return [Key("", each["uid"]) for each in _owners(obj)]
+
+
+def _may_have_dependents_that_go(old: Obj | None, new: Obj | None) -> bool:
+    """Return True if an object is gone, or waits for its dependents."""
+    return new is None or (is_going(new) and (FOREGROUND in _finalizers(new) or ORPHAN in _finalizers(new)))
+
+
+def _owners_may_be_concerned(old: Obj | None, new: Obj | None) -> bool:
+    """Return True if an object has come or gone, or has other owners."""
+    return old is None or new is None or _owners(old) != _owners(new)
+
+
+# --- what to do
+
+
+class GarbageCollector:
+    """Deletes what has lost its owners, and lets owners go that wait for their dependents."""
+
+    name = "garbage-collector-controller"
+    interests = (
+        Interest(ALL_KINDS, _own_uid, indexes={UID: uid_of}, metadata_only=True, matters=_may_have_dependents_that_go),
+        Interest(ALL_KINDS, _uids_of_owners, metadata_only=True, matters=_owners_may_be_concerned),
+        Interest(DEFINITIONS, no_keys),
+    )
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Do what is to be done about the object with a uid and about its dependents."""
+        kinds = [each for each in stored_kinds(view) if each != EVENTS]
+        uid = key.name
+        owner = next((Found(each, obj) for each in kinds for obj in view.indexed(each, UID, uid)), None)
+        if owner is not None and not _may_have_dependents_that_go(None, owner.obj):
+            return NOTHING
+        dependents = [Found(each, obj) for each in kinds for obj in view.owned(each, uid)]
+        if owner is None:
+            return Outcome(_collected(view, kinds, uid, dependents))
+        if ORPHAN in _finalizers(owner.obj):
+            return Outcome(_orphaned(owner, dependents))
+        return Outcome(_deleted_first(owner, dependents))
+
+
+def _collected(view: View, kinds: Sequence[Resource], uid: str, dependents: Sequence[Found]) -> Sequence[Operation]:
+    """Delete the dependents of what does not exist, and let those forget it that have other owners."""
+    by_kind = {(each.group, each.kind): each for each in kinds}
+    deleted: list[Sequence[Single]] = []
+    chains: list[Sequence[Single]] = []
+    only: list[Reference] = []
+    for each in dependents:
+        if is_going(each.obj):
+            continue
+        absent = _absent(view, by_kind, each.obj)
+        if len(absent) < len(_owners(each.obj)):
+            if absent:
+                chains.append([Confirm(absent), _disowned(each, {gone.uid for gone in absent})])
+        elif len(absent) == 1:
+            only = absent
+            deleted.append([_deleted(each, _policy(each.obj))])
+        else:
+            chains.append([Confirm(absent), _deleted(each, _policy(each.obj))])
+    # Most dependents have one owner, all of them the same: the server is asked about it once.
+    bulk: list[Operation] = [Confirm(only), Together(deleted)] if deleted else []
+    return [*([Together(chains)] if chains else []), *bulk]
+
+
+def _absent(view: View, by_kind: Mapping[tuple[str, str], Resource], obj: Obj) -> list[Reference]:
+    """The owners of an object that the view does not have; one of a kind that is not served is taken to exist."""
+    absent = []
+    for owner in _owners(obj):
+        resource = by_kind.get((owner["apiVersion"].rpartition("/")[0], owner["kind"]))
+        if resource is None:
+            continue
+        key = Key(obj["metadata"].get("namespace", "") if resource.namespaced else "", owner["name"])
+        found = view.get(resource, key)
+        if found is None or uid_of(found) != owner["uid"]:
+            absent.append(Reference(resource, key, owner["uid"]))
+    return absent
+
+
+def _deleted_first(owner: Found, dependents: Sequence[Found]) -> Sequence[Operation]:
+    """Delete the dependents of an owner; let it go when none is left that blocks it."""
+    chains = [[_deleted(each, "Foreground")] for each in dependents if not is_going(each.obj)]
+    uid = uid_of(owner.obj)
+    blocked = any(
+        reference["uid"] == uid and reference.get("blockOwnerDeletion")
+        for each in dependents
+        for reference in _owners(each.obj)
+    )
+    released = [] if blocked else without_finalizer(owner.resource, owner.obj, FOREGROUND)
+    return [*([Together(chains)] if chains else []), *released]
+
+
+def _orphaned(owner: Found, dependents: Sequence[Found]) -> Sequence[Operation]:
+    """Let dependents forget their owner, then let it go."""
+    chains = [[_disowned(each, {uid_of(owner.obj)})] for each in dependents]
+    return [*([Together(chains)] if chains else []), *without_finalizer(owner.resource, owner.obj, ORPHAN)]
+
+
+def _policy(obj: Obj) -> Propagation:
+    """An object's own dependents are deleted in the way that it asked for before."""
+    if ORPHAN in _finalizers(obj):
+        return "Orphan"
+    return "Foreground" if FOREGROUND in _finalizers(obj) else "Background"
+
+
+def _deleted(dependent: Found, policy: Propagation) -> Delete:
+    return Delete(dependent.resource, key_of(dependent.obj), uid_of(dependent.obj), propagation=policy)
+
+
+def _disowned(dependent: Found, uids: set[str]) -> Patch:
+    """The patch that takes owners out of an object, if it still is the one that was seen."""
+    kept = [each for each in _owners(dependent.obj) if each["uid"] not in uids]
+    version = dependent.obj["metadata"]["resourceVersion"]
+    patch = {"metadata": {"ownerReferences": kept or None}}
+    return Patch(dependent.resource, key_of(dependent.obj), patch, version=version)

@@ -1,0 +1,60 @@
+"""Protection: claims and volumes that are being deleted stay as long as they are in use, held by a finalizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kilauea.api.kinds import CLAIMS, PODS, VOLUMES
+from kilauea.api.ports import Interest, Key, Obj, Outcome, View
+from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of, status_of, uid_of, without_finalizer
+from kilauea.controllers.pods import is_finished
+from kilauea.controllers.volumes.claims import claims_of
+
+CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+
+
+class ClaimProtectionController:
+    """Lets claims go that are being deleted, once no pod on a node uses them."""
+
+    name = "persistentvolumeclaim-protection-controller"
+    interests = (Interest(CLAIMS, own_key), Interest(PODS, claims_of, delay=0.1))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Take the finalizer from a claim that is not in use."""
+        claim = view.get(CLAIMS, key)
+        if claim is None or not is_going(claim) or any(_uses(pod, key) for pod in view.list(PODS, key.namespace)):
+            return NOTHING
+        return Outcome(without_finalizer(CLAIMS, claim, CLAIM_PROTECTION))
+
+
+def _uses(pod: Obj, claim: Key) -> bool:
+    """Return True if a pod on a node uses a claim. One without a node is not started while its claim is deleted."""
+    return bool(spec_of(pod).get("nodeName")) and not is_finished(pod) and claim in claims_of(pod)
+
+
+def _volume_of(claim: Obj) -> Iterable[Key]:
+    name = spec_of(claim).get("volumeName")
+    return (Key("", name),) if name else ()
+
+
+class VolumeProtectionController:
+    """Lets volumes go that are being deleted, once they are not bound."""
+
+    name = "persistentvolume-protection-controller"
+    interests = (Interest(VOLUMES, own_key), Interest(CLAIMS, _volume_of))
+
+    def reconcile(self, key: Key, view: View, now: int) -> Outcome:
+        """Take the finalizer from a volume that is not in use."""
+        volume = view.get(VOLUMES, key)
+        if volume is None or not is_going(volume) or _is_held(view, volume):
+            return NOTHING
+        return Outcome(without_finalizer(VOLUMES, volume, VOLUME_PROTECTION))
+
+
+def _is_held(view: View, volume: Obj) -> bool:
+    """Return True if a volume is bound and its claim is still there."""
+    reference = spec_of(volume).get("claimRef")
+    if not reference:
+        return status_of(volume).get("phase") == "Bound"
+    claim = view.get(CLAIMS, Key(reference["namespace"], reference["name"]))
+    return claim is not None and uid_of(claim) == reference.get("uid")

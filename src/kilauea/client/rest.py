@@ -195,7 +195,7 @@ class Client:
         return bool(_page_of((await self._ask("GET", target)).body).items)
 
     async def _delete_if_there(self, resource: Resource, key: Key) -> None:
-        """Delete an object; that it is gone is no error."""
+        """Delete an object; that it is gone is not an error."""
         try:
             await self.delete(resource, key)
         except ApiError as error:

@@ -86,7 +86,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
 
 
 def deletion_controllers() -> list[Controller]:
-    """Return the controllers that complete deletions. An API server without a controller manager runs these by itself."""
+    """The controllers that complete deletions. An API server without a controller manager runs these itself."""
     return [NamespaceController(), GarbageCollector(), ClaimProtectionController(), VolumeProtectionController()]
 
 

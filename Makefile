@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
+PROSE := src docs README.md ARCHITECTURE.md CONTRIBUTING.md
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
@@ -17,7 +18,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
 	@echo "make demo             start a cluster here and play the newest story on it: examples/jobs"
-	@echo "make test             format, lint, types, layers and tests: the gate for every change"
+	@echo "make test             format, lint, prose, types, layers and tests: the gate for every change"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
@@ -47,6 +48,8 @@ test: install
 	@$(BIN)/ruff format --quiet --check . || { echo "test: run $(BIN)/ruff format"; exit 1; }
 	@echo "test: lint"
 	@$(BIN)/ruff check --quiet .
+	@echo "test: prose"
+	@$(BIN)/typos --force-exclude $(PROSE)
 	@echo "test: types"
 	@$(BIN)/mypy src $(wildcard benchmarks/*.py)
 	@echo "test: layers"

@@ -24,8 +24,8 @@ from kilauea.apiserver.core import ApiServer
 from kilauea.apiserver.resources.builtin import builtin_types
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
+from kilauea.client.indexer import Indexer
 from kilauea.client.rest import Client
-from kilauea.client.shelf import Shelf
 from kilauea.client.view import Cache
 from kilauea.runtime.clock import SystemClock
 from kilauea.runtime.cluster.direct import DirectTransport
@@ -66,29 +66,29 @@ def node_of(obj: Obj) -> str:
 
 
 async def relist(client: Client, count: int) -> float:
-    """Seconds of a list into an empty shelf."""
+    """Seconds of a list into an empty indexer."""
     await fill(client, count)
-    shelf = Shelf(PODS)
-    shelf.add_indexes(["app"], {"node": node_of})
+    indexer = Indexer(PODS)
+    indexer.add_indexes(["app"], {"node": node_of})
     started = time.process_time()
     listed = await client.list(PODS)
-    shelf.on_relist(listed.items, listed.version)
+    indexer.on_relist(listed.items, listed.version)
     return time.process_time() - started
 
 
 async def events(client: Client, count: int) -> float:
-    """Seconds of events, one for each pod, from the server's history into a shelf."""
+    """Seconds of events, one for each pod, from the server's history into an indexer."""
     await fill(client, count)
     listed = await client.list(PODS)
-    shelf = Shelf(PODS)
-    shelf.add_indexes(["app"], {"node": node_of})
-    shelf.on_relist(listed.items, listed.version)
+    indexer = Indexer(PODS)
+    indexer.add_indexes(["app"], {"node": node_of})
+    indexer.on_relist(listed.items, listed.version)
     await start_all(client, count)
     last = int((await client.list(PODS)).version)
     started = time.process_time()
     async for batch in client.watch(PODS, listed.version):
-        shelf.on_events(batch)
-        if shelf.version >= last:
+        indexer.on_events(batch)
+        if indexer.version >= last:
             break
     return time.process_time() - started
 

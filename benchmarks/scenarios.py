@@ -1,6 +1,6 @@
 """Clusters to measure with: plain objects as an API server would give them, written as one JSON List.
 
-Every maker is a function of its arguments: no clock, and chance only from a fixed seed. What a cluster has in common
+Every maker is a function of its arguments: no clock, and a random seed that is fixed. What a cluster has in common
 with the others (queues `q0` to `q3`, nodes of 32 cores in eight zones) is in the small functions on top.
 """
 

@@ -40,7 +40,7 @@ def test_a_name_that_stands_twice_in_a_flow_gets_a_warning() -> None:
     flows = [{"name": name} for name in "aba"]
     made = {"metadata": {"name": "f", "namespace": "default"}, "spec": {"flows": flows}}
     assert validate(review_of(made, "CREATE", None, JOB_FLOWS), VIEW, Settings()) == [
-        "spec.flows: a stands there 2 times, and makes one job, as soon as one of the entries may start: for several "
+        "spec.flows: a is listed 2 times, but makes one job, as soon as one of the entries may start: for several "
         "jobs create a jobtemplate for each"
     ]
 

@@ -338,6 +338,6 @@ def test_a_policy_that_does_nothing_gets_a_warning() -> None:
     )
     assert validate(review_of(completed(mutate, made)), VIEW, Settings()) == [
         "spec.tasks[0].policies[0].timeout: the event PodPending never comes without it: set it, e.g. to 10m",
-        'spec.tasks[0].policies[1].action: "Dance" is no action, so nothing is done: use one of AbortJob, CompleteJob,'
-        " RestartJob, RestartPartition, RestartPod, RestartTask, ResumeJob, TerminateJob",
+        'spec.tasks[0].policies[1].action: unknown action "Dance", so nothing is done: use one of AbortJob,'
+        " CompleteJob, RestartJob, RestartPartition, RestartPod, RestartTask, ResumeJob, TerminateJob",
     ]

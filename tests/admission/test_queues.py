@@ -174,7 +174,7 @@ def test_places_that_cannot_be(new: Data, others: list[Data], message: str) -> N
 
 def test_a_queue_does_not_move_under_its_own_children() -> None:
     first, *others = chain(3)
-    words = "queue q1 cannot have queue q3 as parent because that closes a circle: q1 > q2 > q3 > q1"
+    words = "queue q1 cannot have queue q3 as parent because that creates a cycle: q1 > q2 > q3 > q1"
     assert refusal(queue("q1", "q3"), *others, old=first) == words
 
 
@@ -187,14 +187,14 @@ def test_a_queue_does_not_move_so_that_those_under_it_lie_too_deep() -> None:
 
 def with_groups(view: Cache, *phases: str) -> Cache:
     """A view with pod groups in the queue `par`."""
-    shelf = view.declare(POD_GROUPS)
+    indexer = view.declare(POD_GROUPS)
     for number, phase in enumerate(phases):
         group = {
             "metadata": {"name": f"g{number}", "namespace": "ns"},
             "spec": {"queue": "par"},
             "status": {"phase": phase},
         }
-        shelf.on_events([Seen("ADDED", msgspec.json.encode(group), "1")])
+        indexer.on_events([Seen("ADDED", msgspec.json.encode(group), "1")])
     return view
 
 

@@ -19,9 +19,9 @@ import pytest
 
 from cluster.api_process import running_server
 from kilauea.api.ports import Resource
+from kilauea.client.blocking import BlockingTransport
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
-from kilauea.client.plain import PlainTransport
 from kilauea.client.rest import Client
 from kilauea.client.transport import Transport
 from kilauea.runtime.clock import SystemClock
@@ -60,7 +60,7 @@ def _in_process(stack: ExitStack) -> Play:
     return play
 
 
-def _over_https(kubeconfig: Path, way: type[HttpTransport | PlainTransport] = HttpTransport) -> Play:
+def _over_https(kubeconfig: Path, way: type[HttpTransport | BlockingTransport] = HttpTransport) -> Play:
     def play(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
         async def main() -> None:
             async with way(find_access(kubeconfig, os.environ)) as transport:
@@ -99,6 +99,6 @@ def play(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             yield _in_process(stack)
         elif request.param.startswith("over"):
             server = stack.enter_context(running_server(tmp_path_factory.mktemp("server") / "data"))
-            yield _over_https(server.kubeconfig, PlainTransport if "plain" in request.param else HttpTransport)
+            yield _over_https(server.kubeconfig, BlockingTransport if "plain" in request.param else HttpTransport)
         else:
             yield _real(stack)

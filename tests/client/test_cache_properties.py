@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kilauea.api.ports import Key, Obj, Resource, key_of
 from kilauea.apiserver.storage import Retention
-from kilauea.client.shelf import Shelf
+from kilauea.client.indexer import Indexer
 from kilauea.client.view import Cache
 from support.virtual_api import World, virtual_api
 
@@ -112,12 +112,12 @@ FIELDS = [{"manager": "m", "fieldsV1": {"f:data": {}}}]
         {"template": {"metadata": {"managedFields": FIELDS}}, "metadata": {"name": "a"}},
     ],
 )
-def test_a_shelf_leaves_out_managed_fields_and_nothing_else(text: dict[str, Any]) -> None:
+def test_an_indexer_leaves_out_managed_fields_and_nothing_else(text: dict[str, Any]) -> None:
     expected = {**text, "metadata": {name: part for name, part in text["metadata"].items() if name != "managedFields"}}
     for written in (msgspec.json.encode(text), msgspec.json.format(msgspec.json.encode(text), indent=2)):
-        shelf = Shelf(MAPS)
-        shelf.on_relist([written], "1")
-        assert shelf.all() == [expected]
+        indexer = Indexer(MAPS)
+        indexer.on_relist([written], "1")
+        assert indexer.all() == [expected]
 
 
 @given(seed=st.integers(0, 2**32))
@@ -137,9 +137,9 @@ def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
                 else:
                     told[key] = new
 
-            shelf = cache.declare(MAPS)
-            shelf.listeners.append(listen)
-            shelf.progress.append(lambda shelf: versions.append(shelf.version))
+            indexer = cache.declare(MAPS)
+            indexer.listeners.append(listen)
+            indexer.progress.append(lambda indexer: versions.append(indexer.version))
             world.start(cache.run(world.client, world.clock, world.chance))
             await write_at_random(world, Random(seed), 40)
             world.faults.rate = 0
@@ -151,7 +151,7 @@ def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
 
 
 def test_an_index_that_is_asked_for_late_knows_what_is_there() -> None:
-    shelf = Shelf(MAPS)
+    indexer = Indexer(MAPS)
     labels = itertools.cycle(APPS)
     items = [
         msgspec.json.encode(
@@ -159,7 +159,7 @@ def test_an_index_that_is_asked_for_late_knows_what_is_there() -> None:
         )
         for name in NAMES
     ]
-    shelf.on_relist(items, "1")
-    shelf.add_indexes(["app"], {"initial": lambda obj: str(obj["metadata"]["name"])})
-    assert [key_of(each).name for each in shelf.labelled("app", "web")] == ["a", "c", "e"]
-    assert [key_of(each).name for each in shelf.indexed("initial", "b")] == ["b"]
+    indexer.on_relist(items, "1")
+    indexer.add_indexes(["app"], {"initial": lambda obj: str(obj["metadata"]["name"])})
+    assert [key_of(each).name for each in indexer.labelled("app", "web")] == ["a", "c", "e"]
+    assert [key_of(each).name for each in indexer.indexed("initial", "b")] == ["b"]

@@ -167,20 +167,20 @@ def test_a_server_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
         access = load_kubeconfig([path], os.environ)
         async with HttpTransport(access) as transport:
             client, cache = Client(transport), Cache()
-            shelf = cache.declare(MAPS, ["mine"])
+            indexer = cache.declare(MAPS, ["mine"])
             following = asyncio.create_task(cache.run(client, SystemClock(), Random(1)))
             await cache.complete()
             await client.create(MAPS, "default", body)
-            while not shelf.labelled("mine", "x"):
+            while not indexer.labelled("mine", "x"):
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(stop)
             await asyncio.to_thread(again)
             await client.create(MAPS, "default", {"metadata": {"name": "while-away", "labels": {"mine": "x"}}})
-            while len(shelf.labelled("mine", "x")) < 2:
+            while len(indexer.labelled("mine", "x")) < 2:
                 await asyncio.sleep(0.01)
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-            return [each["metadata"]["name"] for each in shelf.labelled("mine", "x")]
+            return [each["metadata"]["name"] for each in indexer.labelled("mine", "x")]
 
     with running_server(tmp_path / "data") as first:
         port = first.url.rpartition(":")[2]

@@ -173,14 +173,14 @@ def test_a_cache_follows_a_server(play: Play) -> None:
     async def test(scene: Scene) -> None:
         await scene.client.create(MAPS, scene.namespace, config_map("before", {"app": "a"}))
         cache = Cache()
-        shelf = cache.declare(MAPS, labels=["app"])
+        indexer = cache.declare(MAPS, labels=["app"])
         following = asyncio.create_task(cache.run(scene.client, scene.clock, scene.chance))
         await cache.complete()
         await scene.client.create(MAPS, scene.namespace, config_map("after", {"app": "a"}))
         await scene.client.patch(MAPS, Key(scene.namespace, "before"), {"data": {"a": "1"}})
         last = await scene.client.create(MAPS, scene.namespace, config_map("last"))
         await scene.client.delete(MAPS, Key(scene.namespace, "last"))
-        while shelf.version <= int(last["metadata"]["resourceVersion"]):
+        while indexer.version <= int(last["metadata"]["resourceVersion"]):
             await asyncio.sleep(0.01)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

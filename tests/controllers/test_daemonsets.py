@@ -9,7 +9,7 @@ import pytest
 
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 from kilauea.controllers.daemonsets.controller import DaemonSetController
-from kilauea.controllers.daemonsets.suiting import node_for
+from kilauea.controllers.daemonsets.node_fit import node_for
 from support.controlled import Cluster, template
 
 LABELS = {"app": "agent"}

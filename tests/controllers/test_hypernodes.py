@@ -185,8 +185,8 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
     [
         ("a: [", "volcano-controller.conf: line"),
         ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "ufm is not built yet"),
-        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "roce is no source: use label"),
-        ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "is no source"),
+        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "unknown source roce: use label"),
+        ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "unknown source"),
         ("networkTopologyDiscovery: [{source: label, enabled: true}]", "networkTopologyTypes is missing"),
         (
             "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: "
@@ -209,7 +209,7 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
     ],
 )
 def test_what_cannot_be_used_of_the_settings_is_said(text: str, complaint: str) -> None:
-    assert complaint in read_configuration({"data": {FILE: text}}).complaints[0]
+    assert complaint in read_configuration({"data": {FILE: text}}).errors[0]
 
 
 @pytest.mark.parametrize("text", ["", "7", "networkTopologyDiscovery: 7", "networkTopologyDiscovery: []"])

@@ -10,7 +10,7 @@ import pytest
 from kilauea.api.kinds import JOBS, PODS
 from kilauea.api.ports import Obj
 from kilauea.controllers.jobs.controller import JobController
-from kilauea.controllers.jobs.failures import meaning_of
+from kilauea.controllers.jobs.failure_policy import failure_effect
 from kilauea.controllers.jobs.indexes import INDEX
 from support.controlled import Cluster, template
 
@@ -108,7 +108,7 @@ def pod_that(codes: dict[str, int], *conditions: tuple[str, str], init: int | No
     ],
 )
 def test_the_first_rule_that_fits_says_what_a_failure_means(rules: list[Rule], pod: Obj, action: str) -> None:
-    assert meaning_of({"spec": {"podFailurePolicy": {"rules": rules}}}, pod).action == action
+    assert failure_effect({"spec": {"podFailurePolicy": {"rules": rules}}}, pod).action == action
 
 
 def test_a_job_fails_at_once_if_a_rule_says_so(cluster: Cluster) -> None:

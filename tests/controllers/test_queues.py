@@ -138,7 +138,7 @@ def test_a_parent_of_root_is_taken_away(cluster: Cluster) -> None:
     cluster.patch(QUEUES, "root", {"spec": {"parent": "dept"}})
     cluster.settle()
     assert "parent" not in cluster.get(QUEUES, "root")["spec"]
-    assert ("root", "SyncQueue", "root has no parent: spec.parent dept is taken away") in cluster.told
+    assert ("root", "SyncQueue", "root has no parent: spec.parent dept is removed") in cluster.told
 
 
 def test_closing_closes_what_is_below_first(tree: Cluster) -> None:

@@ -165,7 +165,7 @@ def test_cards_of_a_node(labels: Mapping[str, str], offers: Mapping[str, int], e
         (
             labelled(C),
             {GPU: 1, SHARED: 1},
-            "Node <n> shares cards, but its label nvidia.com/gpu.replicas is no number above 0.",
+            "Node <n> shares cards, but its label nvidia.com/gpu.replicas is not a number above 0.",
         ),
     ],
 )

@@ -365,8 +365,8 @@ def test_annotations_that_make_no_sense_are_ignored_and_told():
     w.run(1)
     assert w.pod()["status"]["phase"] == "Succeeded"
     assert w.records == [
-        'Warning InvalidAnnotation: ignored: kilauea.dev/exit-code.c: "256" is no exit code: use 0 to 255',
-        'Warning InvalidAnnotation: ignored: kilauea.dev/run-time: "5 minutes" is no duration: use e.g. 30s or 1h30m',
+        'Warning InvalidAnnotation: ignored: kilauea.dev/exit-code.c: invalid exit code "256": use 0 to 255',
+        'Warning InvalidAnnotation: ignored: kilauea.dev/run-time: invalid duration "5 minutes": use e.g. 30s or 1h30m',
     ]
 
 

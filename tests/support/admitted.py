@@ -31,9 +31,9 @@ def view_of(*queues: Data) -> Cache:
     view = Cache()
     for interest in INTERESTS:
         view.declare(interest.resource, interest.labels, interest.indexes)
-    shelf = view.declare(QUEUES)
+    indexer = view.declare(QUEUES)
     for each in (queue("root"), queue("default"), *queues):
-        shelf.on_events([Seen("ADDED", msgspec.json.encode(each), "1")])
+        indexer.on_events([Seen("ADDED", msgspec.json.encode(each), "1")])
     return view
 
 

@@ -44,8 +44,8 @@ class Cluster:
         self._due: dict[tuple[Controller, Key], int] = {}
         for controller in controllers:
             for interest in controller.interests:
-                shelf = self.cache.declare(interest.resource, interest.labels, interest.indexes)
-                shelf.listeners.append(partial(self._changed, controller, interest))
+                indexer = self.cache.declare(interest.resource, interest.labels, interest.indexes)
+                indexer.listeners.append(partial(self._changed, controller, interest))
                 self._due.update({(controller, key): 0 for key in interest.always})
 
     def _changed(self, controller: Controller, interest: Interest, old: Obj | None, new: Obj | None) -> None:
@@ -55,9 +55,9 @@ class Cluster:
 
     def refresh(self) -> None:
         """Let the cache see everything."""
-        for shelf in self.cache:
-            listed = self.api.run(self.client.list(shelf.resource))
-            shelf.on_relist(listed.items, listed.version)
+        for indexer in self.cache:
+            listed = self.api.run(self.client.list(indexer.resource))
+            indexer.on_relist(listed.items, listed.version)
 
     def settle(self) -> None:
         """Let the controllers do all that is to be done now."""

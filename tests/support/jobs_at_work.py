@@ -17,7 +17,7 @@ from typing import Any
 from kilauea.api.kinds import COMMANDS, POD_GROUPS, PODS, QUEUES, SECRETS, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, Resource, Together, key_of
 from kilauea.api.times import SECOND, format_time
-from kilauea.controllers.vcjobs.controller import VcJobController, ordered_job
+from kilauea.controllers.vcjobs.controller import VcJobController, commanded_job
 from support.simulated import START, merge
 
 NAMESPACE = "default"
@@ -80,7 +80,7 @@ class JobWorld:
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
         assert (resource, index) == (COMMANDS, "job")
-        return [each for each in self.list(COMMANDS) if ordered_job(each) == value]
+        return [each for each in self.list(COMMANDS) if commanded_job(each) == value]
 
     # --- objects
 

@@ -1,4 +1,4 @@
-"""What may come into the cluster: one module per kind fills in defaults (mutate) and refuses (validate).
+"""Admission webhooks: one module per kind sets defaults (mutate) and rejects invalid objects (validate).
 
 All of it is pure: a review and a view of the cluster in; JSON Patch operations, warnings or a denial out. `HOOKS` in
 `registry.py` names them all. Whether they run in the API server's own process or behind `kilauea webhooks` is the

@@ -1,4 +1,4 @@
-"""Whether things that wait for each other can ever start."""
+"""Check graphs of dependencies for cycles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def first_unknown(edges: Edges) -> str | None:
 
 
 def has_circle(edges: Edges) -> bool:
-    """Whether some of them, or one alone, wait for each other; all that are waited for must be there."""
+    """Return True if some vertices, or one alone, wait for each other; every target must be a vertex."""
     waiting = {name: len(set(targets)) for name, targets in edges.items()}
     waiters: dict[str, list[str]] = {name: [] for name in edges}
     for name, targets in edges.items():

@@ -18,7 +18,7 @@ _MEMBERS = "[].spec.members"
 
 
 def validate(review: Review, view: View, settings: Settings) -> list[str]:
-    """Whether a hyper node can be made sense of.
+    """Return the errors in a HyperNode.
 
     Raises:
         Denied: with all that is wrong.
@@ -45,7 +45,7 @@ def _pattern_fault(member: Obj) -> str:
 
 
 def re2_words(pattern: str, error: str) -> str:
-    """What is wrong with a pattern as RE2 says it, as far as its words for it are known; else as it came."""
+    """Return the error in a pattern as RE2 words it, as far as its wording is known; else unchanged."""
     for form, words in _WORDS:
         found = form.match(error)
         if found:
@@ -53,20 +53,20 @@ def re2_words(pattern: str, error: str) -> str:
     return error
 
 
-def _from_there(pattern: str, found: re.Match[str]) -> str:
+def _pattern_from(pattern: str, found: re.Match[str]) -> str:
     return pattern[int(found["at"]) :]
 
 
 _WORDS: tuple[tuple[re.Pattern[str], Any], ...] = (
     (
         re.compile(r"unterminated character set at position (?P<at>\d+)"),
-        lambda pattern, found: f"missing closing ]: `{_from_there(pattern, found)}`",
+        lambda pattern, found: f"missing closing ]: `{_pattern_from(pattern, found)}`",
     ),
     (re.compile(r"missing \), unterminated subpattern"), lambda pattern, found: f"missing closing ): `{pattern}`"),
     (re.compile(r"unbalanced parenthesis"), lambda pattern, found: f"unexpected ): `{pattern}`"),
     (
         re.compile(r"nothing to repeat at position (?P<at>\d+)"),
-        lambda pattern, found: f"missing argument to repetition operator: `{_from_there(pattern, found)[:1]}`",
+        lambda pattern, found: f"missing argument to repetition operator: `{_pattern_from(pattern, found)[:1]}`",
     ),
     (
         re.compile(r"bad escape \(end of pattern\)"),

@@ -38,7 +38,7 @@ def _repeated(flow: JobFlow) -> Iterator[str]:
     vertices = flow.spec.flows or []
     for name, count in Counter(vertex.name for vertex in vertices).items():
         if count > 1:
-            what = f"{name} stands there {count} times, and makes one job, as soon as one of the entries may start"
+            what = f"{name} is listed {count} times, but makes one job, as soon as one of the entries may start"
             yield f"spec.flows: {what}: for several jobs create a jobtemplate for each"
 
 

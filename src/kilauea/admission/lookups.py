@@ -1,4 +1,4 @@
-"""What admission looks up in its view, and by what."""
+"""Lookups of admission in its view, and the indexes for them."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ INTERESTS = (
     Interest(VC_JOBS, _nothing),
     Interest(NAMESPACES, _nothing),
 )
-"""What hooks look up in their view."""
+"""The kinds and indexes that hooks look up."""

@@ -44,7 +44,7 @@ def _queue_fault(group: Obj, namespace: str, view: View) -> str:
     queue = view.get(QUEUES, Key("", name))
     if queue is None:
         return f"unable to find queue: {not_found(QUEUES, name)}"
-    # A queue that nobody has looked at yet has no state: it is about to be open.
+    # A queue that its controller has not seen yet has no state: it is about to be open.
     state = (queue.get("status") or {}).get("state") or "Open"
     if state == "Open" or (state == "Closing" and _is_of_job(group, namespace, view)):
         return ""
@@ -52,7 +52,7 @@ def _queue_fault(group: Obj, namespace: str, view: View) -> str:
 
 
 def _is_of_job(group: Obj, namespace: str, view: View) -> bool:
-    """Whether a group belongs to a job that was let in before: one that restarts while its queue closes goes on."""
+    """Return True if a group belongs to a job that was admitted before: a job may restart while its queue closes."""
     owners = group["metadata"].get("ownerReferences") or ()
     names = [each["name"] for each in owners if each.get("kind") == VC_JOBS.kind and _group(each) == VC_JOBS.group]
     return any(view.get(VC_JOBS, Key(namespace, name)) is not None for name in names)

@@ -20,7 +20,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class _PodSpec(Wire):
-    """What is read of a pod here; the rest may have any form."""
+    """The fields of a pod that are read here; the rest may have any form."""
 
     scheduler_name: str | None = None
     node_selector: dict[str, str] | None = None
@@ -61,7 +61,7 @@ def _gate(spec: _PodSpec) -> Iterator[dict[str, Any]]:
 
 
 def _from_group(spec: _PodSpec, group: ResourceGroup) -> Iterator[dict[str, Any]]:
-    """What a pod lacks of what its group gives; the group's labels win over the pod's own selector."""
+    """Fields that a pod takes from its group; the group's labels win over the pod's own selector."""
     yield from _merge("nodeSelector", group.labels or {}, spec.node_selector)
     affinity = group.affinity_of_pods()
     if affinity is not None and spec.affinity is None:
@@ -122,5 +122,5 @@ def _check_budget(key: str, value: str) -> None:
     if not _INTEGER.fullmatch(number):
         raise Denied(f"invalid value {value} for {key}")
     if not 1 <= int(number) <= 99:
-        words = "it must be a valid percentage which between 1% ~ 99%"
-        raise Denied(f"invalid value <{shown}> for {key}, {words}")
+        message = "it must be a valid percentage which between 1% ~ 99%"
+        raise Denied(f"invalid value <{shown}> for {key}, {message}")

@@ -43,7 +43,7 @@ def name_of(obj: Object, raw: Obj | None) -> str:
 
 
 def name_fault(name: str) -> str:
-    """Why a text is no qualified name, each reason in one pair of brackets; empty if it is one."""
+    """Return the errors in a qualified name, each in one pair of brackets; empty if it is valid."""
     return bracketed(qualified_name_problems(name))
 
 

@@ -35,7 +35,7 @@ _TYPES: dict[Resource, type[Object]] = {VC_JOBS: Job, POD_GROUPS: PodGroup, QUEU
 
 
 def mutations(hook: Hook, review: Review, view: View, settings: Settings) -> JsonPatch:
-    """What a hook wants to change.
+    """Return the changes that a hook makes.
 
     Custom resources are completed before the server has checked them. One whose fields are of other types is left
     alone: the check that follows refuses it, with better words.

@@ -27,14 +27,14 @@ _LOWER = {"tolerationseconds": "tolerationSeconds"}
 
 
 class Selector(Wire):
-    """Which pods a group is for: those of namespaces, or those with annotations (`key: value`, as YAML)."""
+    """The pods of a group: those of namespaces, or those with annotations (`key: value`, as YAML)."""
 
     key: str = ""
     value: list[str] | None = None
 
 
 class ResourceGroup(Wire):
-    """What the pods of a group get."""
+    """Settings of the pods of a group."""
 
     resource_group: str = ""
     object: Selector = msgspec.field(default_factory=Selector)
@@ -44,7 +44,7 @@ class ResourceGroup(Wire):
     affinity: str | None = None
 
     def takes(self, namespace: str, annotations: Mapping[str, str]) -> bool:
-        """Whether a pod is of this group."""
+        """Return True if a pod is of this group."""
         values = self.object.value or []
         if self.object.key == "namespace":
             return namespace in values
@@ -53,7 +53,7 @@ class ResourceGroup(Wire):
         return not self.object.key and annotations.get(GROUP_ANNOTATION) == self.resource_group
 
     def affinity_of_pods(self) -> Mapping[str, Any] | None:
-        """The affinity that pods without one get; one that is no JSON object is ignored."""
+        """The affinity that pods without one get; ignored unless it is a JSON object."""
         try:
             found = msgspec.json.decode(self.affinity or "null")
         except msgspec.DecodeError:
@@ -69,7 +69,7 @@ def read_resource_groups(data: bytes) -> tuple[Mapping[str, Any], ...]:
     """The groups of a configuration file, checked.
 
     Raises:
-        ValueError: it is no YAML, or a group has another form; names the field and the value.
+        ValueError: it is not YAML, or a group has another form; names the field and the value.
     """
     try:
         conf = load_yaml(data) or {}

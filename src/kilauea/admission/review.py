@@ -18,13 +18,13 @@ class Denied(Exception):
 
     @property
     def message(self) -> str:
-        """Why."""
+        """The reason."""
         return str(self)
 
 
 @dataclass(frozen=True)
 class Review:
-    """What somebody asks for.
+    """A request to admit.
 
     Attributes:
         operation: what is to be done.
@@ -47,19 +47,19 @@ class Review:
     dry_run: bool = False
 
 
-def no_complaints(_template: Mapping[str, Any]) -> Sequence[str]:
+def accept_template(_template: Mapping[str, Any]) -> Sequence[str]:
     """Nothing is wrong with any pod template: for where the rules of pods are not at hand."""
     return ()
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What whoever runs admission can choose.
+    """Options of admission.
 
     Attributes:
         scheduler_names: whose pods are looked at; the first is the default of jobs.
         max_queue_depth: levels of queues below root.
-        protect_root: nobody changes the resources of the queue `root`.
+        protect_root: reject changes to the resources of the queue `root`.
         check_allocated_pods: a queue with allocated pods cannot be deleted.
         resource_groups: the items of `resourceGroups` in the file that `--admission-conf` names, decoded.
         queue_allocation_gate: pods that ask for it get the scheduling gate of queue admission.
@@ -72,7 +72,7 @@ class Settings:
     check_allocated_pods: bool = False
     resource_groups: tuple[Mapping[str, Any], ...] = ()
     queue_allocation_gate: bool = False
-    check_template: Callable[[Mapping[str, Any]], Sequence[str]] = no_complaints
+    check_template: Callable[[Mapping[str, Any]], Sequence[str]] = accept_template
 
 
 Mutate = Callable[[Review, View, Settings], JsonPatch]
@@ -81,7 +81,7 @@ Validate = Callable[[Review, View, Settings], list[str]]
 
 @dataclass(frozen=True)
 class Hook:
-    """What is done with one kind, under the address and the name by which clusters know it.
+    """The admission of one kind, under the address and the name by which clusters know it.
 
     Attributes:
         path: of the webhook's address, e.g. `/jobs/mutate`.

@@ -10,14 +10,14 @@ from kilauea.api.meta import Condition, LabelSelector, Object, Wire
 
 
 class NumaResource(Wire):
-    """What a node has of a resource, as sets of ids."""
+    """One resource of a node, as sets of ids."""
 
     allocatable: str | None = None
     capacity: int | None = None
 
 
 class CpuPlace(Wire):
-    """Where a processor stands in its machine."""
+    """The place of a processor in its machine."""
 
     numa: int | None = None
     socket: int | None = None
@@ -25,14 +25,14 @@ class CpuPlace(Wire):
 
 
 class ContainerAllocation(Wire):
-    """What a container holds, by resource."""
+    """Resources that a container holds."""
 
     name: str | None = None
     allocations: dict[str, str] | None = None
 
 
 class PodAllocation(Wire):
-    """What a pod holds."""
+    """Resources that a pod holds."""
 
     uid: str | None = None
     name: str | None = None
@@ -51,7 +51,7 @@ class NumatopologySpec(Wire):
 
 
 class Numatopology(Object):
-    """How processors and memory of the node of the same name belong together."""
+    """The topology of processors and memory of the node of the same name."""
 
     spec: NumatopologySpec | None = None
 
@@ -85,7 +85,7 @@ class NodeShard(Object):
 
 
 class MemoryQos(Wire):
-    """How memory of pods is throttled and protected, in percent."""
+    """Throttling and protection of the memory of pods, in percent."""
 
     high_ratio: int | None = None
     low_ratio: int | None = None

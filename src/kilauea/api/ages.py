@@ -1,4 +1,4 @@
-"""How long ago something was, as Kubernetes' tables and Volcano's write it: `45s`, `5m30s`, `3h`, `2d5h`."""
+"""Ages as Kubernetes' tables and Volcano write them: `45s`, `5m30s`, `3h`, `2d5h`."""
 
 from __future__ import annotations
 

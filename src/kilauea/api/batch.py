@@ -26,7 +26,7 @@ class JobVolume(Wire):
 
 
 class LifecyclePolicy(Wire):
-    """What to do when something happens to a job, a task or a pod."""
+    """An action to take on an event of a job, a task or a pod."""
 
     action: str | None = None
     event: str | None = None
@@ -84,7 +84,7 @@ class JobSpec(Wire):
 
 
 class JobState(Wire):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     phase: str | None = None
     reason: str | None = None
@@ -93,7 +93,7 @@ class JobState(Wire):
 
 
 class TaskState(Wire):
-    """How many pods of a task are in each phase."""
+    """Numbers of pods of a task, by phase."""
 
     phase: dict[str, int] | None = None
 

@@ -16,7 +16,7 @@ def parse_card_counts(text: str) -> dict[str, int]:
     """Cards by model, from `{"NVIDIA-H200": 8}`; nothing from an empty text.
 
     Raises:
-        ValueError: it is no JSON object, or a count is no integer from 0 to `MOST_CARDS`; the message says what is.
+        ValueError: it is not a JSON object, or a count is not an integer from 0 to `MOST_CARDS`.
     """
     if not text:
         return {}
@@ -25,10 +25,10 @@ def parse_card_counts(text: str) -> dict[str, int]:
     except RecursionError:
         raise ValueError("it nests too deeply") from None
     if not isinstance(found, Mapping):
-        raise ValueError(f"{_shown(found)} is no object: use one such as " + '{"NVIDIA-H200": 8}')
+        raise ValueError(f"{_shown(found)} is not an object: use one such as " + '{"NVIDIA-H200": 8}')
     for name, count in found.items():
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_CARDS:
-            raise ValueError(f"{_shown(count)} is no number of cards for {_shown(name)}: use an integer such as 8")
+            raise ValueError(f"invalid number of cards {_shown(count)} for {_shown(name)}: use an integer such as 8")
     return dict(found)
 
 

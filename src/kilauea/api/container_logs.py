@@ -1,4 +1,4 @@
-"""What containers have written, as it passes from who runs them to the API server."""
+"""Logs of containers, on their way from the process that runs them to the API server."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class ContainerLog(NamedTuple):
 
     Attributes:
         lines: what it has written so far.
-        begun: when the run began, as its status has it; empty if there was none.
+        started: when the run started, by its status; empty if there was none.
         running: whether it may write more.
         waits: why the container has not run yet; empty if it has, or does not exist.
     """
 
     lines: tuple[LogLine, ...] = ()
-    begun: str = ""
+    started: str = ""
     running: bool = False
     waits: str = ""

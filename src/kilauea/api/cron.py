@@ -40,7 +40,7 @@ _MOST_DAYS = 366 * 8 + 3
 
 @dataclass(frozen=True)
 class Schedule:
-    """When something is due.
+    """A cron schedule.
 
     Attributes:
         minutes, hours, days, months, weekdays: the values of each field; Sunday is 0.
@@ -120,11 +120,11 @@ def parse_schedule(text: str, zone: str = "") -> Schedule | Interval:
     if text.startswith(_EVERY):
         length = parse_duration(text.removeprefix(_EVERY).strip())
         if length < 0:
-            raise ValueError(f'"{text}" is no schedule: use a duration above zero such as @every 90m')
+            raise ValueError(f'invalid schedule "{text}": use a duration above zero such as @every 90m')
         return Interval(max(SECOND, length - length % SECOND))
     fields = _WORDS.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
-        raise ValueError(f'"{text}" is no schedule: use five fields such as "*/5 * * * *"')
+        raise ValueError(f'invalid schedule "{text}": use five fields such as "*/5 * * * *"')
     minutes, hours, days, months, weekdays = (
         _values(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True)
     )
@@ -145,7 +145,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f'"{name}" is no time zone: use a name such as Europe/Rome') from None
+        raise ValueError(f'unknown time zone "{name}": use a name such as Europe/Rome') from None
 
 
 def _values(field: str, name: str, least: int, most: int, words: dict[str, int]) -> set[int]:
@@ -161,7 +161,7 @@ def _values(field: str, name: str, least: int, most: int, words: dict[str, int])
             high = _number(last, words) if last else (most if step else low)
         every = _number(step, {}) if step else 1
         if not least <= low <= high <= most or every < 1:
-            raise ValueError(f'"{part}" is no {name}: use {least} to {most}, such as {least}-{most}/2')
+            raise ValueError(f'invalid {name} "{part}": use {least} to {most}, such as {least}-{most}/2')
         found.update(range(low, high + 1, every))
     return found
 

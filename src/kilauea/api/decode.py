@@ -67,7 +67,7 @@ WORKLOADS = frozenset(
 """Kinds (`group/Kind`) of which pods are made, now or later: kept as they are written, because their pods are, too."""
 
 MAX_LIST_DEPTH = 8
-"""How deep lists may stand in lists."""
+"""Maximum depth of lists within lists."""
 
 MAX_TEXT_ERRORS = 100
 """After so many errors in the text of one source, the rest of it is not read."""
@@ -77,7 +77,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Decoded:
-    """What a source holds.
+    """The objects of a source.
 
     Attributes:
         objects: the objects that could be read, in the order of the source.
@@ -99,7 +99,7 @@ _FAILURES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Header(msgspec.Struct):
-    """What tells kinds apart."""
+    """The fields that tell kinds apart."""
 
     api_version: str | None = msgspec.field(default=None, name="apiVersion")
     kind: str | None = None
@@ -136,7 +136,7 @@ def _tree_items(part: Any) -> list[Any] | None:
 
 
 class _Form(NamedTuple):
-    """How to look into a part of a document: JSON bytes (`Raw`), or dicts and lists."""
+    """Access to a part of a document: JSON bytes (`Raw`), or dicts and lists."""
 
     convert: Callable[[Any, Any], Any]
     items: Callable[[Any], list[Any] | None]
@@ -148,7 +148,7 @@ _TREE = _Form(msgspec.convert, _tree_items, lambda part: part)
 
 
 class _Place(NamedTuple):
-    """Where a part stands, and what the list around it says about its kind."""
+    """The place of a part, and the kind that the list around it gives it."""
 
     document: int
     path: Path = ()
@@ -189,7 +189,7 @@ def _identity(tree: object, kind: str) -> str:
 
 
 class _Metadata(msgspec.Struct):
-    """What tells objects of a kind apart."""
+    """The fields that tell objects of a kind apart."""
 
     name: str = ""
     namespace: str | None = None
@@ -217,12 +217,12 @@ class _Reader:
         self.out = Decoded()
         self.text_errors = 0
 
-    def complain(self, place: _Place, kind: str, name: str, path: Path, message: str) -> None:
+    def report(self, place: _Place, kind: str, name: str, path: Path, message: str) -> None:
         """Report a part; without a name of the object, the path starts at the document."""
         text = path_text(path if name else place.path + path)
         self.out.errors.append(ObjectError(self.source, place.document, kind, name, text, message))
 
-    def complain_at(self, index: int, line: int, column: int, message: str) -> None:
+    def report_at(self, index: int, line: int, column: int, message: str) -> None:
         """Report the text of the source itself."""
         error = ObjectError(self.source, index, message=message, line=line, column=column)
         if not self.out.errors or str(self.out.errors[-1]) != str(error):
@@ -240,7 +240,7 @@ class _Reader:
         if kind.endswith("List") and self.take_list(form, part, place, kind, api_version):
             return
         if not kind:
-            self.complain(place, "", "", ("kind",), "missing: every object needs apiVersion, kind and metadata.name")
+            self.report(place, "", "", ("kind",), "missing: every object needs apiVersion, kind and metadata.name")
             self.reject_faults(form, part, place, "")
             return
         group = api_version.rpartition("/")[0]
@@ -261,7 +261,7 @@ class _Reader:
             self.reject(form, part, place, kind, error)
             return
         if not obj.metadata.name:
-            self.complain(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
+            self.report(place, kind, "", ("metadata", "name"), "missing: every object needs a name")
             return
         obj.kind, obj.api_version = kind, api_version
         self.out.objects.append(obj)
@@ -284,7 +284,7 @@ class _Reader:
         return obj
 
     def take_list(self, form: _Form, part: Any, place: _Place, kind: str, api_version: str) -> bool:
-        """Read a `List` or `PodList`; False if the part is no list but an object of a kind with such a name."""
+        """Read a `List` or `PodList`; False if the part is not a list but an object of a kind with such a name."""
         try:
             items = form.items(part)
         except _FAILURES as error:
@@ -293,7 +293,7 @@ class _Reader:
         if items is None and kind != "List":
             return False
         if place.depth >= MAX_LIST_DEPTH:
-            self.complain(place, kind, "", (), f"lists in lists: use at most {MAX_LIST_DEPTH} levels")
+            self.report(place, kind, "", (), f"lists in lists: use at most {MAX_LIST_DEPTH} levels")
             return True
         # The items of a `PodList` need not say that they are pods.
         item_kind = kind.removesuffix("List")
@@ -326,7 +326,7 @@ class _Reader:
         if not kind and isinstance(tree, dict) and isinstance(tree.get("kind"), str):
             kind = tree["kind"]  # what is wrong is the apiVersion
         path, message = explain(error, tree)
-        self.complain(place, kind, _identity(tree, kind), path, message)
+        self.report(place, kind, _identity(tree, kind), path, message)
 
     def reject_faults(self, form: _Form, part: Any, place: _Place, kind: str) -> None:
         """Report an object with faults in its text."""
@@ -352,7 +352,7 @@ _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
 def _is_json(data: bytes | memoryview) -> bool:
-    """Whether the bytes are one JSON value."""
+    """Return True if the bytes are one JSON value."""
     try:
         _decoder(msgspec.Raw).decode(data)
     except _FAILURES:
@@ -383,7 +383,7 @@ def _json_end(data: bytes, at: int) -> int:
     return len(data)
 
 
-def _json_complaint(data: bytes, at: int, error: Exception) -> tuple[int, str]:
+def _json_error(data: bytes, at: int, error: Exception) -> tuple[int, str]:
     """Offset and message for a value that is not JSON."""
     if isinstance(error, RecursionError):
         return at, "nested too deep: nothing in Kubernetes nests more than a few dozen levels"
@@ -412,8 +412,8 @@ def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
     try:
         end = _json_end(data, at)
     except (msgspec.DecodeError, RecursionError) as error:
-        where, message = _json_complaint(data, at, error)
-        reader.complain_at(index, *position(data, where), message)
+        where, message = _json_error(data, at, error)
+        reader.report_at(index, *position(data, where), message)
         return _next_json(data, at)
     part = memoryview(data)[at:end]
     if data.startswith(b"[", at):
@@ -424,7 +424,7 @@ def _read_json(reader: _Reader, data: bytes, at: int, index: int) -> int:
     following = data[after.end() : after.end() + 3] if after else b""
     if following[:1] in (b"", b"{", b"[", b"#") or following == b"---":
         return end
-    reader.complain_at(index, *position(data, end), "something other than another object follows this one")
+    reader.report_at(index, *position(data, end), "something other than another object follows this one")
     return _next_json(data, end)
 
 
@@ -435,7 +435,7 @@ def _read_yaml(reader: _Reader, data: bytes, at: int, number: int) -> None:
     """Read the rest of a source, from an offset, as YAML."""
     for part in read_documents(data[at:], position(data, at)[0]):
         if isinstance(part, TextError):
-            reader.complain_at(number, *part)
+            reader.report_at(number, *part)
             if reader.text_errors >= MAX_TEXT_ERRORS:
                 return
         elif type(part.value) is list:
@@ -475,7 +475,7 @@ def decode(data: bytes | memoryview, source: str) -> Decoded:
     try:
         text = _utf8(bytes(data))
     except UnicodeDecodeError as error:
-        reader.complain_at(0, 1, 1, f"not UTF-16 text, although it begins like it: {error.reason}")
+        reader.report_at(0, 1, 1, f"not UTF-16 text, although it begins like it: {error.reason}")
         return reader.out
     at, index = 0, 0
     while reader.text_errors < MAX_TEXT_ERRORS:

@@ -1,4 +1,4 @@
-"""What an API server fills in, for objects that were read from files and never saw one.
+"""Defaults of an API server, for objects that were read from files and never saw one.
 
 Only absent fields are filled; what is set stays as it is. Objects are changed in place. Objects from a cluster are
 complete already, so this leaves them alone.
@@ -20,7 +20,7 @@ DEFAULT_NAMESPACE = "default"
 
 
 class _Class(NamedTuple):
-    """What a pod takes from a priority class."""
+    """The fields that a pod takes from a priority class."""
 
     value: int
     preemption_policy: str | None

@@ -1,4 +1,4 @@
-"""What is wrong with an object, in words for the person who wrote it.
+"""Errors in objects, described for the person who wrote them.
 
 `ObjectError` is how reading (`kilauea.api.decode`) and checking (`kilauea.api.validate`) report. The rest of this
 module turns the errors of msgspec, which name Python types, into messages that name the field, the value and the fix.
@@ -24,7 +24,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(unsafe_hash=True)
 class ObjectError(Exception):
-    """What is wrong with one object, or with the text of a file.
+    """An error in one object, or in the text of a file.
 
     `str()` gives one line, e.g. `cluster.yaml: Pod ns/web-1: spec.priority: expected an integer, got "high"`.
 
@@ -95,7 +95,7 @@ _ANY_KEY = "..."
 
 
 def path_text(path: Path) -> str:
-    """`spec.containers[0].image`; keys that are no identifiers stand in brackets, as Kubernetes writes them."""
+    """`spec.containers[0].image`; keys that are not identifiers are in brackets, as Kubernetes writes them."""
     text = ""
     for step in path:
         if isinstance(step, str) and _IDENTIFIER.fullmatch(step):

@@ -57,7 +57,7 @@ class TaskPhase(Wire):
 
 
 class Probe(Wire):
-    """When a vertex counts as ready; no controller looks at it."""
+    """The conditions under which a vertex counts as ready; no controller reads it."""
 
     http_get_list: list[HttpGet] | None = None
     tcp_socket_list: list[TcpSocket] | None = None
@@ -65,7 +65,7 @@ class Probe(Wire):
 
 
 class FlowDependsOn(Wire):
-    """What must be completed before a vertex starts."""
+    """Vertices to complete before another starts."""
 
     targets: list[str] | None = None
     probe: Probe | None = None
@@ -93,7 +93,7 @@ class JobFlowSpec(Wire):
 
 
 class FlowState(Wire):
-    """Where a flow is in its life."""
+    """The state of a flow."""
 
     phase: str | None = None
 
@@ -107,7 +107,7 @@ class RunningHistory(Wire):
 
 
 class FlowJobStatus(Wire):
-    """How a job of a flow is doing."""
+    """The status of a job of a flow."""
 
     name: str | None = None
     state: str | None = None
@@ -118,7 +118,7 @@ class FlowJobStatus(Wire):
 
 
 class FlowCondition(Wire):
-    """What is known of a job of a flow."""
+    """The state of one job of a flow."""
 
     phase: str | None = None
     create_time: str | None = None

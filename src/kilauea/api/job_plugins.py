@@ -38,7 +38,7 @@ class PluginFault(Exception):
 
 
 class Arguments(msgspec.Struct, frozen=True, rename="kebab"):
-    """What a plugin takes: a field for each flag, with its default."""
+    """Arguments of a plugin: a field for each flag, with its default."""
 
 
 class SvcArguments(Arguments, frozen=True, rename="kebab"):
@@ -56,12 +56,12 @@ class SshArguments(Arguments, frozen=True, rename="kebab"):
     """Arguments of ssh."""
 
     ssh_key_file_path: str = "/root/.ssh"
-    """Where the keys are mounted."""
+    """The folder where the keys are mounted."""
     ssh_private_key: str = ""
     """The user's own key, as text; a key is made if it is empty."""
     ssh_public_key: str = ""
     ssh_port: Port = 22
-    """Where the daemons listen."""
+    """The port of the daemons."""
 
 
 class TensorflowArguments(Arguments, frozen=True, rename="kebab"):
@@ -122,7 +122,7 @@ ARGUMENTS: Mapping[str, type[Arguments]] = {
     "ray": RayArguments,
     "hcclrank": HcclrankArguments,
 }
-"""What each plugin takes; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
+"""Arguments of each plugin; in the order in which plugins act: hcclrank reads the rank that pytorch writes."""
 
 
 # --- reading
@@ -169,23 +169,23 @@ def unknown_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
 
 def wrong_arguments(plugins: Mapping[str, Sequence[str] | None]) -> list[str]:
     """For each plugin of a job that has an argument it cannot use, why."""
-    found = []
+    errors = []
     for name, kind in ARGUMENTS.items():
         try:
             read(name, kind, plugins.get(name) or ())
         except PluginFault as fault:
-            found.append(f"spec.plugins.{name}: {fault.why}")
-    return found
+            errors.append(f"spec.plugins.{name}: {fault.why}")
+    return errors
 
 
-def said(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
-    """What a job says of one argument, as text; None if nothing."""
+def argument_value(kind: type[Arguments], given: Sequence[str], flag: str) -> str | None:
+    """Return the value that a job gives to one argument, as text; None if it gives none."""
     values = [each.value for each in _flags(kind, given) if each.field is not None and each.field.encode_name == flag]
     return values[-1] if values else None
 
 
 def _flags(kind: type[Arguments], given: Sequence[str]) -> Iterator[_Flag]:
-    """Each argument with the text of its value; what follows one that is not known and is no flag is its value."""
+    """Each argument with the text of its value; the text after an unknown one, unless a flag, is its value."""
     known = {each.encode_name: each for each in fields(kind)}
     rest, switch = list(reversed(given)), ""
     while rest:
@@ -237,12 +237,12 @@ def _value(plugin: str, field: FieldInfo, text: str | None) -> Any:
 
 def _number(field: FieldInfo, text: str) -> tuple[int | None, str]:
     wanted = msgspec.inspect.type_info(field.type)
-    words = (
+    message = (
         (wanted.extra_json_schema or {}).get("description", "a number")
         if isinstance(wanted, msgspec.inspect.Metadata)
         else "a number"
     )
     try:
-        return msgspec.convert(text, field.type, strict=False), words
+        return msgspec.convert(text, field.type, strict=False), message
     except msgspec.ValidationError:
-        return None, words
+        return None, message

@@ -10,7 +10,7 @@ import msgspec
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Base of all wire types: camelCase on the wire, unknown fields are no error."""
+    """Base of all wire types: camelCase on the wire, unknown fields are ignored."""
 
 
 class OwnerReference(Wire):
@@ -66,7 +66,7 @@ class Condition(Wire):
 
 
 class Object(Wire):
-    """What every kind has: apiVersion, kind and metadata."""
+    """Fields of every kind: apiVersion, kind and metadata."""
 
     api_version: str = ""
     kind: str = ""

@@ -1,4 +1,4 @@
-"""Why a text is no name: the forms that names, keys and values of labels must have, in the words of Kubernetes."""
+"""Checks of names, and of keys and values of labels, with the messages of Kubernetes."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _VALUE_WORDS = (
 
 @lru_cache(maxsize=4096)
 def subdomain_problems(text: str) -> tuple[str, ...]:
-    """Why a text is no DNS subdomain, which most names must be."""
+    """Return the errors in a DNS subdomain, which most names must be."""
     return _name_problems(text, "subdomain", 253, _SUBDOMAIN_WORDS)
 
 
 @lru_cache(maxsize=4096)
 def label_problems(text: str) -> tuple[str, ...]:
-    """Why a text is no DNS label, which names of namespaces, containers, volumes and ports must be."""
+    """Return the errors in a DNS label, which names of namespaces, containers, volumes and ports must be."""
     return _name_problems(text, "label", 63, _LABEL_WORDS)
 
 
 @lru_cache(maxsize=4096)
 def service_name_problems(text: str) -> tuple[str, ...]:
-    """Why a text is no name of a service: a label that begins with a letter."""
+    """Return the errors in the name of a service: a label that starts with a letter."""
     return _name_problems(text, "service", 63, _SERVICE_WORDS)
 
 
 @lru_cache(maxsize=4096)
 def path_segment_problems(text: str) -> tuple[str, ...]:
-    """Why a text cannot stand in a path, which is all that names of RBAC objects must do."""
+    """Return the errors in a path segment, the only rule for names of RBAC objects."""
     if text in (".", ".."):
         return (f"may not be '{text}'",)
     return tuple(f"may not contain '{mark}'" for mark in "/%" if mark in text)
@@ -75,7 +75,7 @@ def _name_problems(text: str, form: str, limit: int, words: str) -> tuple[str, .
 
 @lru_cache(maxsize=4096)
 def qualified_name_problems(text: str) -> tuple[str, ...]:
-    """Why a text is no qualified name (a key of labels and annotations): a name, maybe after a domain and a slash."""
+    """Return the errors in a qualified name (a key of labels and annotations): a name, maybe after a domain and `/`."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         form = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -96,7 +96,7 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def label_value_problems(text: str) -> tuple[str, ...]:
-    """Why a text is no value of a label."""
+    """Return the errors in the value of a label."""
     found = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
     if not _LABEL_VALUE.fullmatch(text):
         found.append(_VALUE_WORDS)

@@ -1,8 +1,8 @@
-"""What the rooms above share without knowing each other: an API to talk to, and controllers that something drives.
+"""Interfaces between packages that do not import each other: an API to talk to, and controllers that something drives.
 
 `Api` is an API server as a component sees it; the client speaks HTTP to any Kubernetes, and in one process a direct
 transport takes its place. A `Controller` is pure: it is asked about one key, looks at a `View` of objects that watches
-keep fresh, and answers with operations; whoever drives it carries them out. The runtime hands the implementations in.
+keep fresh, and answers with operations; its driver carries them out. The runtime hands the implementations in.
 
 Objects are decoded JSON (dictionaries). Those in a view are shared and must not be changed.
 """
@@ -41,7 +41,7 @@ ALL_KINDS = Resource("*", "*", "*", "*")
 
 
 class Key(NamedTuple):
-    """Which object; the namespace is empty for kinds without one."""
+    """The key of an object; the namespace is empty for kinds without one."""
 
     namespace: str
     name: str
@@ -62,7 +62,7 @@ def key_of(obj: Obj) -> Key:
 
 @dataclass
 class ApiError(Exception):
-    """An answer that is no success, as `metav1.Status` words it.
+    """An answer other than success, as `metav1.Status` words it.
 
     Attributes:
         code: HTTP status; 0 if there was no answer.
@@ -112,7 +112,7 @@ class Api(Protocol):
     def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
+        """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
         ...
 
     async def create(
@@ -184,7 +184,7 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object; that it is there already is no error.
+    """Create an object; an existing one is not an error.
 
     A refusal by the server (not a lost connection) is told about `about`, if given, as a Warning of reason
     `FailedCreate` and message `Error creating: <the server's words>`.
@@ -197,7 +197,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change an object; that it is gone is no error, that it has another version (if one is given) asks again."""
+    """Change an object; a missing one is not an error, one of another version (if one is given) is reconciled again."""
 
     resource: Resource
     key: Key
@@ -209,7 +209,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object if it still has this uid; that it is gone is no error."""
+    """Delete an object if it still has this uid; a missing one is not an error."""
 
     resource: Resource
     key: Key
@@ -288,7 +288,7 @@ Operation = Single | Together
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a controller wants.
+    """The result of a reconciliation: operations, and when to look again.
 
     Attributes:
         operations: to be carried out in order; the first that fails ends them, and the key is asked about again.
@@ -316,7 +316,7 @@ class Interest:
         indexes: further look-ups, each a function of an object by a name, such as `spec.nodeName`; an object for
             which it says the empty text is not in it. Two controllers that give the same name mean the same function.
         delay: seconds by which a look may be put off, so that many changes make one look (a thousand pods that start
-            are no thousand looks at their owner); what is due sooner for another reason is not put off.
+            are not a thousand reconciliations of their owner); what is due sooner for another reason is not put off.
         always: keys to ask about once the view is complete, although no object may concern them (yet).
         metadata_only: True if the metadata of objects are enough; the view keeps more only if another interest asks.
         matters: returns True for a change, from an object's old state to its new one (None for no object), that
@@ -343,11 +343,11 @@ class Controller(Protocol):
 
     @property
     def interests(self) -> Sequence[Interest]:
-        """What it wants to see."""
+        """The kinds that the controller watches."""
         ...
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
-        """What is to be done about a key; `now` in microseconds since 1970.
+        """Return the operations that a key needs; `now` in microseconds since 1970.
 
         Asked again, it may trust the view to show what was written for this key before.
         """
@@ -357,7 +357,7 @@ class Controller(Protocol):
 class Clock(Protocol):
     """Time, so that it can be a virtual one.
 
-    `now` is for what people read and for what objects say; somebody may set it, forward or backward. Every wait, pause
+    `now` is for what people read and for what objects say; it may be set, forward or backward. Every wait, pause
     and deadline of a process goes by `monotonic`.
     """
 

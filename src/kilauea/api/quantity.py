@@ -45,7 +45,7 @@ class QuantityError(ValueError):
 
 
 class Unit(Enum):
-    """What one unit of an amount stands for."""
+    """The size of one unit of an amount."""
 
     MILLI = "milli"
     BYTES = "bytes"
@@ -164,7 +164,7 @@ def unit_of(resource_name: str) -> Unit:
 
 @lru_cache(maxsize=4096)
 def is_countable(resource_name: str) -> bool:
-    """Whether a resource takes part in scheduling at all.
+    """Return True if a resource takes part in scheduling at all.
 
     These do: cpu, memory, pods, ephemeral-storage, `hugepages-*`, `attachable-volumes-*`, names of the `kubernetes.io`
     domains, and well-formed extended names such as `nvidia.com/gpu`. These do not: `count/*`, `requests.*`, words
@@ -222,7 +222,7 @@ def resource_amounts(resources: ResourceMap | None, *, where: str = "") -> Mappi
         where: path of the list for messages, e.g. `spec.containers[0].resources.requests`.
 
     Raises:
-        QuantityError: an amount is no quantity, too large, or negative; names `where` and the resource.
+        QuantityError: an amount is not a quantity, too large, or negative; names `where` and the resource.
     """
     if not resources:
         return _NOTHING

@@ -8,7 +8,7 @@ from kilauea.api.meta import LabelSelector, Object, ResourceMap, Wire
 
 
 class NetworkTopology(Wire):
-    """How far apart in the network the pods of a group may be."""
+    """Constraints on the distance of the pods of a group in the network."""
 
     mode: str = "hard"
     highest_tier_allowed: int | None = None
@@ -162,7 +162,7 @@ class PodDisruptionBudgetStatus(Wire):
 
 
 class PodDisruptionBudget(Object):
-    """How many pods of a set may be evicted now."""
+    """A limit on the pods of a set that may be evicted at once."""
 
     spec: PodDisruptionBudgetSpec | None = None
     status: PodDisruptionBudgetStatus | None = None

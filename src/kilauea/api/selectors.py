@@ -72,13 +72,13 @@ class TaintKey(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def is_label_key(text: str) -> bool:
-    """Whether a text is a label key: a name of up to 63 characters, maybe after a DNS domain and a slash."""
+    """Return True if a text is a label key: a name of up to 63 characters, maybe after a DNS domain and a slash."""
     return _LABEL_KEY.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def is_label_value(text: str) -> bool:
-    """Whether a text is a label value: at most 63 letters, digits, `-`, `_` and `.`, alphanumeric at both ends."""
+    """Return True if a text is a label value: 63 letters, digits, `-`, `_`, `.` at most, alphanumeric at both ends."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
@@ -90,7 +90,7 @@ def int64(text: str) -> int | None:
 
 
 def requirement_problem(requirement: SelectorRequirement, operators: Collection[str]) -> str | None:
-    """What is wrong with a requirement, in words that name the value and the fix; None if it can be parsed.
+    """Describe the error in a requirement, with the value and the fix; None if it can be parsed.
 
     Args:
         requirement: as the manifest has it.
@@ -112,7 +112,7 @@ def requirement_problem(requirement: SelectorRequirement, operators: Collection[
 
 
 def field_problem(requirement: SelectorRequirement) -> str | None:
-    """What is wrong with an entry of `matchFields`; None if it can be parsed."""
+    """Describe the error in an entry of `matchFields`; None if it can be parsed."""
     if requirement.key != NODE_NAME_FIELD:
         return f'"{requirement.key}" is not a field that can be selected: use {NODE_NAME_FIELD}'
     if requirement.operator not in ("In", "NotIn"):
@@ -177,7 +177,7 @@ def node_term_of(term: NodeSelectorTerm | None) -> NodeTerm:
 
 
 def requirement_matches_value(requirement: Requirement, value: str | None) -> bool:
-    """Whether a requirement holds for something whose label `requirement.key` has this value (None: no such label).
+    """Return True if a requirement holds for a label `requirement.key` with this value (None: no such label).
 
     `NotIn` holds without the label. `Gt` and `Lt` need the label, and 64-bit integers on both sides.
     """
@@ -205,14 +205,14 @@ def _compares(operator: str, values: tuple[str, ...], value: str | None) -> bool
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Whether all requirements of a selector hold for a set of labels; None matches nothing."""
+    """Return True if all requirements of a selector hold for a set of labels; None matches nothing."""
     if selector is None:
         return False
     return all(requirement_matches_value(each, labels.get(each.key)) for each in selector)
 
 
 def _field_matches(requirement: Requirement, name: str) -> bool:
-    """Whether a condition of `matchFields` holds for a node of this name."""
+    """Return True if a condition of `matchFields` holds for a node of this name."""
     if requirement.key != NODE_NAME_FIELD or len(requirement.values) != 1:
         return False
     if requirement.operator == "In":
@@ -221,7 +221,7 @@ def _field_matches(requirement: Requirement, name: str) -> bool:
 
 
 def node_term_matches(term: NodeTerm, labels: Mapping[str, str], name: str) -> bool:
-    """Whether a term holds for a node with these labels and this name; an empty term holds for none."""
+    """Return True if a term holds for a node with these labels and this name; an empty term holds for none."""
     if not term.expressions and not term.fields:
         return False
     return matches(term.expressions, labels) and all(_field_matches(each, name) for each in term.fields)
@@ -243,7 +243,7 @@ def taint_of(taint: Taint) -> TaintKey:
 
 
 def tolerates(toleration: TolerationKey, taint: TaintKey) -> bool:
-    """Whether a toleration covers a taint.
+    """Return True if a toleration covers a taint.
 
     An empty key or effect of the toleration covers any. `Lt` and `Gt` belong to an alpha feature that is off, so they
     cover nothing, as any unknown operator does.

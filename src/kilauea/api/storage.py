@@ -78,7 +78,7 @@ class PersistentVolumeClaimStatus(Wire):
 
 
 class PersistentVolumeClaim(Object):
-    """What somebody asks of a volume."""
+    """A request for a volume."""
 
     spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
     status: PersistentVolumeClaimStatus | None = None
@@ -101,7 +101,7 @@ class TopologyTerm(Wire):
 
 
 class StorageClass(Object):
-    """How volumes of a class are made, where, and when claims are bound to them."""
+    """Provisioning of volumes of a class, their topology, and when claims are bound to them."""
 
     provisioner: str = ""
     volume_binding_mode: str | None = None
@@ -113,7 +113,7 @@ class StorageClass(Object):
 
 
 class VolumeNodeResources(Wire):
-    """How many volumes of a driver a node takes; without a count there is no limit."""
+    """The number of volumes of a driver that a node takes; without a count there is no limit."""
 
     count: int | None = None
 

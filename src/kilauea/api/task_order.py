@@ -1,4 +1,4 @@
-"""Whether the gang of a Volcano job can ever be complete, where some of its tasks depend on others.
+"""Check that the gang of a Volcano job can become complete although some of its tasks depend on others.
 
 A task that depends on another gets its pods once pods of the other are ready. If the gang needs them, the other never
 starts: it waits for the gang. Admission warns of that, and the controller of jobs says it on the job.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OrderedTask:
-    """What counts of a task.
+    """The fields of a task that matter for the order.
 
     Attributes:
         name: of the task.
@@ -38,13 +38,13 @@ def late_tasks(tasks: Sequence[OrderedTask]) -> list[OrderedTask]:
 
 
 def _starts_first(task: OrderedTask, ready_at: Mapping[str, int]) -> bool:
-    """Whether the pods of a task are made before any runs."""
+    """Return True if the pods of a task are created before any runs."""
     ready = [not ready_at.get(name, 1) for name in task.needs]
     return not ready or (all(ready) if task.needs_all else any(ready))
 
 
 def endless_wait(tasks: Sequence[OrderedTask], min_available: int) -> str:
-    """Why the gang of a job can never be complete and what to change; empty if it can.
+    """Return the reason why the gang of a job can never be complete, and the fix; empty if it can.
 
     Args:
         tasks: of the job.

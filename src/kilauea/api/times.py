@@ -41,7 +41,7 @@ def _shown(text: str) -> str:
 
 
 def _bad_time(text: str) -> ValueError:
-    """The error for a text that is no time."""
+    """The error for an invalid time."""
     return ValueError(f"{_shown(text)} is not a time: use RFC 3339 such as 2025-01-31T12:00:00Z")
 
 

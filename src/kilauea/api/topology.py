@@ -18,7 +18,7 @@ class RegexMatch(Wire):
 
 
 class MemberSelector(Wire):
-    """How members are named: exactly one of the three."""
+    """A selector of members: exactly one of the three."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None

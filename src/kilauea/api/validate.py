@@ -38,7 +38,7 @@ _PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
 
 @lru_cache(maxsize=4096)
 def _amount_problems(items: tuple[tuple[str, Scalar], ...]) -> tuple[Problem, ...]:
-    """What is wrong in a resource list; kept by content, because clusters repeat the same few lists."""
+    """Errors in a resource list; cached by content, because clusters repeat the same few lists."""
     found = []
     for name, q in items:
         try:
@@ -197,7 +197,7 @@ def _toleration(out: list[Problem], path: str, toleration: core.Toleration) -> N
 
 
 def _pod_placement(out: list[Problem], spec: core.PodSpec) -> None:
-    """What a pod says about where it wants to be."""
+    """Check the fields of a pod that say where it can run."""
     if spec.affinity is not None:
         if spec.affinity.node_affinity is not None:
             _node_affinity(out, "spec.affinity.nodeAffinity", spec.affinity.node_affinity)
@@ -364,7 +364,7 @@ _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
 
 
 def problems(obj: Object) -> list[Problem]:
-    """What is wrong with an object: field paths and messages that name the value and the fix. Empty if it is sound."""
+    """Return the errors in an object: field paths, and messages that name the value and the fix."""
     out: list[Problem] = []
     metadata = obj.metadata
     if not metadata.name:
@@ -380,7 +380,7 @@ def problems(obj: Object) -> list[Problem]:
 
 
 def check(obj: Object, *, source: str = "", index: int = 0) -> list[ObjectError]:
-    """What is wrong with an object, as errors that name it. Empty if it is sound; never raises.
+    """Return the errors in an object, each naming it. Empty if it is valid; never raises.
 
     Args:
         obj: any object; of kinds without special rules, only the metadata is checked.

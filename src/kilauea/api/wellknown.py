@@ -7,7 +7,7 @@ PREEMPTABLE = "volcano.sh/preemptable"
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 WAITING_TIME = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
-"""How long a pod group may wait; the first that can be read counts."""
+"""Annotations for the time that a pod group may wait; the first valid one counts."""
 CARD_QUOTA = "volcano.sh/card.quota"
 """On a queue: how many cards of each model it may use."""
 CARD_REQUEST = "volcano.sh/card.request"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 MAX_DEPTH = 100
-"""How deep a document may nest."""
+"""Maximum depth of a document."""
 
 MAX_ALIAS_NODES = 1_000_000
 """Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""
@@ -60,7 +60,7 @@ _STANDARD_TAG = "tag:yaml.org,2002:"
 
 @lru_cache(maxsize=16384)
 def _plain(text: str) -> str | int | float | bool | None:
-    """What a plain scalar stands for: null, true, false, a plain number, or its text (so `yes` and times are text)."""
+    """Value of a plain scalar: null, true, false, a plain number, or its text (so `yes` and times are text)."""
     if text in _YAML_NULLS:
         return None
     if text in _YAML_BOOLS:
@@ -112,7 +112,7 @@ class _Builder:
         """Take events up to the end of the document.
 
         Raises:
-            _Refused: it nests too deep, has keys that are no text, or aliases that stand for too much.
+            _Refused: it nests too deep, has keys that are not strings, or aliases that stand for too much.
         """
         while True:
             event = next_event()
@@ -137,11 +137,11 @@ class _Builder:
         self.faults.append(TextFault(path, self.first_line + mark.line, mark.column + 1, message))
 
     def waits_for_key(self) -> bool:
-        """Whether what comes next is a key."""
+        """True if a key comes next."""
         return bool(self.stack) and self.stack[-1].key is None and type(self.stack[-1].value) is dict
 
     def scalar(self, event: Any) -> None:
-        """A key, or a value that is no list and no dict."""
+        """A key, or a value that is neither a list nor a dict."""
         if self.waits_for_key():
             self.key(event, event.value, event.implicit[0])
             return
@@ -297,7 +297,7 @@ def _documents(data: bytes, first_line: int, builder_of: type[_Builder] = _Build
         loader.dispose()
 
 
-def _yaml_complaint(error: Exception) -> tuple[int, int, str]:
+def _yaml_error(error: Exception) -> tuple[int, int, str]:
     """Line and column, both from 0, and the message of an error in a YAML text."""
     if isinstance(error, _Refused):
         return error.mark.line, error.mark.column, str(error)
@@ -339,7 +339,7 @@ def _read_chunk(data: bytes, first_line: int) -> Iterator[YamlDocument | TextErr
         for builder in _documents(data, first_line):
             yield YamlDocument(builder.value, tuple(builder.faults))
     except (yaml.YAMLError, _Refused) as error:
-        line, column, message = _yaml_complaint(error)
+        line, column, message = _yaml_error(error)
         yield TextError(first_line + line, column + 1, message)
         yield _next_document(data, max(_offset_of_line(data, line) - 1, 0))
 

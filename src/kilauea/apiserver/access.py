@@ -1,4 +1,4 @@
-"""Who one is and what one may do: the reviews, which are answered and never kept."""
+"""Access reviews, which answer questions about users and permissions and are never stored."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def self_subject_access_review(call: Call) -> ApiResponse:
 
 
 async def subject_access_review(call: Call) -> ApiResponse:
-    """May somebody else do this?"""
+    """Answer if another user may do this."""
     obj = read_object(call)
     action = _action(call, obj)
     spec = obj.get("spec") or {}
@@ -48,7 +48,7 @@ async def subject_access_review(call: Call) -> ApiResponse:
 
 
 def _action(call: Call, obj: Object) -> Action:
-    """What a review asks about: a resource or a path."""
+    """The subject of a review: a resource or a path."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource:
@@ -56,18 +56,18 @@ def _action(call: Call, obj: Object) -> Action:
         return Action(*(resource.get(field) or "" for field in fields))
     if path:
         return Action(path.get("verb") or "", path=path.get("path") or "")
-    words = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-    raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", words)])
+    message = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    raise status.invalid(call.resource.kind, call.resource.group, "", [required("spec.resourceAttributes", message)])
 
 
 def _allowed(call: Call, user: User, action: Action) -> dict[str, Any]:
-    """The outcome for somebody."""
+    """The answer for a user."""
     reason = Authorizer(call.backend.store).reason(user, action)
     return {"allowed": reason is not None} | ({"reason": reason} if reason else {})
 
 
 async def self_subject_rules_review(call: Call) -> ApiResponse:
-    """What may I do in a namespace?"""
+    """Answer which actions the caller is allowed in a namespace."""
     obj = read_object(call)
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
@@ -84,7 +84,7 @@ async def self_subject_rules_review(call: Call) -> ApiResponse:
 
 
 async def token_review(call: Call) -> ApiResponse:
-    """Whose token is this? It is known if it is the caller's own, or that of a service account."""
+    """Answer which user a token is for. Known are the caller's own, and those of service accounts."""
     obj = read_object(call)
     spec = obj.get("spec") or {}
     token = spec.get("token")
@@ -100,7 +100,7 @@ async def token_review(call: Call) -> ApiResponse:
 
 
 async def self_subject_review(call: Call) -> ApiResponse:
-    """Who am I?"""
+    """Answer which user the caller is."""
     obj = read_object(call)
     obj["metadata"] = {"creationTimestamp": call.backend.timestamp()}
     return _answer(obj, {"userInfo": _user_info(call.user)})

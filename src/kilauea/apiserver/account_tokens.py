@@ -44,7 +44,7 @@ class AccountTokens:
         """
         loaded = serialization.load_pem_private_key(key, None)
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-            raise ValueError("is no key of an elliptic curve")
+            raise ValueError("is not an elliptic curve key")
         self._key = loaded
         self._store = store
         self._now = now
@@ -81,7 +81,7 @@ class AccountTokens:
         return f"{text}.{_encoded(b''.join(half.to_bytes(_WIDTH) for half in halves))}"
 
     def user_of(self, token: str, audience: str = AUDIENCE) -> User | None:
-        """Whose token this is; None if it is none of ours, is no longer good, or is meant for others."""
+        """Return the user of a token; None if it is not one of ours, has expired, or is for another audience."""
         claims = self._claims(token)
         if claims is None or not claims["nbf"] <= self._now() / SECOND < claims["exp"] or audience not in claims["aud"]:
             return None

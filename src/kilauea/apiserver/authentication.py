@@ -1,4 +1,4 @@
-"""Who a caller is: by a certificate of our authority, or by a bearer token, of the administrator or an account."""
+"""Authentication: by a certificate of our authority, or by a bearer token of the administrator or an account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Authenticator:
         self._tokens = [(token.encode(), _authenticated(user)) for token, user in tokens.items()]
 
     def user_of(self, certificate: Mapping[str, Any] | None, authorization: str) -> User | None:
-        """Who a caller is; None if nobody said anything about it.
+        """Return the caller; None if there are no credentials.
 
         Args:
             certificate: of the client, checked by TLS, in the form of `ssl.SSLSocket.getpeercert`.

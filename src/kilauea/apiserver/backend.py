@@ -1,4 +1,4 @@
-"""What the verbs work with: the store, the kinds, a clock, a source of chance, admission. Only `runtime` makes one."""
+"""Dependencies of the verbs: the store, the kinds, a clock, random numbers, admission. Only `runtime` makes one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SUFFIX_LENGTH = 5
 
 
 class LogSource(Protocol):
-    """Where the output of containers comes from."""
+    """The source of the logs of containers."""
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
-        """What the last run of a container, or the one before it, has written until now."""
+        """Return the log of the last run of a container, or the one before it, up to now."""
         ...
 
 
@@ -37,7 +37,7 @@ class Backend:
         store: the objects.
         registry: the kinds.
         now: microseconds since 1970.
-        chance: for uids and generated names.
+        rng: for uids and generated names.
         admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
         accounts: tokens of service accounts; None if there is no key to sign them with.
@@ -46,7 +46,7 @@ class Backend:
     store: Store
     registry: Registry
     now: Callable[[], int]
-    chance: Random
+    rng: Random
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
@@ -57,11 +57,11 @@ class Backend:
 
     def new_uid(self) -> str:
         """A uid for a new object."""
-        return str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
+        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     def new_suffix(self) -> str:
         """The end of a generated name."""
-        return "".join(self.chance.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
+        return "".join(self.rng.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH))
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def _first_objects() -> list[tuple[str, dict[str, Any]]]:
-    """Where each is created, and the object."""
+    """The path under which each is created, and the object."""
     namespaces = [
         ("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in _NAMESPACES
@@ -40,7 +40,7 @@ def _first_objects() -> list[tuple[str, dict[str, Any]]]:
 
 
 def message_of(answer: Answer) -> str:
-    """What a refusal says, in words."""
+    """Return the message of a refusal."""
     body = answer.body if isinstance(answer, ApiResponse) else b""
     return str(msgspec.json.decode(body)["message"]) if isinstance(body, bytes) and body else str(answer)
 

@@ -135,7 +135,7 @@ class ApiServer:
 
 
 def _verb_of(call: Call) -> Verb | None:
-    """What answers a call; None if there is no such verb."""
+    """Return the verb of a call; None if there is no such verb."""
     verb, resource = call.info.verb, call.resource
     if call.subresource is not None:
         return SUBRESOURCES[call.subresource.name].get(verb) if verb in call.subresource.verbs else None

@@ -1,4 +1,4 @@
-"""Which groups, versions and kinds are served, as clients ask first: plain, and aggregated in one answer."""
+"""Discovery: the groups, versions and kinds that are served; plain, and aggregated in one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a field, as `Cause`s worded like the real server's, and the checks that many kinds share.
+"""Errors of fields, as `Cause`s worded like the real server's, and the checks that many kinds share.
 
 A path is text such as `spec.containers[0].image`. Every check answers with a list of causes, empty if all is well.
 """
@@ -33,8 +33,8 @@ def wrong_type(path: str, value: Any, detail: str) -> Cause:
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
     """A word that is none of those allowed."""
-    words = ", ".join(f'"{each}"' for each in supported)
-    return Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {words}")
+    message = ", ".join(f'"{each}"' for each in supported)
+    return Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {message}")
 
 
 def duplicate(path: str, value: Any) -> Cause:
@@ -69,11 +69,11 @@ def check_name(path: str, value: Any, problems: Sequence[str]) -> list[Cause]:
 
 def check_labels(path: str, labels: dict[str, Any]) -> list[Cause]:
     """Keys and values of labels."""
-    found = []
+    causes = []
     for key, value in labels.items():
-        found += [invalid_value(path, key, each) for each in qualified_name_problems(key)]
-        found += [invalid_value(path, value, each) for each in label_value_problems(value or "")]
-    return found
+        causes += [invalid_value(path, key, each) for each in qualified_name_problems(key)]
+        causes += [invalid_value(path, value, each) for each in label_value_problems(value or "")]
+    return causes
 
 
 MAX_ANNOTATIONS = 256 * 1024
@@ -81,14 +81,14 @@ MAX_ANNOTATIONS = 256 * 1024
 
 def check_annotations(path: str, annotations: dict[str, Any]) -> list[Cause]:
     """Keys of annotations, and the size of all together."""
-    found = []
+    causes = []
     size = 0
     for key, value in annotations.items():
-        found += [invalid_value(path, key, each) for each in qualified_name_problems(key.lower())]
+        causes += [invalid_value(path, key, each) for each in qualified_name_problems(key.lower())]
         size += len(key) + len(value or "")
     if size > MAX_ANNOTATIONS:
-        found.append(Cause(path, "FieldValueTooLong", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
-    return found
+        causes.append(Cause(path, "FieldValueTooLong", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
+    return causes
 
 
 def check_not_negative(path: str, value: Any) -> list[Cause]:
@@ -110,27 +110,27 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 def check_label_selector(path: str, selector: dict[str, Any]) -> list[Cause]:
     """A `metav1.LabelSelector`."""
-    found = check_labels(f"{path}.matchLabels", selector.get("matchLabels") or {})
+    causes = check_labels(f"{path}.matchLabels", selector.get("matchLabels") or {})
     for number, term in enumerate(selector.get("matchExpressions") or ()):
-        found += _check_requirement(f"{path}.matchExpressions[{number}]", term)
-    return found
+        causes += _check_requirement(f"{path}.matchExpressions[{number}]", term)
+    return causes
 
 
 def _check_requirement(path: str, term: dict[str, Any]) -> list[Cause]:
     """One requirement of a label selector."""
     operator, values = term.get("operator", ""), term.get("values") or []
-    found = []
+    causes = []
     if operator in ("In", "NotIn") and not values:
-        found.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        causes.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist") and values:
-        found.append(
+        causes.append(
             forbidden_field(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         )
     elif operator not in _OPERATORS:
-        found.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
-    found += [
+        causes.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
+    causes += [
         invalid_value(f"{path}.key", term.get("key", ""), each) for each in qualified_name_problems(term.get("key", ""))
     ]
     for number, value in enumerate(values):
-        found += [invalid_value(f"{path}.values[{number}]", value, each) for each in label_value_problems(value)]
-    return found
+        causes += [invalid_value(f"{path}.values[{number}]", value, each) for each in label_value_problems(value)]
+    return causes

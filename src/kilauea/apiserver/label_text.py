@@ -21,7 +21,7 @@ _WORDS = "in, notin, =, ==, !=, gt, lt"
 
 
 class _Fault(Exception):
-    """What is wrong with a selector."""
+    """An error in a selector."""
 
 
 @lru_cache(maxsize=1024)
@@ -92,8 +92,8 @@ class _Parser:
         if key in _MARKS:
             raise _Fault(f"found '{key}', expected: identifier")
         for problem in qualified_name_problems(key):
-            words = problem.replace("a qualified name must", "a valid label key must")
-            raise _Fault(str(invalid_value("<nil>", key, words)))
+            message = problem.replace("a qualified name must", "a valid label key must")
+            raise _Fault(str(invalid_value("<nil>", key, message)))
         return key
 
     def _value(self) -> list[str]:
@@ -133,7 +133,7 @@ def _check_values(key: str, operator: str, values: list[str]) -> None:
     """Values must be such as labels have, and numbers to compare with `>` and `<`."""
     for number, value in enumerate(values):
         if operator in ("Gt", "Lt") and not re.fullmatch(r"[+-]?[0-9]+", value):
-            words = "for 'Gt', 'Lt' operators, the value must be an integer"
-            raise _Fault(str(invalid_value(f"values[{number}]", value, words)))
+            message = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise _Fault(str(invalid_value(f"values[{number}]", value, message)))
         for problem in label_value_problems(value):
             raise _Fault(str(invalid_value(f"values[{number}][{key}]", value, problem)))

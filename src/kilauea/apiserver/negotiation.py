@@ -92,7 +92,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class Header(msgspec.Struct):
-    """What selectors read of every object."""
+    """The fields that selectors read of every object."""
 
     metadata: _Metadata
 

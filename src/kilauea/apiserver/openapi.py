@@ -226,7 +226,7 @@ def _paths_of(resource: ResourceType, name: str) -> dict[str, Any]:
 
 
 def _answer(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
-    """What a verb answers: an object, a list, or how a deletion went."""
+    """The response of a verb: an object, a list, or the status of a deletion."""
     if verb == "list":
         name = f"{name}List"
     elif verb == "deletecollection" or (verb == "delete" and not resource.strategy.answers_deleted_object):
@@ -235,7 +235,7 @@ def _answer(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
 
 
 def _operation(resource: ResourceType, name: str, verb: str) -> dict[str, Any]:
-    """What can be done at a path with one method."""
+    """The operation at a path with one method."""
     reference = {"$ref": f"#/components/schemas/{name}"}
     out: dict[str, Any] = {
         "tags": [f"{resource.group or 'core'}_{resource.version}"],

@@ -20,7 +20,7 @@ GROUP_MASTERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found out."""
+    """The caller, as authenticated."""
 
     name: str
     uid: str = ""
@@ -33,7 +33,7 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request: `path` decoded, without query; names of headers in lower case; `user` None if nobody said who."""
+    """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials."""
 
     method: str
     path: str
@@ -99,7 +99,7 @@ class TextStream:
 
 @dataclass(slots=True)
 class RequestInfo:
-    """What the path and method of a resource request ask for; `group` is empty for the core group."""
+    """The parsed path and method of a resource request; `group` is empty for the core group."""
 
     verb: str
     group: str
@@ -126,7 +126,7 @@ def make_request(
 
 
 def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
-    """What a path below `/api/VERSION` or `/apis/GROUP/VERSION` asks for; None for any other path.
+    """Parse a path below `/api/VERSION` or `/apis/GROUP/VERSION`; None for any other path.
 
     Args:
         method: the HTTP method.

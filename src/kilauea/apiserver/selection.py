@@ -59,7 +59,7 @@ _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind a list or watch is about."""
+    """The objects of a kind that a list or watch selects."""
 
     resource: ResourceType
     labels: Selector
@@ -67,7 +67,7 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether there is no condition at all."""
+        """True if there is no condition at all."""
         return not self.labels and not self.fields
 
     def only_name(self) -> str:
@@ -75,7 +75,7 @@ class Selection:
         return next((term.value for term in self.fields if term.path == _NAME and term.equal), "")
 
     def matches(self, key: str, value: bytes) -> bool:
-        """Whether an object is meant, by its key and bytes."""
+        """Return True if an object is selected, by its key and bytes."""
         if self.labels and not matches(self.labels, _labels_of(value).metadata.labels or {}):
             return False
         return not self.fields or self._fields_match(key, value)
@@ -109,7 +109,7 @@ def selection_of(resource: ResourceType, labels: str, fields: str) -> Selection:
 
 
 def _not_selectable(resource: ResourceType, path: str) -> str:
-    """Why a field cannot be selected; kinds with selectable fields of their own say it in other words."""
+    """The error for a field that cannot be selected; kinds with selectable fields of their own word it differently."""
     if resource.strategy.selectable or not resource.namespaced:
         return f"field label not supported: {path}"
     return f'"{path}" is not a known field selector: only "{_NAME}", "{_NAMESPACE}"'

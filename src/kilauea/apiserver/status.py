@@ -1,4 +1,4 @@
-"""What goes wrong, as Kubernetes tells it: `metav1.Status` with code, reason, message and details.
+"""Errors as Kubernetes returns them: `metav1.Status` with code, reason, message and details.
 
 Every refusal is an `ApiFault`, made by one of the functions here. The codes and reasons are the contract that clients
 act on; the messages are worded as those of the real server, since people and scripts know them.
@@ -13,7 +13,7 @@ import msgspec
 
 
 class Cause(NamedTuple):
-    """What is wrong with one field: its path, the reason code, and the message without the path."""
+    """An error in one field: its path, the reason code, and the message without the path."""
 
     field: str
     reason: str
@@ -154,7 +154,7 @@ def wrong_method() -> ApiFault:
 
 
 def unauthorized() -> ApiFault:
-    """Nobody said who they are, or nobody who is known."""
+    """There are no credentials, or they are unknown."""
     return ApiFault(401, "Unauthorized", "Unauthorized")
 
 

@@ -6,7 +6,7 @@
 
     cache = Cache()
     cache.declare(PODS, labels=("app",))
-    await cache.run(client, clock, chance)                              # for as long as it is to be kept fresh
+    await cache.run(client, clock, rng)                              # for as long as it is to be kept fresh
     await cache.complete()                                              # elsewhere: until every kind has been listed
     cache.labelled(PODS, "app", "web")
 

@@ -1,4 +1,4 @@
-"""How to come to an API server: its address, whom to trust, and how to be known."""
+"""Access to an API server: its address, the authority to trust, and credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AccessError(Exception):
 
 
 class Credentials(NamedTuple):
-    """How to be known; empty for what is not used.
+    """Credentials of a client; unused ones are empty.
 
     Attributes:
         authorization: the header.
@@ -45,7 +45,7 @@ class Access:
         proxy: address of a proxy, or empty.
         compression: whether answers may be compressed; within one machine it only costs time.
         namespace: to use where none is said.
-        impersonate: headers by which to act as somebody else.
+        impersonate: headers by which to act as another user.
     """
 
     server: str
@@ -97,8 +97,8 @@ def _load_pair(context: ssl.SSLContext, server: str, credentials: Credentials) -
         try:
             context.load_cert_chain(path, password=_no_password)
         except (ssl.SSLError, ValueError) as error:
-            words = "give a certificate and its key, both as PEM, the key without a password"
-            raise AccessError(f"{server}: the client's certificate cannot be used: {error}: {words}") from error
+            message = "give a certificate and its key, both as PEM, the key without a password"
+            raise AccessError(f"{server}: the client's certificate cannot be used: {error}: {message}") from error
 
 
 def _no_password() -> str:

@@ -1,4 +1,4 @@
-"""What waits to be written, the important before the rest, and never more of it than there is room for.
+"""A bounded queue of objects to write, in which important ones come before the rest.
 
 The rest has little room; what finds none is refused. The important has much. Once a little of it waits, only the newest
 of each subject is kept, so that the backlog of a rush grows with the number of subjects and not with time.
@@ -38,7 +38,7 @@ class Backlog(Generic[_Subject, _Item]):
         return name in self._important or name in self._rest
 
     def put(self, subject: _Subject, text: str, item: _Item, *, important: bool) -> bool:
-        """Whether there is room for an item; it replaces what waits under its subject and text."""
+        """Add an item, replacing the one under its subject and text; return False if the queue is full."""
         name = subject, text
         if not important:
             if len(self._rest) >= self._most[1] and name not in self._rest:

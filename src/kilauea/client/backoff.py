@@ -1,4 +1,4 @@
-"""Waiting longer after each failure, by chance, so that many who fail together do not come back together."""
+"""Exponential backoff with jitter, so that clients that fail together do not come back together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 FIRST, LONGEST = 0.5, 30.0
 
 
-def pause(failures: int, chance: Random, first: float = FIRST, longest: float = LONGEST) -> float:
-    """Seconds to wait after so many failures in a row: doubled each time up to a limit, of which half is by chance."""
+def pause(failures: int, rng: Random, first: float = FIRST, longest: float = LONGEST) -> float:
+    """Seconds to wait after so many failures in a row: doubled each time up to a limit, half of it random."""
     whole = min(longest, first * 2.0 ** min(failures - 1, 60))
-    return whole * (0.5 + 0.5 * chance.random())
+    return whole * (0.5 + 0.5 * rng.random())

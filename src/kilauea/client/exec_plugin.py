@@ -52,7 +52,7 @@ class ExecPlugin:
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         if version not in VERSIONS:
-            raise AccessError(f'exec: apiVersion: "{version}" is not spoken: use one of {", ".join(VERSIONS)}')
+            raise AccessError(f'exec: apiVersion: "{version}" is not supported: use one of {", ".join(VERSIONS)}')
         self._version = version
         self._command = command
         self._environment = {**environment, "KUBERNETES_EXEC_INFO": self._info(cluster)}
@@ -77,7 +77,7 @@ class ExecPlugin:
             return known
 
     def _info(self, cluster: Mapping[str, Any] | None) -> str:
-        """What the program is told."""
+        """The description of the cluster that is passed to the program."""
         spec = {"interactive": False, **({"cluster": cluster} if cluster else {})}
         return msgspec.json.encode({"apiVersion": self._version, "kind": "ExecCredential", "spec": spec}).decode()
 
@@ -91,7 +91,7 @@ class ExecPlugin:
             raise self._error(f"cannot be run: {error.strerror}. {self._hint}".strip()) from error
         try:
             async with asyncio.timeout(PATIENCE):
-                said, complaint = await process.communicate()
+                said, stderr = await process.communicate()
         except TimeoutError:
             raise self._error(f"has not ended after {PATIENCE:.0f} s") from None
         finally:
@@ -99,7 +99,7 @@ class ExecPlugin:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            words = complaint.decode(errors="replace").strip()[-500:]
+            words = stderr.decode(errors="replace").strip()[-500:]
             raise self._error(f"ended with code {process.returncode}: {words}")
         return said
 

@@ -169,7 +169,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _words(error: Exception) -> str:
-    """What an error says, or else its name."""
+    """Message of an error, or else its name."""
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         # Its own text shows the object that holds the settings of TLS.
         number = error.os_error.errno or 0

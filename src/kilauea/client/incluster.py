@@ -12,7 +12,7 @@ FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def is_in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> bool:
-    """Whether this process runs in a pod that may talk to the server."""
+    """Return True if this process runs in a pod that may talk to the server."""
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").exists()
 
 
@@ -25,13 +25,13 @@ def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise AccessError(
-            "KUBERNETES_SERVICE_HOST is not set, this is no pod: name a kubeconfig file with --kubeconfig"
+            "KUBERNETES_SERVICE_HOST is not set, so this is not a pod: name a kubeconfig file with --kubeconfig"
         )
     try:
         authority = (folder / "ca.crt").read_bytes()
         namespace = (folder / "namespace").read_text().strip()
     except OSError as error:
-        words = "the pod needs a service account with automountServiceAccountToken"
-        raise AccessError(f"{folder}: {error.strerror}: {words}") from error
+        message = "the pod needs a service account with automountServiceAccountToken"
+        raise AccessError(f"{folder}: {error.strerror}: {message}") from error
     bracketed = f"[{host}]" if ":" in host else host
     return Access(f"https://{bracketed}:{port}", TokenFile(folder / "token"), authority, namespace=namespace)

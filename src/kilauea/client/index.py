@@ -11,7 +11,7 @@ from kilauea.api.ports import Key, Obj
 log = logging.getLogger(__name__)
 
 Values = Callable[[Obj], Sequence[str]]
-"""What an object says."""
+"""The values of an object."""
 
 
 class Index:
@@ -27,8 +27,8 @@ class Index:
         return self._keys.get(value, ())
 
     def move(self, key: Key, old: Obj | None, new: Obj | None) -> None:
-        """Bring the index from an object's old state to its new one; None is no object."""
-        before, after = self._said(old), self._said(new)
+        """Bring the index from an object's old state to its new one; None if there is no object."""
+        before, after = self._values_of(old), self._values_of(new)
         if before == after:
             return
         for value in before:
@@ -38,8 +38,8 @@ class Index:
             if value not in before:
                 insort(self._keys.setdefault(value, []), key)
 
-    def _said(self, obj: Obj | None) -> Sequence[str]:
-        """What an object says; an object of which that cannot be told is not in the index."""
+    def _values_of(self, obj: Obj | None) -> Sequence[str]:
+        """Values of an object; an object for which they cannot be computed is not in the index."""
         if obj is None:
             return ()
         try:
@@ -79,7 +79,7 @@ def by_label(label: str) -> Values:
 
 
 def by_text(text: Callable[[Obj], str]) -> Values:
-    """What a function says of an object, unless that is the empty text."""
+    """Make an index by the result of a function, which leaves out objects with an empty result."""
 
     def values(obj: Obj) -> Sequence[str]:
         said = text(obj)

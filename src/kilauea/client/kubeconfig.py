@@ -37,12 +37,12 @@ class _Entry(NamedTuple):
         return value
 
     def content_of(self, field: str) -> bytes:
-        """What `<field>-data` holds in base64, or else the file that `<field>` names."""
+        """The content of `<field>-data`, which is in base64, or else of the file that `<field>` names."""
         if data := self.text(f"{field}-data"):
             try:
                 return base64.b64decode(data, validate=True)
             except binascii.Error as error:
-                raise self.error(f"{field}-data", f"is no base64 ({error}): encode the PEM text") from error
+                raise self.error(f"{field}-data", f"invalid base64 ({error}): encode the PEM text") from error
         if name := self.text(field):
             try:
                 return self.path(name).read_bytes()
@@ -85,7 +85,7 @@ def load_kubeconfig(files: Sequence[Path], environment: Mapping[str, str], conte
 def _access(chosen: _Entry, cluster: _Entry, user: _Entry, environment: Mapping[str, str]) -> Access:
     server = cluster.text("server")
     if not server.startswith(("https://", "http://")):
-        raise cluster.error("server", f'"{server}" is no address: write https://HOST:PORT')
+        raise cluster.error("server", f'invalid address "{server}": write https://HOST:PORT')
     return Access(
         server=server,
         credentials=_credentials(user, cluster, environment),
@@ -100,7 +100,7 @@ def _access(chosen: _Entry, cluster: _Entry, user: _Entry, environment: Mapping[
 
 
 def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> CredentialSource:
-    """How a user is known. A token in a file of its own goes before one in the kubeconfig: it is the fresher one."""
+    """Return the credentials of a user. A token file goes before a token in the kubeconfig: it is the fresher one."""
     if user.content.get("auth-provider"):
         raise user.error("auth-provider", "is no longer part of Kubernetes: use an exec plugin, see users[].user.exec")
     certificate, key = user.content_of("client-certificate"), user.content_of("client-key")
@@ -122,7 +122,7 @@ def _credentials(user: _Entry, cluster: _Entry, environment: Mapping[str, str]) 
 def _plugin(plugin: Any, user: _Entry, cluster: _Entry, environment: Mapping[str, str]) -> ExecPlugin:
     """The program that gives credentials."""
     if not isinstance(plugin, dict):
-        raise user.error("exec", "is no mapping: give apiVersion and command")
+        raise user.error("exec", "must be a mapping with apiVersion and command")
     entry = _Entry(user.file, f"{user.name}: exec", plugin)
     command = entry.text("command")
     if not command:
@@ -157,7 +157,7 @@ def _about_cluster(cluster: _Entry) -> dict[str, Any]:
 
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
-    """Headers by which to act as somebody else."""
+    """Headers by which to act as another user."""
     if user.content.get("as-groups") or user.content.get("as-user-extra"):
         raise user.error("as-groups", "is not supported: leave out as-groups and as-user-extra, or use another user")
     headers = {"impersonate-user": user.text("as"), "impersonate-uid": user.text("as-uid")}
@@ -173,7 +173,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise AccessError(f"{path}: is no kubeconfig: its top level must be a mapping")
+        raise AccessError(f"{path}: is not a kubeconfig: its top level must be a mapping")
     return document
 
 

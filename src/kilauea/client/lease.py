@@ -1,10 +1,10 @@
-"""Leader election: of several processes with the same work, the one that holds a Lease does it.
+"""Leader election: of several processes with the same work, the holder of a Lease does it.
 
-    election = Election(client, clock, chance, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
+    election = Election(client, clock, rng, Key("volcano-system", "volcano"), identity=f"{hostname}_{uuid}")
     await election.lead(work)       # waits for the lease, then does the work for as long as the lease is kept
 
-No two lead at a time as long as clocks run equally fast: who cannot renew stops before others may take over, and nobody
-compares the time of day of another machine with their own.
+No two lead at a time as long as clocks run equally fast: a leader that cannot renew stops before others may
+take over, and no candidate compares the time of day of another machine with its own.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ class Election:
     Args:
         api: where the lease is.
         clock: the candidate's own.
-        chance: so that candidates do not ask all at once.
+        rng: so that candidates do not ask all at once.
         key: of the lease, which is made if it is not there.
         identity: of this candidate; no other has it.
         terms: how long things take.
     """
 
     def __init__(
-        self, api: Api, clock: Clock, chance: Random, key: Key, identity: str, terms: Terms | None = None
+        self, api: Api, clock: Clock, rng: Random, key: Key, identity: str, terms: Terms | None = None
     ) -> None:
         self._api = api
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._key = key
         self._identity = identity
         self._terms = terms or Terms()
@@ -68,9 +68,9 @@ class Election:
         self._seen: tuple[Any, ...] = ()
         self._seen_at: int | None = None
         self._renewed = 0
-        """When the request began that has renewed the lease: others count from later on."""
+        """The start of the request that last renewed the lease: others count from later on."""
         self.leader = ""
-        """Who holds the lease, as far as is known."""
+        """The last known holder of the lease."""
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, work while it is held, give it back at the end of the work or when cancelled.
@@ -79,7 +79,7 @@ class Election:
             LeaseLost: it could not be renewed in time; the work was cancelled before.
         """
         while not await self._try():
-            await self._clock.sleep(self._terms.retry * (1 + 0.2 * self._chance.random()))
+            await self._clock.sleep(self._terms.retry * (1 + 0.2 * self._rng.random()))
         log.info("%s leads: it holds the lease %s", self._identity, self._key)
         working, renewing = asyncio.ensure_future(work()), asyncio.ensure_future(self._renew())
         try:
@@ -96,7 +96,7 @@ class Election:
         working.result()
 
     async def _renew(self) -> None:
-        """Renew until that has not succeeded for too long, or somebody else holds the lease."""
+        """Renew until that has failed for too long, or another candidate holds the lease."""
         while self.valid:
             await self._clock.sleep(min(self._terms.retry, self._left()))
             if (left := self._left()) > 0:
@@ -104,7 +104,7 @@ class Election:
 
     @property
     def valid(self) -> bool:
-        """Whether we lead now: the lease was ours when we last heard of it, and cannot have run out since."""
+        """True if we lead now: the lease was ours when we last read it, and cannot have expired since."""
         return self.leader == self._identity and self._left() > 0
 
     def _left(self) -> float:
@@ -152,7 +152,7 @@ class Election:
         return self._lease.get("spec") or {}
 
     def _may_take(self) -> bool:
-        """Whether the lease is ours, or free, or its holder has not renewed it for too long."""
+        """Return True if the lease is ours or free, or its holder has not renewed it for too long."""
         if self.leader in ("", self._identity):
             return True
         seconds = float(self._spec().get("leaseDurationSeconds") or self._terms.lease)
@@ -172,7 +172,7 @@ class Election:
         }
 
     async def _write(self, spec: dict[str, Any]) -> None:
-        """Write the lease, if nobody has written it since we read it."""
+        """Write the lease, unless it has been written since we read it."""
         if self._lease:
             self._lease = await self._api.update(LEASES, {**self._lease, "spec": spec})
         else:

@@ -29,7 +29,7 @@ class RateLimit:
         self._each = SECOND / qps
         self._saved = (burst - 1) * self._each
         self._next: float = clock.monotonic() - self._saved
-        """When the next one may be, if nobody saves up more."""
+        """The time at which the next request may start."""
 
     async def wait(self) -> None:
         """Wait for one's turn."""
@@ -40,7 +40,7 @@ class RateLimit:
             await self._clock.sleep((turn - now) / SECOND)
 
     def take(self) -> bool:
-        """Whether one may go without waiting; if so, it counts."""
+        """Take a token if there is one; return False if the caller has to wait."""
         now = self._clock.monotonic()
         turn = max(self._next, now - self._saved)
         if turn > now:

@@ -61,7 +61,7 @@ class _Recent(OrderedDict[_Name, _Value], Generic[_Name, _Value]):
 
 
 class _Subject(NamedTuple):
-    """Who tells of which object."""
+    """The reporter of an event and the object it is about."""
 
     component: str
     kind: str
@@ -77,7 +77,7 @@ class _Reason(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     """One event: how often it was told, and how much of that is written."""
 
     reason: _Reason
@@ -112,10 +112,10 @@ class Recorder:
         self._clock = clock
         self._limit = limit
         self._instance = instance
-        self._told: _Recent[tuple[_Reason, str], _Told] = _Recent()
+        self._told: _Recent[tuple[_Reason, str], _Reported] = _Recent()
         self._similar: _Recent[_Reason, _Similar] = _Recent()
         self._limits: _Recent[tuple[_Subject, str], RateLimit] = _Recent()
-        self._pending: Backlog[_Reason, _Told] = Backlog(IMPORTANT, REST)
+        self._pending: Backlog[_Reason, _Reported] = Backlog(IMPORTANT, REST)
         self._news = asyncio.Event()
         self._numbers = itertools.count()
         self._unwritten = 0
@@ -142,14 +142,14 @@ class Recorder:
         message = self._combined(reason, record.message)
         told = self._told.look_up((reason, message))
         if told is None:
-            told = self._told.remember((reason, message), _Told(reason, about, message, now, now))
+            told = self._told.remember((reason, message), _Reported(reason, about, message, now, now))
         told.count += 1
         told.last = now
         if message.startswith(COMBINED):
             told.message = COMBINED + record.message
         self._have_written(told, message)
 
-    def _have_written(self, told: _Told, text: str) -> None:
+    def _have_written(self, told: _Reported, text: str) -> None:
         reason, lost = told.reason, self.dropped
         matters = reason.type == "Warning" or reason.subject.kind != "Pod"
         if self._pending.put(reason, text, told, important=matters):
@@ -184,7 +184,7 @@ class Recorder:
                     await self._limit.wait()
                 await self._write(self._pending.take())
 
-    async def _write(self, told: _Told) -> None:
+    async def _write(self, told: _Reported) -> None:
         for attempt in range(TRIES):
             try:
                 return await self._create_or_count(told)
@@ -196,7 +196,7 @@ class Recorder:
                 else:
                     await self._clock.sleep(max(RETRY_SECONDS, error.retry_after))
 
-    async def _create_or_count(self, told: _Told) -> None:
+    async def _create_or_count(self, told: _Reported) -> None:
         if told.key is not None:
             patch = {"count": told.count, "lastTimestamp": _second(told.last), "message": told.message}
             try:
@@ -210,7 +210,7 @@ class Recorder:
         await self._api.create(EVENTS, body["metadata"]["namespace"], body)
         told.key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
 
-    def _event(self, told: _Told) -> dict[str, Any]:
+    def _event(self, told: _Reported) -> dict[str, Any]:
         subject, component = told.reason.subject, told.reason.subject.component
         moment = self._clock.now() * 1000 + next(self._numbers) % 1000
         namespace = subject.namespace or "default"

@@ -4,7 +4,7 @@ class Printing:
     def on_relist(self, items, version): ...     # everything there is; what is not in it is gone
     def on_events(self, batch): ...              # what has happened since, in order; bookmarks have no object to read
 
-await Reflector(client, PODS, Printing(), clock, chance).run()
+await Reflector(client, PODS, Printing(), clock, rng).run()
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Handler(Protocol):
-    """Who is told. Both are quick and do not wait."""
+    """Receives lists and events. Both methods are quick and do not wait."""
 
     def on_relist(self, items: Sequence[bytes], version: str) -> None:
         """These are all objects, at this version; whatever else was known is gone."""
@@ -41,7 +41,7 @@ class Reflector:
         resource: the kind.
         handler: is told.
         clock: for pauses.
-        chance: for the length of pauses.
+        rng: for the length of pauses.
         namespace: only objects of it, if given.
         labels: only objects that this selector takes, if given.
         fields: the same for fields.
@@ -55,7 +55,7 @@ class Reflector:
         resource: Resource,
         handler: Handler,
         clock: Clock,
-        chance: Random,
+        rng: Random,
         *,
         namespace: str = "",
         labels: str = "",
@@ -67,7 +67,7 @@ class Reflector:
         self._resource = resource
         self._handler = handler
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._selection = {"namespace": namespace, "labels": labels, "fields": fields}
         self._version = ""
         self._failures = 0
@@ -86,11 +86,11 @@ class Reflector:
             except ApiError as error:
                 self._failed(error)
             except Exception:
-                log.exception("%s: the list is begun anew", self._resource.plural)
+                log.exception("%s: the list starts over", self._resource.plural)
                 self._version = ""
                 self._failures += 1
             if self._failures:
-                await self._clock.sleep(max(self._asked_to_wait, pause(self._failures, self._chance)))
+                await self._clock.sleep(max(self._asked_to_wait, pause(self._failures, self._rng)))
                 self._asked_to_wait = 0.0
 
     async def _list(self) -> None:
@@ -113,7 +113,7 @@ class Reflector:
             async for batch in batches:
                 told = True
                 self._failures = 0
-                news = self._news(batch)
+                news = self._new_events(batch)
                 if news:
                     self._handler.on_events(news)
                     self._version = news[-1].version
@@ -121,8 +121,8 @@ class Reflector:
             await _close(batches)
         return told
 
-    def _news(self, batch: Sequence[Seen]) -> Sequence[Seen]:
-        """The events that are not known yet: versions of a kind only grow, and whoever resumes may hear some twice."""
+    def _new_events(self, batch: Sequence[Seen]) -> Sequence[Seen]:
+        """The events that are not known yet: versions of a kind only grow, and a resumed watch may repeat some."""
         last = int(self._version)
         if batch and int(batch[0].version) > last:
             return batch

@@ -21,7 +21,7 @@ from kilauea.client.transport import Answer, Transport, refusal, refusal_of
 PAGE = 500
 """Objects of one page of a list."""
 SHORTEST_WATCH = 300
-"""Seconds after which the server ends a watch at the earliest; up to twice that, so that not all begin anew at once."""
+"""Seconds after which the server ends a watch at the earliest; up to twice that, so that not all restart at once."""
 
 _JSON = "application/json"
 _PATCHES: Mapping[PatchType, str] = {
@@ -37,7 +37,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class _Head(msgspec.Struct):
-    """What the client reads of an object that it hands on as bytes."""
+    """The fields that the client reads of an object which it hands on as bytes."""
 
     metadata: _Metadata
     kind: str = ""
@@ -71,15 +71,15 @@ class Client:
     Args:
         transport: the way to it; closed by its owner.
         agent: what the server takes for the name of this component, e.g. as the manager of fields.
-        chance: decides how long each watch lasts.
+        rng: decides how long each watch lasts.
         page: objects asked for at once in lists; 0 for all.
     """
 
     def __init__(
-        self, transport: Transport, agent: str = "kilauea", chance: Random | None = None, page: int = PAGE
+        self, transport: Transport, agent: str = "kilauea", rng: Random | None = None, page: int = PAGE
     ) -> None:
         self._transport = transport
-        self._chance = chance or Random(0)
+        self._rng = rng or Random(0)
         self._page = page
         self._headers = {"accept": _JSON, "user-agent": agent}
         self._with_body = {**self._headers, "content-type": _JSON}
@@ -91,7 +91,7 @@ class Client:
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> Listed:
         """All objects of a kind as they were at one version; each has its `kind` and `apiVersion`.
 
-        A list whose pages have become too old is begun anew, in one piece.
+        A list whose pages have become too old starts over, in one piece.
         """
         selection = _selection(labels, fields)
         try:
@@ -115,8 +115,8 @@ class Client:
     async def watch(
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
-        """What happens after a version, in batches, with bookmarks; ends when the server ends it."""
-        seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
+        """Yield the events after a version, in batches, with bookmarks; ends when the server ends it."""
+        seconds = int(SHORTEST_WATCH * (1 + self._rng.random()))
         options = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         query = {**options, "resourceVersion": version, **_selection(labels, fields)}
         target = _target(collection_path(resource, namespace), query)
@@ -195,7 +195,7 @@ class Client:
         return bool(_page_of((await self._ask("GET", target)).body).items)
 
     async def _delete_if_there(self, resource: Resource, key: Key) -> None:
-        """Delete an object; that it is gone is no error."""
+        """Delete an object; that it is gone is not an error."""
         try:
             await self.delete(resource, key)
         except ApiError as error:
@@ -218,14 +218,14 @@ def version_of(content: bytes) -> str:
 
 
 def collection_path(resource: Resource, namespace: str = "") -> str:
-    """Where the objects of a kind are, of a namespace or of all."""
+    """Return the path of the objects of a kind, in a namespace or in all."""
     base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace and resource.namespaced else ""
     return f"{base}{within}/{resource.plural}"
 
 
 def _object_path(resource: Resource, key: Key, subresource: str = "") -> str:
-    """Where an object is, or a part of it."""
+    """The path of an object, or a subresource of it."""
     path = f"{collection_path(resource, key.namespace)}/{quote(key.name, safe='')}"
     return f"{path}/{subresource}" if subresource else path
 

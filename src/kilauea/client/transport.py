@@ -1,4 +1,4 @@
-"""What carries requests to an API server, and what its refusals say.
+"""Connections that carry requests to an API server, and the errors it answers with.
 
 There are two: HTTP (`kilauea.client.http`), and a call within the process (`kilauea.runtime.cluster.direct`).
 """

@@ -11,26 +11,26 @@ from random import Random
 
 from kilauea.api.kinds import BUILT_IN, DEFINITIONS, defined_kind
 from kilauea.api.ports import Api, Clock, Key, Obj, Resource, key_of
+from kilauea.client.indexer import Indexer
 from kilauea.client.reflector import Reflector
-from kilauea.client.shelf import Shelf
 
 _NO_INDEXES: Mapping[str, Callable[[Obj], str]] = {}
 
 
 class Cache:
-    """A shelf for each kind that somebody is interested in."""
+    """An indexer for each declared kind."""
 
     def __init__(self) -> None:
-        self._shelves: dict[Resource, Shelf] = {}
+        self._indexers: dict[Resource, Indexer] = {}
         self._complete: dict[Resource, asyncio.Event] = {}
         self._defined: dict[str, Resource] = {}
         """Kinds that definitions add, by the names of these."""
         self._every_kind: list[Callable[[Resource], None]] = []
-        self._start: Callable[[Shelf], None] | None = None
-        """Follows a shelf, while the cache runs."""
+        self._start: Callable[[Indexer], None] | None = None
+        """Follows an indexer, while the cache runs."""
 
-    def __iter__(self) -> Iterator[Shelf]:
-        return iter(self._shelves.values())
+    def __iter__(self) -> Iterator[Indexer]:
+        return iter(self._indexers.values())
 
     def declare(
         self,
@@ -39,8 +39,8 @@ class Cache:
         indexes: Mapping[str, Callable[[Obj], str]] = _NO_INDEXES,
         *,
         metadata_only: bool = False,
-    ) -> Shelf:
-        """The shelf of a kind, which is followed as long as the cache runs.
+    ) -> Indexer:
+        """The indexer of a kind, which is followed as long as the cache runs.
 
         Args:
             resource: the kind.
@@ -51,22 +51,22 @@ class Cache:
         Raises:
             ValueError: whole objects are wanted of a kind of which the metadata are being read.
         """
-        shelf = self._shelves.get(resource)
-        if shelf is None:
-            shelf = self._shelves[resource] = Shelf(resource, metadata_only=metadata_only)
+        indexer = self._indexers.get(resource)
+        if indexer is None:
+            indexer = self._indexers[resource] = Indexer(resource, metadata_only=metadata_only)
             self._complete[resource] = asyncio.Event()
-            shelf.add_indexes(labels, indexes)
+            indexer.add_indexes(labels, indexes)
             if resource == DEFINITIONS:
-                shelf.listeners.append(self._definition_changed)
+                indexer.listeners.append(self._definition_changed)
             if self._start is not None:
-                self._start(shelf)
-            return shelf
-        if shelf.metadata_only and not metadata_only:
+                self._start(indexer)
+            return indexer
+        if indexer.metadata_only and not metadata_only:
             if self._start is not None:
                 raise ValueError(f"{resource.plural}: only the metadata are read; declare the kind before the start")
-            shelf.metadata_only = False
-        shelf.add_indexes(labels, indexes)
-        return shelf
+            indexer.metadata_only = False
+        indexer.add_indexes(labels, indexes)
+        return indexer
 
     def on_every_kind(self, told: Callable[[Resource], None]) -> None:
         """Tell of every kind that the server stores: of those that it has now at once, of later ones then."""
@@ -84,27 +84,27 @@ class Cache:
             self._defined[name] = resource
         if before == resource:
             return
-        if before is not None and before in self._shelves:
-            shelf = self._shelves[before]
-            shelf.on_relist([], str(shelf.version))
+        if before is not None and before in self._indexers:
+            indexer = self._indexers[before]
+            indexer.on_relist([], str(indexer.version))
         if resource is not None:
             for told in self._every_kind:
                 told(resource)
 
-    async def run(self, api: Api, clock: Clock, chance: Random) -> None:
+    async def run(self, api: Api, clock: Clock, rng: Random) -> None:
         """Keep everything that is declared fresh, until cancelled.
 
         A kind that the server does not have (yet) is empty: who needs it has nothing to do, and the others go on.
         """
         async with asyncio.TaskGroup() as tasks:
 
-            def start(shelf: Shelf) -> None:
-                complete = self._complete[shelf.resource]
-                reflector = Reflector(api, shelf.resource, shelf, clock, chance, complete=complete, may_lack=True)
-                tasks.create_task(reflector.run(), name=f"reflector of {shelf.resource.plural}")
+            def start(indexer: Indexer) -> None:
+                complete = self._complete[indexer.resource]
+                reflector = Reflector(api, indexer.resource, indexer, clock, rng, complete=complete, may_lack=True)
+                tasks.create_task(reflector.run(), name=f"reflector of {indexer.resource.plural}")
 
-            for shelf in self._shelves.values():
-                start(shelf)
+            for indexer in self._indexers.values():
+                start(indexer)
             self._start = start
             try:
                 await asyncio.get_running_loop().create_future()
@@ -124,20 +124,20 @@ class Cache:
 
     def get(self, resource: Resource, key: Key) -> Obj | None:
         """One object."""
-        return self._shelves[resource].get(key)
+        return self._indexers[resource].get(key)
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
         """All objects of a kind, or those of a namespace, in order of their keys."""
-        return self._shelves[resource].all(namespace)
+        return self._indexers[resource].all(namespace)
 
     def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
         """Objects of a kind of which the one with this uid is an owner, in order of their keys."""
-        return self._shelves[resource].owned(uid)
+        return self._indexers[resource].owned(uid)
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
         """Objects of a kind with a label that is indexed, in order of their keys."""
-        return self._shelves[resource].labelled(label, value)
+        return self._indexers[resource].labelled(label, value)
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
         """Objects of a kind for which an index says this value, in order of their keys."""
-        return self._shelves[resource].indexed(index, value)
+        return self._indexers[resource].indexed(index, value)

@@ -17,14 +17,14 @@ from kilauea.controllers.objects import annotations_of, is_going, labels_of, mat
 NAME = "volcano.sh/colocation-config-name"
 CONFIG = "volcano.sh/colocation-config"
 TELLING_SECONDS = 1.0
-"""How long changes may wait for more."""
+"""Seconds for which changes are collected."""
 
 
 def _namespace_of(obj: Obj) -> Iterable[Key]:
     return (Key(obj["metadata"]["namespace"], ""),)
 
 
-def _told_in(pod: Obj) -> str:
+def _is_annotated(pod: Obj) -> str:
     """An index: the namespace of a pod that has been told something."""
     annotations = annotations_of(pod)
     told = NAME in annotations or annotations.get(CONFIG, "{}") != "{}"
@@ -37,7 +37,7 @@ class ColocationController:
     name = "colocation-config-controller"
     interests = (
         Interest(COLOCATIONS, _namespace_of, delay=TELLING_SECONDS),
-        Interest(PODS, _namespace_of, indexes={"colocated": _told_in}, delay=TELLING_SECONDS),
+        Interest(PODS, _namespace_of, indexes={"colocated": _is_annotated}, delay=TELLING_SECONDS),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -45,15 +45,15 @@ class ColocationController:
         given = [each for each in view.list(COLOCATIONS, key.namespace) if not is_going(each)]
         newest = sorted(given, key=lambda each: (each["metadata"]["creationTimestamp"], name_of(each)), reverse=True)
         pods = view.list(PODS, key.namespace) if given else view.indexed(PODS, "colocated", key.namespace)
-        return Outcome([patch for pod in pods if not is_going(pod) for patch in _told(pod, newest)])
+        return Outcome([patch for pod in pods if not is_going(pod) for patch in _annotate(pod, newest)])
 
 
-def _told(pod: Obj, configurations: Sequence[Obj]) -> list[Patch]:
-    """What tells a pod, if it does not know."""
+def _annotate(pod: Obj, configurations: Sequence[Obj]) -> list[Patch]:
+    """Patches that write the configuration to a pod that does not have it yet."""
     meant = next((each for each in configurations if matcher(spec_of(each).get("selector"))(labels_of(pod))), None)
     annotations = annotations_of(pod)
     if meant is None:
-        if not _told_in(pod):
+        if not _is_annotated(pod):
             return []
         wanted: dict[str, Any] = {NAME: None, CONFIG: "{}"}
     else:

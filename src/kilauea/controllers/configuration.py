@@ -9,13 +9,13 @@ from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Pa
 from kilauea.controllers.objects import is_going
 
 PLACE = Key("volcano-system", "volcano-scheduler-configmap")
-"""Where the configuration is, ..."""
+"""The ConfigMap with the configuration, ..."""
 FILE = "volcano-scheduler.conf"
 """... and under which name."""
 NAME = f"ConfigMap {PLACE}"
-"""How messages call it."""
+"""Its name in messages."""
 LOOK_SECONDS = 2.0
-"""Between two looks at a text that may change by itself."""
+"""Seconds between two reads of a text that may change."""
 
 
 def _concerned(obj: Obj) -> tuple[Key, ...]:

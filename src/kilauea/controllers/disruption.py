@@ -21,7 +21,7 @@ from kilauea.controllers.objects import (
     labels_of,
     matcher,
     name_of,
-    nobody,
+    no_keys,
     spec_of,
     status_of,
     status_patch,
@@ -29,8 +29,8 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import is_ready
 
 FORGET_SECONDS = 120
-"""How long a budget counts a pod as evicted that is not being deleted."""
-SETTLING_SECONDS = 0.2
+"""Seconds for which a budget counts a pod as evicted that is not being deleted."""
+DEBOUNCE_SECONDS = 0.2
 SCALED = {each.kind: each for each in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
 
 
@@ -44,8 +44,8 @@ class DisruptionController:
     name = "disruption-controller"
     interests = (
         Interest(BUDGETS, _namespace),
-        Interest(PODS, _namespace, delay=SETTLING_SECONDS),
-        *(Interest(each, nobody) for each in SCALED.values()),
+        Interest(PODS, _namespace, delay=DEBOUNCE_SECONDS),
+        *(Interest(each, no_keys) for each in SCALED.values()),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -62,7 +62,7 @@ class DisruptionController:
             disrupted, wait = _disrupted(budget, chosen, now)
             if wait is not None:
                 again = wait if again is None else min(again, wait)
-            operations += _brought_in_line(view, budget, chosen, disrupted, now)
+            operations += _update_status(view, budget, chosen, disrupted, now)
         return Outcome(operations, again)
 
 
@@ -81,7 +81,7 @@ def _disrupted(budget: Obj, pods: Sequence[Obj], now: int) -> tuple[dict[str, st
     return found, min(waits, default=None)
 
 
-def _brought_in_line(
+def _update_status(
     view: View, budget: Obj, pods: Sequence[Obj], disrupted: Mapping[str, str], now: int
 ) -> Sequence[Operation]:
     expected, desired = _expectation(view, budget, pods)
@@ -102,7 +102,7 @@ def _brought_in_line(
 
 
 def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:
-    """How many pods there should be, and how many of them must be healthy."""
+    """Return the expected number of pods, and how many of them must be healthy."""
     spec = spec_of(budget)
     most_missing, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most_missing is not None:
@@ -115,7 +115,7 @@ def _expectation(view: View, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int
 
 
 def _scale(view: View, pods: Sequence[Obj]) -> int:
-    """How many pods the owners of some pods want; pods of owners without such a number count themselves."""
+    """Return the sum of the sizes that the owners of some pods want; pods of owners without a size count themselves."""
     wanted: dict[str, int] = {}
     for pod in pods:
         owner = controller_of(pod)

@@ -12,9 +12,9 @@ from kilauea.controllers.objects import (
     NOTHING,
     controller_of,
     is_going,
-    itself,
     name_of,
-    nobody,
+    no_keys,
+    own_key,
     spec_of,
     status_of,
     uid_of,
@@ -23,14 +23,14 @@ from kilauea.controllers.objects import (
 OVER = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that a job does not leave again; an aborted one may be resumed."""
 NOTING_SECONDS = 1.0
-"""How soon to look again whether a flow has noted the end of a job."""
+"""Seconds until the next check that a flow has recorded the end of a job."""
 
 
 class FinishedJobController:
     """Deletes jobs with `ttlSecondsAfterFinished`, after their pods."""
 
     name = "gc-controller"
-    interests = (Interest(VC_JOBS, itself), Interest(JOB_FLOWS, nobody))
+    interests = (Interest(VC_JOBS, own_key), Interest(JOB_FLOWS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Delete a job, or come back when that is due."""
@@ -46,7 +46,7 @@ class FinishedJobController:
 
 
 def expiry(job: Obj) -> int | None:
-    """When a job is to be deleted, in microseconds since 1970; None if it stays, or nobody has said since when."""
+    """Return the time at which a job expires, in microseconds since 1970; None if it stays, or its end is unknown."""
     seconds, state = spec_of(job).get("ttlSecondsAfterFinished"), status_of(job).get("state") or {}
     since = state.get("lastTransitionTime")
     if seconds is None or since is None or state.get("phase") not in OVER or is_going(job):
@@ -55,7 +55,7 @@ def expiry(job: Obj) -> int | None:
 
 
 def is_noted(job: Obj, view: View) -> bool:
-    """Whether the flow of a job that is over knows that; also if it has none, or one that has ended."""
+    """Return True if the flow of a finished job has recorded its end; also if it has none, or one that has ended."""
     owner = controller_of(job)
     if owner is None or owner["kind"] != JOB_FLOWS.kind:
         return True

@@ -32,7 +32,7 @@ from kilauea.api.ports import (
     View,
     key_of,
 )
-from kilauea.controllers.objects import NOTHING, is_going, nobody, stored_kinds, uid_of, without_finalizer
+from kilauea.controllers.objects import NOTHING, is_going, no_keys, stored_kinds, uid_of, without_finalizer
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 UID = "metadata.uid"
@@ -85,7 +85,7 @@ class GarbageCollector:
     interests = (
         Interest(ALL_KINDS, _own_uid, indexes={UID: uid_of}, metadata_only=True, matters=_may_have_dependents_that_go),
         Interest(ALL_KINDS, _uids_of_owners, metadata_only=True, matters=_owners_may_be_concerned),
-        Interest(DEFINITIONS, nobody),
+        Interest(DEFINITIONS, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kilauea.api.kinds import DEFINITIONS, NAMESPACES
 from kilauea.api.ports import Empty, Interest, Key, Outcome, Replace, View
-from kilauea.controllers.objects import NOTHING, is_going, itself, nobody, spec_of, stored_kinds
+from kilauea.controllers.objects import NOTHING, is_going, no_keys, own_key, spec_of, stored_kinds
 
 FINALIZER = "kubernetes"
 """Holds a namespace, in its `spec.finalizers`, until it is empty."""
@@ -14,7 +14,7 @@ class NamespaceController:
     """Brings the deletion of namespaces to its end."""
 
     name = "namespace-controller"
-    interests = (Interest(NAMESPACES, itself), Interest(DEFINITIONS, nobody))
+    interests = (Interest(NAMESPACES, own_key), Interest(DEFINITIONS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Delete everything in a namespace that is being deleted, then take its finalizer."""

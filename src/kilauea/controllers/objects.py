@@ -1,4 +1,4 @@
-"""What all controllers read of objects: owners, labels, selectors; and the small patches that they write."""
+"""Helpers that all controllers share: owners, labels, selectors, and small patches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def name_of(obj: Obj) -> str:
 
 
 def is_going(obj: Obj) -> bool:
-    """Whether its deletion has begun."""
+    """Return True if an object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -64,16 +64,16 @@ def condition_of(obj: Obj, type: str) -> Mapping[str, Any] | None:
 
 
 def is_true(obj: Obj, type: str) -> bool:
-    """Whether a condition of the status holds."""
+    """Return True if a condition of the status is true."""
     condition = condition_of(obj, type)
     return condition is not None and condition.get("status") == "True"
 
 
-LONGEST_PATIENCE = 60.0
+LONGEST_RETRY_DELAY = 60.0
 """Seconds after which at the latest an object that something is wrong with is looked at again."""
 
 
-def patience(obj: Obj, now: int, least: float) -> float:
+def retry_delay(obj: Obj, now: int, least: float) -> float:
     """Seconds until an object that something is wrong with is to be looked at again: the older, the later.
 
     Args:
@@ -83,7 +83,7 @@ def patience(obj: Obj, now: int, least: float) -> float:
     """
     created = obj["metadata"].get("creationTimestamp")
     age = (now - parse_time(created)) / SECOND if created else 0.0
-    return max(least, min(LONGEST_PATIENCE, age / 2))
+    return max(least, min(LONGEST_RETRY_DELAY, age / 2))
 
 
 # --- owners
@@ -120,12 +120,12 @@ def owner_reference(resource: Resource, owner: Obj) -> dict[str, Any]:
     }
 
 
-def itself(obj: Obj) -> Iterable[Key]:
+def own_key(obj: Obj) -> Iterable[Key]:
     """An object concerns its own key."""
     return (key_of(obj),)
 
 
-def nobody(obj: Obj) -> Iterable[Key]:
+def no_keys(obj: Obj) -> Iterable[Key]:
     """An object that is only looked up."""
     return ()
 
@@ -149,11 +149,11 @@ def orphans_of(obj: Obj) -> str:
 
 ORPHANS = "orphans"
 """Name of the index `orphans_of`."""
-SETTLING_SECONDS = 0.2
-"""How long changes of pods may wait for more, before their owner counts them."""
+DEBOUNCE_SECONDS = 0.2
+"""Seconds for which changes of pods are collected before their owner counts them."""
 
 
-def dependents(resource: Resource, of: Resource, delay: float = SETTLING_SECONDS) -> Interest:
+def dependents(resource: Resource, of: Resource, delay: float = DEBOUNCE_SECONDS) -> Interest:
     """A kind whose objects belong to those of another, which may adopt such as have no controller."""
     return Interest(resource, its_controller(of), indexes={ORPHANS: orphans_of}, delay=delay)
 
@@ -174,7 +174,7 @@ def _matcher(text: bytes) -> Matcher:
 
 
 def matcher(selector: Mapping[str, Any] | None) -> Matcher:
-    """Whether labels match a label selector, as a function; none at all matches nothing, an empty one everything."""
+    """Return a function that matches labels with a label selector; None matches nothing, an empty one everything."""
     return _matcher(msgspec.json.encode(selector))
 
 

@@ -1,4 +1,4 @@
-"""What a pod counts for in a quota: the resource list that the minimum of a pod group is made of.
+"""Usage of a pod in a quota: the resource list from which the minimum of a pod group is made.
 
 As Kubernetes counts for a ResourceQuota: the pod itself, and what it requests and may use at most, each under the names
 that quotas have for it; extended resources also under their own names, by which the scheduler knows them. Sidecars

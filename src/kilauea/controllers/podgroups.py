@@ -18,9 +18,9 @@ from kilauea.controllers.objects import (
     annotations_of,
     controller_of,
     is_going,
-    itself,
     labels_of,
-    nobody,
+    no_keys,
+    own_key,
     owner_reference,
     spec_of,
     status_of,
@@ -58,8 +58,8 @@ class PodGroupController:
         self._inherit = inherit
         self.interests = (
             Interest(PODS, self._ungrouped),
-            Interest(POD_GROUPS, nobody),
-            *(Interest(each, nobody) for each in OWNERS.values()),
+            Interest(POD_GROUPS, no_keys),
+            *(Interest(each, no_keys) for each in OWNERS.values()),
         )
 
     def _ungrouped(self, pod: Obj) -> Iterable[Key]:
@@ -110,7 +110,7 @@ class PodGroupController:
 
 
 def _annotations(pod: Obj, owners: list[Obj]) -> dict[str, str]:
-    """What the owners say, the first of them first, unless the pod says it."""
+    """Annotations of the owners, the first of them first, unless the pod has them."""
     found: dict[str, str] = {}
     for owner in owners:
         for name, value in annotations_of(owner).items():
@@ -131,7 +131,7 @@ def _those(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _min_member(owners: list[Obj]) -> int:
-    """How many pods the group needs: what the first owner that says it says, else one."""
+    """The minimum of the group: that of the first owner that has one, else one."""
     text = next((annotations_of(each)[MIN_MEMBER] for each in owners if MIN_MEMBER in annotations_of(each)), "1")
     return int(text) if text.isascii() and text.isdigit() and int(text) < 2**31 else 1
 
@@ -151,7 +151,7 @@ def _spec(pod: Obj, min_member: int) -> dict[str, Any]:
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
-    """How far apart in the network the pods may be; a tier that is no number is not said."""
+    """The network topology of the pods; an invalid tier is left out."""
     if TOPOLOGY_MODE not in annotations and TOPOLOGY_TIER not in annotations:
         return {}
     topology: dict[str, Any] = {"mode": annotations.get(TOPOLOGY_MODE) or "hard"}
@@ -162,7 +162,7 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _leads(pod: Obj, view: View) -> bool:
-    """Whether a pod speaks for its workload: of a stateful set that is being updated, only the new pods do."""
+    """Return True if a pod sets the fields of its group; during an update, only new pods do."""
     owner = controller_of(pod)
     if owner is None or (owner["apiVersion"], owner["kind"]) != (STATEFUL_SETS.api_version, STATEFUL_SETS.kind):
         return True
@@ -197,7 +197,7 @@ class IdleGroupController:
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
-        self.interests = (Interest(resource, itself), Interest(POD_GROUPS, nobody))
+        self.interests = (Interest(resource, own_key), Interest(POD_GROUPS, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Delete the group if the workload wants no pods."""

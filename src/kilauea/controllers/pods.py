@@ -1,4 +1,4 @@
-"""What controllers know of pods: which count, which are ready, which go first, and how one is made from a template."""
+"""Helpers for pods: which count, which are ready, which are deleted first, and how one is made from a template."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ _PHASE_RANK = {"": 0, "Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def phase_of(pod: Obj) -> str:
-    """The phase, empty if nobody has said it."""
+    """The phase, empty if it is not set."""
     return str(status_of(pod).get("phase") or "")
 
 
 def is_finished(pod: Obj) -> bool:
-    """Whether all containers have ended for good."""
+    """Return True if all containers have ended for good."""
     return phase_of(pod) in FINISHED
 
 
 def is_active(pod: Obj) -> bool:
-    """Whether it counts as a replica: neither finished nor being deleted."""
+    """Return True if a pod counts as a replica: neither finished nor being deleted."""
     return not pod["metadata"].get("deletionTimestamp") and status_of(pod).get("phase") not in FINISHED
 
 
 def is_ready(pod: Obj) -> bool:
-    """Whether it serves."""
+    """Return True if a pod is ready."""
     condition = condition_of(pod, "Ready")
     return condition is not None and condition.get("status") == "True"
 
 
 def ready_since(pod: Obj) -> int | None:
-    """When it began to serve, in microseconds since 1970; None if it does not."""
+    """Return the time since which a pod is ready, in microseconds since 1970; None if it is not."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition.get("status") != "True":
         return None
@@ -61,7 +61,7 @@ def ready_since(pod: Obj) -> int | None:
 
 
 def seconds_until_available(pod: Obj, min_ready_seconds: int, now: int) -> float | None:
-    """How long a pod must serve on to be available; 0 if it is, None if it does not serve."""
+    """Return the seconds until a ready pod is available; 0 if it is, None if it is not ready."""
     if not min_ready_seconds:
         return 0.0 if is_ready(pod) else None
     since = ready_since(pod)
@@ -79,7 +79,7 @@ def restarts(pod: Obj) -> int:
 def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[Operation]]:
     """The pods that an owner with a selector has, and what makes it so.
 
-    Pods that nobody controls and that match are adopted, those that do not match any more are let go.
+    Pods without a controller that match are adopted, those that do not match any more are let go.
     """
     selected = matcher(spec_of(owner).get("selector"))
     mine: list[Obj] = []
@@ -100,8 +100,8 @@ def claim(view: View, resource: Resource, owner: Obj) -> tuple[list[Obj], list[O
 # --- which go first
 
 
-def crowds(pods: list[Obj]) -> Mapping[str, int]:
-    """How many of some pods are on each node."""
+def pods_by_node(pods: list[Obj]) -> Mapping[str, int]:
+    """Return the number of some pods on each node."""
     counts: dict[str, int] = {}
     for pod in pods:
         node = spec_of(pod).get("nodeName")
@@ -111,14 +111,14 @@ def crowds(pods: list[Obj]) -> Mapping[str, int]:
 
 
 def _cost(pod: Obj) -> int:
-    """What its user says that its deletion costs; 0 if it says nothing that can be read."""
+    """The annotated cost of deleting a pod; 0 without an annotation that can be read."""
     try:
         return int(annotations_of(pod).get(DELETION_COST, "0"))
     except ValueError:
         return 0
 
 
-def departure_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
+def deletion_rank(pod: Obj, beside: Mapping[str, int]) -> tuple[object, ...]:
     """A sort key: what would be missed least comes first.
 
     Args:
@@ -160,7 +160,7 @@ def free_names(view: View, owner: Obj, base: str = "") -> Iterator[str]:
 
 
 def generate_name(base: str) -> str:
-    """What names of pods begin with: a name and a hyphen, cut so that a suffix has room."""
+    """Return the prefix of generated pod names: a name and a hyphen, cut so that a suffix fits."""
     return f"{base}-"[:LONGEST_BASE]
 
 

@@ -1,7 +1,7 @@
-"""Queues of Volcano: they are there (root and default), open and close with their trees, and count their groups.
+"""Queues of Volcano: root and default exist, queues open and close with their trees, and count their groups.
 
 A queue is closed and opened by a Command that names it. Closing closes what is below first. Opening opens one queue;
-if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not what somebody
+if the Command has the annotation `kilauea.dev/cascade: "true"`, also what was closed with it, but not queues that were
 closed by hand. A closed queue that still has pod groups, or below which one is not closed yet, is `Closing` until that
 has changed. A queue under a closed one is closed.
 """
@@ -18,9 +18,9 @@ from kilauea.controllers.objects import (
     NOTHING,
     annotations_of,
     is_going,
-    itself,
     name_of,
-    patience,
+    own_key,
+    retry_delay,
     spec_of,
     status_of,
     uid_of,
@@ -32,9 +32,9 @@ SHUT = frozenset({"Closed", "Closing"})
 STATES = SHUT | {"Open", "Unknown"}
 PHASES = ("Pending", "Running", "Inqueue", "Unknown", "Completed")
 COUNTING_SECONDS = 0.2
-"""How long changes of groups may wait for more, before their queue counts them."""
+"""Seconds for which changes of groups are collected before their queue counts them."""
 PARENT_SECONDS = 5.0
-"""How soon a new queue looks again whose parent is not there."""
+"""Seconds until a new queue looks again for its parent."""
 FIRST = {ROOT_QUEUE: {"reclaimable": False, "weight": 1}, DEFAULT_QUEUE: {"reclaimable": True, "weight": 1}}
 """Queues that every cluster has."""
 
@@ -54,14 +54,14 @@ def state_of(queue: Obj) -> str:
     return str(status_of(queue).get("state") or "Open")
 
 
-def ordered_queue(command: Obj) -> str:
+def commanded_queue(command: Obj) -> str:
     """The queue to which a command is addressed; empty if it is to something else."""
     target = command.get("target") or {}
     return str(target.get("name", "")) if target.get("kind") == "Queue" else ""
 
 
 def _keys_of_command(command: Obj) -> Iterable[Key]:
-    name = ordered_queue(command)
+    name = commanded_queue(command)
     return (Key("", name),) if name else ()
 
 
@@ -76,7 +76,7 @@ class QueueController:
 
     name = "queue-controller"
     interests = (
-        Interest(QUEUES, itself, indexes={"parent": parent_of}, always=tuple(Key("", name) for name in FIRST)),
+        Interest(QUEUES, own_key, indexes={"parent": parent_of}, always=tuple(Key("", name) for name in FIRST)),
         Interest(QUEUES, _keys_of_closing, delay=COUNTING_SECONDS),
         Interest(
             POD_GROUPS,
@@ -84,7 +84,7 @@ class QueueController:
             indexes={"queue": queue_of},
             delay=COUNTING_SECONDS,
         ),
-        Interest(COMMANDS, _keys_of_command, indexes={"queue": ordered_queue}),
+        Interest(COMMANDS, _keys_of_command, indexes={"queue": commanded_queue}),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -97,17 +97,17 @@ class QueueController:
         if is_going(queue):
             return NOTHING
         if state_of(queue) not in STATES:
-            words = f'state "{state_of(queue)}" is none of {", ".join(sorted(STATES))}: {key.name} is left alone'
-            return Outcome([Record(queue, "Warning", "SyncQueue", words)])
+            message = f'state "{state_of(queue)}" is not one of {", ".join(sorted(STATES))}: {key.name} is not changed'
+            return Outcome([Record(queue, "Warning", "SyncQueue", message)])
         tree = Tree(view)
         operations: list[Operation] = []
         for command in commands:
-            operations += tree.obey(queue, command)
+            operations += tree.execute_command(queue, command)
             operations.append(_done(command))
-        operations += tree.mend(queue)
+        operations += tree.repair(queue)
         operations += tree.count(queue)
         lost = parent_of(queue) and tree.parent(queue) is None
-        return Outcome(operations, patience(queue, now, PARENT_SECONDS) if lost else None)
+        return Outcome(operations, retry_delay(queue, now, PARENT_SECONDS) if lost else None)
 
 
 def first_queue(name: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Tree:
         """The state that a queue has, or will have."""
         return self._states.get(name_of(queue)) or state_of(queue)
 
-    def obey(self, queue: Obj, command: Obj) -> Iterator[Operation]:
+    def execute_command(self, queue: Obj, command: Obj) -> Iterator[Operation]:
         """Carry out a command."""
         action = command.get("action")
         if action == CLOSE and name_of(queue) == ROOT_QUEUE:
@@ -145,8 +145,8 @@ class Tree:
         elif action == OPEN:
             yield from self._open(queue, cascade=annotations_of(command).get(CASCADE) == "true")
         else:
-            words = f'"{action or ""}" is no action for a queue: use {OPEN} or {CLOSE}'
-            yield Record(queue, "Warning", "CommandIssued", words)
+            message = f'invalid action "{action or ""}" for a queue: use {OPEN} or {CLOSE}'
+            yield Record(queue, "Warning", "CommandIssued", message)
 
     def _close(self, queue: Obj, *, by_parent: bool) -> Iterator[Operation]:
         """Close a queue, after those below it."""
@@ -162,8 +162,8 @@ class Tree:
         """Open a queue, and if wanted those below it that were closed with it."""
         parent = self.parent(queue)
         if parent is not None and self.state(parent) in SHUT:
-            words = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
-            yield Record(queue, "Warning", OPEN, f"{words} closed. Open the parent queue first.")
+            message = f"Failed to open queue {name_of(queue)} because its parent queue {name_of(parent)} is closing or"
+            yield Record(queue, "Warning", OPEN, f"{message} closed. Open the parent queue first.")
             return
         if self.state(queue) != "Open":
             yield from self._decide(queue, "Open", by_parent=False)
@@ -185,7 +185,7 @@ class Tree:
         return "Closing" if has_groups or self._has_children_to_close(queue) else "Closed"
 
     def _has_children_to_close(self, queue: Obj) -> bool:
-        """Whether a queue right below is not closed yet; of queues in a circle, none waits for the others."""
+        """Return True if a queue right below is not closed yet; queues in a circle do not wait for each other."""
         waiting = [child for child in self._children(queue) if self.state(child) != "Closed"]
         return bool(waiting) and bool({*map(name_of, waiting)} - self._lineage(queue))
 
@@ -208,18 +208,20 @@ class Tree:
             operations.append(Patch(QUEUES, key, {"metadata": {"annotations": {CLOSED_BY_PARENT: mark}}}))
         return [*operations, Patch(QUEUES, key, {"status": {"state": state}}, subresource="status")]
 
-    def mend(self, queue: Obj) -> Iterator[Operation]:
-        """What brings a queue in line with its parent, and those below it with it."""
+    def repair(self, queue: Obj) -> Iterator[Operation]:
+        """Operations that bring a queue in line with its parent, and those below it with it."""
         if parent_of(queue):
             if not spec_of(queue).get("parent"):
                 yield Patch(QUEUES, key_of(queue), {"spec": {"parent": ROOT_QUEUE}})
             if self.parent(queue) is None:
-                words = f"the parent queue {parent_of(queue)} is not there: create it or name another in spec.parent"
-                yield Record(queue, "Warning", "SyncQueue", words)
+                message = (
+                    f"the parent queue {parent_of(queue)} does not exist: create it or name another in spec.parent"
+                )
+                yield Record(queue, "Warning", "SyncQueue", message)
         elif spec_of(queue).get("parent"):
-            words = f"root has no parent: spec.parent {spec_of(queue)['parent']} is taken away"
+            message = f"root has no parent: spec.parent {spec_of(queue)['parent']} is removed"
             yield Patch(QUEUES, key_of(queue), {"spec": {"parent": None}})
-            yield Record(queue, "Warning", "SyncQueue", words)
+            yield Record(queue, "Warning", "SyncQueue", message)
         for each in (queue, *self._children(queue)):
             parent = self.parent(each)
             if parent is not None and self.state(parent) in SHUT:
@@ -242,7 +244,7 @@ class Tree:
 
 
 def _tally(groups: Iterable[Obj]) -> dict[str, int]:
-    """How many groups are in each phase, in small letters; one without a phase waits."""
+    """Numbers of groups by phase, in small letters; one without a phase is pending."""
     counts = dict.fromkeys((phase.lower() for phase in PHASES), 0)
     for group in groups:
         phase = status_of(group).get("phase") or "Pending"

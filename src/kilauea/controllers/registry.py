@@ -37,7 +37,7 @@ from kilauea.controllers.volumes.volumes import VolumeController
 def volcano_controllers(
     schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True, discovery: Key = CONFIGURATION
 ) -> list[Controller]:
-    """What Volcano's controller manager runs.
+    """Return the controllers of Volcano's controller manager.
 
     Args:
         schedulers: names of the schedulers whose plain pods are given pod groups.
@@ -61,11 +61,11 @@ def volcano_controllers(
 
 
 def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controller]:
-    """What a cluster's own controller manager runs, as far as this one has it.
+    """Return the controllers of Kubernetes' own controller manager that this one has.
 
     Args:
         since: when they begin, in microseconds since 1970; nodes are not blamed for silence before.
-        authority: certificates that clients of the API are to trust, as PEM; empty if somebody else tells them.
+        authority: certificates that clients of the API are to trust, as PEM; empty if they are published elsewhere.
     """
     return [
         *([RootAuthorityController(authority)] if authority else []),
@@ -86,12 +86,12 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
 
 
 def deletion_controllers() -> list[Controller]:
-    """What brings deletions to their end. An API server without a controller manager runs these by itself."""
+    """The controllers that complete deletions. An API server without a controller manager runs these itself."""
     return [NamespaceController(), GarbageCollector(), ClaimProtectionController(), VolumeProtectionController()]
 
 
 VOLCANO_NAMES = {"job-controller": "vcjob-controller", "cronjob-controller": "vccronjob-controller"}
-"""What `--controllers` of Volcano calls controllers whose names here differ from those of Kubernetes' own."""
+"""Names in Volcano's `--controllers`, for controllers that have others here, as those are Kubernetes' own."""
 
 
 def chosen(controllers: Iterable[Controller], wanted: Sequence[str]) -> list[Controller]:

@@ -15,9 +15,9 @@ from kilauea.controllers.objects import (
     NOTHING,
     dependents,
     is_going,
-    itself,
     labels_of,
     name_of,
+    own_key,
     spec_of,
     status_patch,
     uid_of,
@@ -25,13 +25,13 @@ from kilauea.controllers.objects import (
 from kilauea.controllers.pods import (
     claim,
     creation,
-    crowds,
-    departure_rank,
+    deletion_rank,
     free_names,
     from_template,
     generate_name,
     is_active,
     is_finished,
+    pods_by_node,
     seconds_until_available,
 )
 
@@ -43,7 +43,7 @@ class ReplicaSetController:
     """Keeps replica sets at their number of pods."""
 
     name = "replicaset-controller"
-    interests = (Interest(REPLICA_SETS, itself), dependents(PODS, REPLICA_SETS))
+    interests = (Interest(REPLICA_SETS, own_key), dependents(PODS, REPLICA_SETS))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make or delete pods, and count them."""
@@ -77,8 +77,8 @@ def _create(view: View, replica_set: Obj, count: int) -> list[Operation]:
 
 
 def _delete(replica_set: Obj, active: list[Obj], count: int) -> list[Operation]:
-    beside = crowds(active)
-    ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
+    beside = pods_by_node(active)
+    ranked = sorted(active, key=lambda pod: deletion_rank(pod, beside))
     chains = []
     for pod in ranked[:count]:
         told = Record(replica_set, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
@@ -89,13 +89,13 @@ def _delete(replica_set: Obj, active: list[Obj], count: int) -> list[Operation]:
 def _status(replica_set: Obj, active: list[Obj], now: int) -> tuple[dict[str, Any], float | None]:
     """The counts, and in how many seconds a pod that serves will count as available."""
     spec = spec_of(replica_set)
-    patience = int(spec.get("minReadySeconds") or 0)
+    retry_delay = int(spec.get("minReadySeconds") or 0)
     wanted = ((spec["template"].get("metadata") or {}).get("labels") or {}).items()
     labelled = ready = available = 0
     again: float | None = None
     for pod in active:
         labelled += wanted <= labels_of(pod).items()
-        wait = seconds_until_available(pod, patience, now)
+        wait = seconds_until_available(pod, retry_delay, now)
         if wait is None:
             continue
         ready += 1

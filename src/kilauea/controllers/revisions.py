@@ -37,7 +37,7 @@ class History(NamedTuple):
 
 
 def digest_of(name: str) -> str:
-    """What the name of a revision ends with."""
+    """Return the suffix of the name of a revision."""
     return name.rpartition("-")[2]
 
 

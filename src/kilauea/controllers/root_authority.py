@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kilauea.api.kinds import CONFIG_MAPS, NAMESPACES
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View
-from kilauea.controllers.objects import NOTHING, is_going, itself, name_of
+from kilauea.controllers.objects import NOTHING, is_going, name_of, own_key
 
 NAME, FILE = "kube-root-ca.crt", "ca.crt"
 _TYPE = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind}
@@ -27,7 +27,7 @@ class RootAuthorityController:
     """
 
     name = "root-ca-certificate-publisher-controller"
-    interests = (Interest(NAMESPACES, itself), Interest(CONFIG_MAPS, _namespace))
+    interests = (Interest(NAMESPACES, own_key), Interest(CONFIG_MAPS, _namespace))
 
     def __init__(self, authority: str) -> None:
         self._data = {FILE: authority}

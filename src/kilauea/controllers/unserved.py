@@ -19,7 +19,7 @@ from kilauea.controllers.objects import (
     annotations_of,
     condition_of,
     is_going,
-    nobody,
+    no_keys,
     spec_of,
     status_of,
     uid_of,
@@ -43,7 +43,7 @@ class UnservedPodController:
 
     def __init__(self, served: Collection[str]) -> None:
         self._served = frozenset(served)
-        self.interests = (Interest(PODS, self._unserved), Interest(POD_GROUPS, nobody))
+        self.interests = (Interest(PODS, self._unserved), Interest(POD_GROUPS, no_keys))
 
     def _unserved(self, pod: Obj) -> Iterable[Key]:
         """A pod concerns itself if it waits for a scheduler that does not run."""

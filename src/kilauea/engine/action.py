@@ -1,4 +1,4 @@
-"""What an action is: one step of a cycle. An action decides by asking the session; it does not know the plugins."""
+"""The base of actions. An action is one step of a cycle; it asks the session and does not know the plugins."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def cycle(
         actions: actions by name.
         watchdog: bounds the time of calls into plugins and actions that are not of this package.
         brief: the plan has only binds, nominations and evictions, and no reasons; that is quicker.
-        reasons: the plan says of each task that waits why; without, only of those that are promised room.
+        reasons: the plan says of each task that waits why; without, only of nominated ones.
         observer: takes the time of its parts.
         backoff: what the plan before said of groups that were admitted in vain, at the moment of this cycle.
     """

@@ -1,4 +1,4 @@
-"""What happens to a cluster, as the cluster state hears of it."""
+"""Events of a cluster, as they are passed to the cluster state."""
 
 from __future__ import annotations
 

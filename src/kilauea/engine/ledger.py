@@ -1,4 +1,4 @@
-"""What this cycle changed: tasks as they come and go, with what each was before.
+"""Changes of this cycle: tasks as they come and go, with their state before.
 
 A cycle works on the state itself, not on a copy: copying all tasks and jobs would cost more than most cycles do. So the
 ledger notes what every task was before it is touched, and puts everything back when it closes, so that the state is
@@ -51,7 +51,7 @@ class Ledger:
         self.queues = queues
         """Those of the session."""
         self.moves = 0
-        """How often tasks came or went: as long as this is the same, so is what nodes and queues hold."""
+        """Number of moves of tasks: as long as this is the same, so is what nodes and queues hold."""
         self._points = points
         self._domains = domains
         self._neighbours = neighbours

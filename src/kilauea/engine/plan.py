@@ -14,7 +14,7 @@ from kilauea.engine.model.attempts import AdmissionBackoff
 
 
 class Refusal(NamedTuple):
-    """Why a queue or a job is refused, with numbers where it is about a resource (amounts in the engine's units)."""
+    """The reason why a queue or a job is refused, with numbers if it is about a resource (in the engine's units)."""
 
     code: str
     message: str
@@ -25,7 +25,7 @@ class Refusal(NamedTuple):
 
 
 class SpareReason(NamedTuple):
-    """Why evictions spare a pod: a code for programs, words for people, and the plugin whose reason it is, if any."""
+    """The reason why evictions spare a pod: a code, a message, and the plugin whose reason it is, if any."""
 
     code: str
     words: str
@@ -42,7 +42,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """A pod is promised room on a node that is being freed."""
+    """A pod is nominated to a node where room is being freed."""
 
     pod: str
     node: str
@@ -69,16 +69,16 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
-    """What became of a pod group."""
+    """The outcome of a pod group."""
 
     phase: str
     counts: Mapping[str, int]
     """Tasks by name of their status, without zeros."""
     condition: Condition | None = None
     refusal: Refusal | None = None
-    """Why it is not admitted, or not valid."""
+    """The reason why it is not admitted, or not valid."""
     ignored: Condition | None = None
-    """What it asks for and nothing serves."""
+    """A wish that no configured plugin serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,12 @@ class QueueOutcome:
     elastic: Mapping[str, float]
     share: float | None
     conditions: tuple[Condition, ...] = ()
-    """What is wrong with it."""
+    """The conditions to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """Why some nodes do not take a pod, with one of them as an example."""
+    """The reason why some nodes do not take a pod, with one of them as an example."""
 
     reason: str
     count: int
@@ -151,6 +151,6 @@ class Plan:
     queues: Mapping[str, QueueOutcome] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     findings: tuple[Finding, ...] = ()
-    """What was found wrong: arguments of the configuration, plugins or actions that failed, objects."""
+    """Findings: arguments of the configuration, plugins or actions that failed, objects."""
     backoff: AdmissionBackoff | None = None
-    """What the next cycle is to know of groups that were admitted in vain; None if this one does not say."""
+    """Groups that were admitted in vain, for the next cycle; None if this one does not tell."""

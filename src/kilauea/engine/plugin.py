@@ -1,4 +1,4 @@
-"""What a plugin is: a named object, made anew for each session, that registers its functions when the session opens."""
+"""The base of plugins: a plugin is created for each session, and registers its functions when the session opens."""
 
 from __future__ import annotations
 

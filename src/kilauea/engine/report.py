@@ -1,4 +1,4 @@
-"""What a cycle has to tell: its decisions, and why it passed over what it passed over. The plan is made from it."""
+"""The report of a cycle: its decisions, and the reasons for what it did not do. The plan is made from it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Report:
         self.binds = [bind for bind in self.binds if bind.pod != task.key]
 
     def fit_error(self, job: Job) -> str:
-        """Why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
+        """Return the reason why a gang is not ready, as the original words it (spec of the scheduler, 1.5.7)."""
         parts = [f"{count} {name}" for name, count in counts_of(job).items()]
         parts.append(f"{job.min_available} minAvailable")
         text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(sorted(parts))}"

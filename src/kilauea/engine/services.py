@@ -34,7 +34,7 @@ CONF = {
     "actions": "allocate, backfill, preempt",
     "tiers": [{"plugins": [{"name": name} for name in ("priority", "predicates", "nodeorder")]}],
 }
-"""What Kubernetes' own scheduler does, in our words."""
+"""The configuration of Kubernetes' own scheduler."""
 
 
 @lru_cache(maxsize=1)

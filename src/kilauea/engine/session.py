@@ -51,7 +51,7 @@ def _of_points(method: Callable[Concatenate[ExtensionPoints, P], R]) -> Callable
 
 
 class Session:
-    """What plugins and actions work with: the cluster as it is in this cycle, the extension points, the methods below.
+    """The working state of plugins and actions: the cluster in this cycle, the extension points, the methods below.
 
     Attributes:
         now: time of the cycle, in microseconds since 1970.
@@ -191,7 +191,7 @@ class Session:
         return Refusal("NoSuchTier", problem, job.queue) if problem else self.points.job_valid(job)
 
     def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
-        """What the first plugin says, as far as a hard wish allows it; without a plugin all that the wish allows."""
+        """The answer of the first plugin, within a hard wish; without a plugin all that the wish allows."""
         whole = isinstance(subject, Job)
         wish = self.domains.of_job(subject) if whole else self.domains.of(subject.job, subject.sub_job)
         if wish is None or wish.tier is None or wish.soft:
@@ -258,7 +258,7 @@ class Session:
         return self.ledger.shape_of(task)
 
     def fits(self, task: Task, row: int) -> bool:
-        """Whether a node, by row, has room now for what a task asks; no plugin is asked."""
+        """Return True if a node, by row, has room now for a task's request; no plugin is asked."""
         node = self.nodes.select(np.array([row], dtype=np.intp))
         return bool(kernels.fits(node.used, self.shape_of(task).need, node.allocatable)[0])
 

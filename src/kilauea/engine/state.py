@@ -103,7 +103,8 @@ class ClusterState:
         self.queue_version = 0
         """Grows with each change of a queue's object."""
         self.kept: dict[str, tuple[Any, Any]] = {}
-        """What plugins keep from cycle to cycle, by plugin: what it was made of, and what it is. Never the truth."""
+        """Values that plugins keep between cycles, by plugin: the inputs, and the value. A cache, never the truth.
+        """
         self._handlers: dict[str, tuple[Callable[[Any], None], Callable[[str], None]]] = {
             "Pod": (self._set_pod, self._drop_pod),
             "Node": (self._set_node, self._drop_node),
@@ -167,7 +168,7 @@ class ClusterState:
             self._move(task, stage_of(pod, task.cooldown))
 
     def _is_newest(self, key: tuple[str, str], obj: Object) -> bool:
-        """Whether no newer version of an object was seen; this one is noted."""
+        """Return True if no newer version of an object was seen; this one is recorded."""
         version = obj.metadata.resource_version or ""
         if version.isascii() and version.isdigit() and len(version) <= 20:  # 64 bits
             if int(version) < self._versions.get(key, -1):

@@ -21,15 +21,15 @@ NODE_STATE = "kilauea.dev/node-state"
 NOT_READY, SILENT = "not-ready", "silent"
 
 RUN_TIME = "kilauea.dev/run-time"
-"""How long each run of a container lasts."""
+"""Duration of each run of a container."""
 EXIT_CODE = "kilauea.dev/exit-code"
 """The code with which a container ends, 0 to 255."""
 EXIT_REASON = "kilauea.dev/exit-reason"
 """The reason that its terminated state has, e.g. `OOMKilled`."""
 START_DELAY = "kilauea.dev/start-delay"
-"""How long the pod's containers are being created."""
+"""Time for which the pod's containers are being created."""
 STOP_TIME = "kilauea.dev/stop-time"
-"""How long containers take to end when the pod is deleted; its grace period cuts this short."""
+"""Time that containers take to end when the pod is deleted; its grace period cuts this short."""
 
 _DURATIONS = (RUN_TIME, START_DELAY, STOP_TIME)
 
@@ -39,13 +39,13 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def said(notes: Mapping[str, str], name: str, container: str) -> str | None:
-    """What is said about a container, or else about all of them."""
+def annotation_value(notes: Mapping[str, str], name: str, container: str) -> str | None:
+    """Return the value for a container, or else the one for all of them."""
     return notes.get(f"{name}.{container}", notes.get(name))
 
 
 def read_duration(text: str | None) -> int | None:
-    """Microseconds of a duration; None where nothing is said or it makes no sense (`mistakes` tells)."""
+    """Microseconds of a duration; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
     try:
         length = parse_duration(text) if text else None
     except ValueError:
@@ -54,23 +54,23 @@ def read_duration(text: str | None) -> int | None:
 
 
 def read_exit_code(text: str | None) -> int | None:
-    """An exit code; None where nothing is said or it makes no sense (`mistakes` tells)."""
+    """An exit code; None where nothing is said or it makes no sense (`annotation_errors` tells)."""
     return int(text) if text and text.isascii() and text.isdigit() and int(text[:4]) < 256 else None
 
 
-def mistakes(notes: Mapping[str, str]) -> list[str]:
-    """What the annotations of a pod say that nobody can follow, each with the fix."""
-    found = []
+def annotation_errors(notes: Mapping[str, str]) -> list[str]:
+    """Return the errors in a pod's annotations, each with the fix."""
+    errors = []
     for name, text in sorted(notes.items()):
         if name.startswith(_DURATIONS) and read_duration(text) is None:
-            found.append(f'{name}: "{text}" is no duration: use e.g. 30s or 1h30m')
+            errors.append(f'{name}: invalid duration "{text}": use e.g. 30s or 1h30m')
         elif name.startswith(EXIT_CODE) and read_exit_code(text) is None:
-            found.append(f'{name}: "{text}" is no exit code: use 0 to 255')
-    return found
+            errors.append(f'{name}: invalid exit code "{text}": use 0 to 255')
+    return errors
 
 
 def is_simulated(node: Obj) -> bool:
-    """Whether a Node is ours: unless it says so itself, if no machine has ever reported its boot to it."""
+    """Return True if a Node is simulated: unless it says so itself, if no machine has ever reported its boot to it."""
     told = parse_bool(annotations_of(node).get(SIMULATED))
     if told is not None:
         return told
@@ -78,5 +78,5 @@ def is_simulated(node: Obj) -> bool:
 
 
 def node_state(node: Obj) -> str:
-    """What a Node is told to be; empty if it is to be well."""
+    """Return the state that a Node is set to; empty if it is to be ready."""
     return annotations_of(node).get(NODE_STATE, "")

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
-from kilauea.nodes.moments import moment_of, second_text
 from kilauea.nodes.program import Program
+from kilauea.nodes.timestamps import moment_of, second_text
 
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 10, 300
@@ -42,8 +42,8 @@ def back_off(ended: Obj, restarts: int) -> int:
 
     A run of twice the longest back-off makes the earlier ones forgotten.
     """
-    begun, end = moment_of(ended.get("startedAt")) or 0, moment_of(ended.get("finishedAt")) or 0
-    if restarts == 0 or (begun and end - begun >= 2 * LONGEST_BACK_OFF * SECOND):
+    started, end = moment_of(ended.get("startedAt")) or 0, moment_of(ended.get("finishedAt")) or 0
+    if restarts == 0 or (started and end - started >= 2 * LONGEST_BACK_OFF * SECOND):
         return 0
     return min(FIRST_BACK_OFF << min(restarts - 1, 10), LONGEST_BACK_OFF) * SECOND
 
@@ -76,13 +76,13 @@ class Run:
 
     @property
     def fresh(self) -> bool:
-        """Whether it has never run and waits to be started."""
+        """True if it has never run and waits to be started."""
         reason = (self.state.get("waiting") or {}).get("reason")
         return reason in (CREATING, INITIALIZING)
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """True if it runs."""
         return "running" in self.state
 
     @property
@@ -95,11 +95,11 @@ class Run:
         return self.restart == "Always" or (self.restart == "OnFailure" and ended.get("exitCode", 0) != 0)
 
     def due(self) -> int | None:
-        """When something happens to it next, in microseconds since 1970; None if nothing does."""
+        """The time of its next change, in microseconds since 1970; None if there is none."""
         if self.running:
-            begun = moment_of(self.state["running"].get("startedAt"))
+            started = moment_of(self.state["running"].get("startedAt"))
             length = self.program.run_time
-            return None if begun is None or length is None else begun + length
+            return None if started is None or length is None else started + length
         ended = self._ended()
         if ended is None:
             return None
@@ -133,9 +133,9 @@ class Run:
 
     def end(self, now: int, code: int, reason: str) -> None:
         """End it, for whatever cause."""
-        begun = (self.state.get("running") or {}).get("startedAt")
+        started = (self.state.get("running") or {}).get("startedAt")
         text = second_text(now)
-        ended = {"exitCode": code, "reason": reason, "startedAt": begun or text, "finishedAt": text}
+        ended = {"exitCode": code, "reason": reason, "startedAt": started or text, "finishedAt": text}
         if "containerID" in self.entry:
             ended["containerID"] = self.entry["containerID"]
         self._set({"terminated": ended}, ready=self.role == "init" and code == 0, started=False)
@@ -154,9 +154,9 @@ class Run:
     def _wait_for_restart(self) -> None:
         ended = self.state["terminated"]
         seconds = back_off(ended, self.entry.get("restartCount", 0)) // SECOND
-        words = f"back-off {seconds}s restarting container {self.entry['name']}"
+        message = f"back-off {seconds}s restarting container {self.entry['name']}"
         last = {"terminated": ended}
-        self._set({"waiting": {"reason": BACK_OFF, "message": words}}, ready=False, started=False, lastState=last)
+        self._set({"waiting": {"reason": BACK_OFF, "message": message}}, ready=False, started=False, lastState=last)
 
     def _set(self, state: dict[str, Any], **others: Any) -> None:
         self.entry = {**self.entry, "state": state, **others}

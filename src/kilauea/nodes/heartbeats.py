@@ -1,6 +1,6 @@
 """Keeps simulated nodes alive: a Lease that is renewed often, a status that is written rarely, spread over time.
 
-What a Node says about itself stays: only what is missing is filled in, and `Ready` is told where nobody else tells it.
+Fields that a Node has stay: only missing ones are set, and `Ready` only where it is not set from outside.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Pa
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import SILENT, is_simulated, node_state
 from kilauea.nodes.machine import Machine, machine_status
-from kilauea.nodes.moments import micro_text, moment_of
 from kilauea.nodes.node_conditions import conditions_to_write, turn_of
+from kilauea.nodes.timestamps import micro_text, moment_of
 
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_PERIODS = 4
@@ -41,7 +41,9 @@ class Heartbeats:
         self._renew = renew_seconds * SECOND
         self.interests: Sequence[Interest] = (
             Interest(NODES, lambda node: (key_of(node),)),
-            Interest(LEASES, lambda lease: ()),  # nobody else renews them; a lost one is made with the next heartbeat
+            Interest(
+                LEASES, lambda lease: ()
+            ),  # no other process renews them; a lost one is made with the next heartbeat
         )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -77,11 +79,11 @@ class Heartbeats:
             return None
         patch: dict[str, Any] = {"spec": {"renewTime": micro_text(now)}}
         if lease["metadata"].get("ownerReferences") != _owner(node):
-            patch["metadata"] = {"ownerReferences": _owner(node)}  # the node has been created anew
+            patch["metadata"] = {"ownerReferences": _owner(node)}  # the node has been created again
         return Patch(LEASES, key_of(lease), patch)
 
     def _turn(self, name: str, moment: int) -> int:
-        """Which of a node's periods a moment is in."""
+        """The period of a node that contains a moment."""
         return turn_of(name, moment // SLOT, self._renew // SLOT)
 
 

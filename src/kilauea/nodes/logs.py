@@ -1,4 +1,4 @@
-"""What `kubectl logs` shows of simulated containers: a line at each start and end, and what the command prints.
+"""Logs of simulated containers: a line at each start and end, and the output of the command.
 
 Each line has its moment, so it appears when the command would have printed it.
 """
@@ -13,9 +13,9 @@ from kilauea.api.ports import Key, Obj, View
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import RUN_TIME
 from kilauea.nodes.containers import Run
-from kilauea.nodes.life import runs_of
-from kilauea.nodes.moments import moment_of
+from kilauea.nodes.lifecycle import runs_of
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.timestamps import moment_of
 
 
 class PodLogs:
@@ -31,7 +31,7 @@ class PodLogs:
         self._run_time = run_time
 
     def read(self, namespace: str, pod: str, container: str, previous: bool, now: int) -> ContainerLog:
-        """What the last run of a container, or the one before it, has written until now."""
+        """Return the log of the last run of a container, or the one before it, up to now."""
         found = self._view.get(PODS, Key(namespace, pod))
         runs = [run for runs in runs_of(found, self._run_time) for run in runs] if found is not None else []
         run = next((run for run in runs if run.container["name"] == container), None)
@@ -41,30 +41,30 @@ class PodLogs:
         # A container that waits for its restart shows the run before.
         has_run = run.running or "terminated" in run.state
         state = run.state if has_run and not previous else last
-        begun = (state.get("running") or state.get("terminated") or {}).get("startedAt", "")
+        started = (state.get("running") or state.get("terminated") or {}).get("startedAt", "")
         waits = "" if has_run or last else (run.state.get("waiting") or {}).get("reason", "")
         lines = tuple(_lines(found, run, state, now))
-        return ContainerLog(lines, begun, run.running and not previous, waits)
+        return ContainerLog(lines, started, run.running and not previous, waits)
 
 
 def _lines(pod: Obj, run: Run, state: Obj, now: int) -> Iterator[LogLine]:
     ended = state.get("terminated")
-    begun = moment_of((ended or state.get("running") or {}).get("startedAt"))
-    if begun is None:
+    started = moment_of((ended or state.get("running") or {}).get("startedAt"))
+    if started is None:
         return
     node = pod["spec"].get("nodeName", "")
-    yield LogLine(begun, f"simulated container {run.container['name']} started on {node}")
+    yield LogLine(started, f"simulated container {run.container['name']} started on {node}")
     if run.program.guessed and run.program.run_time:
         seconds = f"{run.program.run_time / SECOND:g}s"
         yield LogLine(
-            begun, f"its command does not say how long it runs; it ends after {seconds} ({RUN_TIME} changes it)"
+            started, f"its command does not say how long it runs; it ends after {seconds} ({RUN_TIME} changes it)"
         )
     end = moment_of(ended.get("finishedAt")) if ended else None
     until = now if end is None else end
     for offset, text in run.program.output:
-        if begun + offset > until:
+        if started + offset > until:
             break
-        yield LogLine(begun + offset, text)
+        yield LogLine(started + offset, text)
     if ended:
-        words = f"ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
-        yield LogLine(until, words)
+        message = f"ended with exit code {ended.get('exitCode', 0)} ({ended.get('reason', '')})"
+        yield LogLine(until, message)

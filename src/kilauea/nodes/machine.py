@@ -1,4 +1,4 @@
-"""What a simulated node is said to be: its size, its labels, its address."""
+"""The machine behind a simulated node: its size, its labels, its address."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def node_manifest(name: str, machine: Machine) -> dict[str, Any]:
 
 
 def machine_status(status: Mapping[str, Any], name: str, machine: Machine) -> dict[str, Any]:
-    """What is missing in the status of a node, beside its conditions; what it says itself stays."""
+    """Return the missing fields in the status of a node, except its conditions; fields that are set stay."""
     missing: dict[str, Any] = {}
     capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
     given = capacity or allocatable or machine.capacity()

@@ -13,12 +13,12 @@ from zlib import crc32
 from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import NODE_STATE, NOT_READY, SILENT, node_state
-from kilauea.nodes.moments import moment_of, second_text
+from kilauea.nodes.timestamps import moment_of, second_text
 
 STATUS_SECONDS = 300
 """Between two heartbeats in the status of a Node."""
 _OURS = "simulated node"
-"""How the message of our `Ready` condition begins."""
+"""Prefix of the message of our `Ready` condition."""
 _PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory"),
     ("DiskPressure", "KubeletHasNoDiskPressure"),
@@ -27,12 +27,12 @@ _PRESSURES = (
 
 
 def turn_of(name: str, moment: int, period: int) -> int:
-    """Which of a node's periods a moment (in the same unit) is in; each node has them at times of its own."""
+    """Return the period of a node that contains a moment (in the same unit); each node has its own offset."""
     return (moment - crc32(name.encode()) % period) // period
 
 
 def is_ready(node: Obj) -> bool:
-    """Whether a node says that it can run pods."""
+    """Return True if a node reports that it can run pods."""
     return (_ready(node) or {}).get("status") == "True"
 
 
@@ -65,20 +65,20 @@ def _is_old(name: str, ready: Obj, now: int) -> bool:
 
 
 def _verdict(node: Obj) -> tuple[str, str, str] | None:
-    """Status, reason and message of `Ready`; None if somebody else has said it and we have no order."""
+    """Status, reason and message of `Ready`; None if it was set from outside and the node has no state annotation."""
     state, ready = node_state(node), _ready(node)
     if state == NOT_READY:
         return "False", "KubeletNotReady", f"{_OURS}, made unready by the annotation {NODE_STATE}"
     if ready and ready.get("status") != "Unknown" and not ready.get("message", "").startswith(_OURS):
         return None
     if state:
-        complaint = f'the annotation {NODE_STATE}: "{state}" is not known: use {NOT_READY} or {SILENT}'
-        return "True", "KubeletReady", f"{_OURS} is ready; {complaint}"
+        problem = f'the annotation {NODE_STATE}: "{state}" is not known: use {NOT_READY} or {SILENT}'
+        return "True", "KubeletReady", f"{_OURS} is ready; {problem}"
     return "True", "KubeletReady", f"{_OURS} is ready"
 
 
 def _first(verdict: tuple[str, str, str] | None) -> list[tuple[str, str, str, str]]:
-    """What a node says that has said nothing about its conditions."""
+    """Conditions of a node that has not reported any."""
     found = [(type, "False", reason, "") for type, reason in _PRESSURES]
     return [*found, ("Ready", *verdict)] if verdict else found
 

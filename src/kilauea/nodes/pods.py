@@ -14,17 +14,17 @@ from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import (
     SILENT,
     STOP_TIME,
+    annotation_errors,
     annotations_of,
     is_simulated,
-    mistakes,
     node_state,
     read_duration,
 )
 from kilauea.nodes.containers import KILLED
-from kilauea.nodes.life import Step, active, advance, killed, started
-from kilauea.nodes.moments import moment_of
+from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.program import JOB_RUN_TIME
+from kilauea.nodes.timestamps import moment_of
 
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
@@ -80,24 +80,24 @@ class Pods:
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:
-    """What is written of a step."""
+    """The writes of a step."""
     if not step.status:
         return []
     operations: list[Operation] = [_patch(pod, step.status)]
     if not started(pod):
-        wrong = mistakes(annotations_of(pod))
+        wrong = annotation_errors(annotations_of(pod))
         operations += [Record(pod, "Warning", "InvalidAnnotation", f"ignored: {each}") for each in wrong]
     return operations
 
 
 def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:
-    """A change of the status, unless somebody else has changed the pod meanwhile."""
+    """A change of the status, unless the pod has been changed meanwhile."""
     version = pod["metadata"].get("resourceVersion", "")
     return Patch(PODS, key_of(pod), {"status": status}, subresource="status", version=version)
 
 
 def _end(pod: Obj, node: Obj, now: int) -> Outcome:
-    """What is left to do for a pod that is being deleted."""
+    """The writes that remain for a pod that is being deleted."""
     metadata = pod["metadata"]
     grace = int(metadata.get("deletionGracePeriodSeconds") or 0)
     needed = min(read_duration(annotations_of(pod).get(STOP_TIME)) or 0, grace * SECOND)
@@ -106,7 +106,7 @@ def _end(pod: Obj, node: Obj, now: int) -> Outcome:
         return Outcome(again=(end - now) / SECOND)
     operations: list[Operation] = []
     if metadata.get("finalizers") and active(pod):
-        # Somebody waits to read how it has ended; nobody would, of a pod that is gone with the next write.
+        # The end is written for readers of the status, unless the pod is gone with the next write.
         status = killed(pod, node, now, KILLED if needed == grace * SECOND and needed else STOPPED)
         operations += [_patch(pod, status)] if status else []
     if grace or not metadata.get("finalizers"):

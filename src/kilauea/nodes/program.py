@@ -1,4 +1,4 @@
-"""What the program of a container would do: how long it runs, what it prints, how it ends.
+"""The program of a container: how long it runs, what it prints, how it ends.
 
 Nothing is executed. Annotations say it, or the command does where it is as simple as examples write it: `sleep 5`,
 `sh -c "echo hello; sleep 5; exit 3"`. Other commands take no time beside a `sleep`. Where nothing tells the time, a
@@ -18,15 +18,15 @@ from kilauea.nodes.annotations import (
     EXIT_REASON,
     PREFIX,
     RUN_TIME,
+    annotation_value,
     annotations_of,
     read_duration,
     read_exit_code,
-    said,
 )
 from kilauea.nodes.script import Environment, Line, Script, read_script
 
 JOB_RUN_TIME = 5 * SECOND
-"""How long a container runs that is to end and of which nothing says when, unless a command line says otherwise."""
+"""Run time of a container that is meant to end and has no known duration, unless a command line sets it."""
 
 NOTHING = Script(False, 0, 0)
 """The script of what has no command."""
@@ -36,7 +36,7 @@ _Notes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a container does each time that it runs.
+    """One run of a container.
 
     Attributes:
         run_time: microseconds; None for ever.
@@ -94,25 +94,27 @@ def _program(
     # What is said about all containers of a pod is not meant for those that prepare it.
     if init:
         notes = {key: text for key, text in notes.items() if key.endswith(f".{name}")}
-    code = read_exit_code(said(notes, EXIT_CODE, name))
-    run_time = read_duration(said(notes, RUN_TIME, name))
+    code = read_exit_code(annotation_value(notes, EXIT_CODE, name))
+    run_time = read_duration(annotation_value(notes, RUN_TIME, name))
     if run_time is None:
         run_time = script.run_time if script.tells_time else _usual_time(init, code is not None or ends, default)
-    guessed = not init and not script.tells_time and run_time is not None and not said(notes, RUN_TIME, name)
+    guessed = (
+        not init and not script.tells_time and run_time is not None and not annotation_value(notes, RUN_TIME, name)
+    )
     code = script.exit_code if code is None else code
-    reason = said(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
+    reason = annotation_value(notes, EXIT_REASON, name) or ("Error" if code else "Completed")
     return Program(run_time, code, reason, script, guessed)
 
 
 def _usual_time(init: bool, ends: bool, default: int) -> int | None:
-    """How long a container runs of which nothing says it; `ends` if it is known to end."""
+    """The run time of a container with no known duration; `ends` if it is known to end."""
     if init:
         return 0
     return default or None if ends else None
 
 
 def _is_to_end(pod: Obj, container: Obj) -> bool:
-    """Whether a container of which nothing says how long it runs is there to end.
+    """Return True if a container is meant to end although nothing tells how long it runs.
 
     That is one of a batch Job, and one with a command in a pod that is not always restarted; a pod that has only an
     image stands for anything and runs on.

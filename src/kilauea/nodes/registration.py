@@ -1,6 +1,6 @@
 """Registers the nodes that were asked for, as kubelets do when they start.
 
-It looks once, at the start: a node that is deleted later stays away until the next start, or until somebody applies it.
+It looks once, at the start: a node that is deleted later stays away until the next start, or until it is applied.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ Environment = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a command does.
+    """The effects of a command.
 
     Attributes:
         tells_time: whether it says how long it takes.
@@ -66,7 +66,7 @@ class Script:
 
 @lru_cache(maxsize=4096)
 def read_script(command: tuple[str, ...], args: tuple[str, ...], environment: Environment = ()) -> Script:
-    """What a container's command and arguments do."""
+    """Return the effects of a container's command and arguments."""
     known = dict(environment)
     words = [_REFERENCE.sub(lambda found: known.get(found[1], found[0]), word) for word in command + args]
     try:
@@ -202,7 +202,7 @@ class _Run:
             yield ""
 
     def _expanded(self, words: Sequence[str]) -> list[str]:
-        found = []
+        expanded = []
         assigned = True
         for word in words:
             assignment = _ASSIGNMENT.fullmatch(word) if assigned else None
@@ -211,11 +211,11 @@ class _Run:
                 self.variables[assignment[1]] = " ".join(expand(assignment[2], self.variables, self._output))
                 return [":"]
             if assignment is None:
-                found += expand(word, self.variables, self._output)
-        return found
+                expanded += expand(word, self.variables, self._output)
+        return expanded
 
     def _output(self, text: str) -> str:
-        """What `$(...)` stands for."""
+        """The output of `$(...)`."""
         inner = _Run(tuple(self.variables.items()), min(self._left, MOST_STEPS))
         lines = []
         try:
@@ -309,14 +309,14 @@ def _printed(name: str, words: list[str]) -> list[str]:
 
 
 def _serves(name: str, words: Sequence[str]) -> bool:
-    """Whether a command is known to go on for ever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
+    """Return True if a command is known to run for ever: `tail -f`, and `sshd -D`, as workers of MPI run it."""
     if name == "sshd":
         return "-D" in words
     return name == "tail" and any(word.startswith("-") and "f" in word.lower() for word in words)
 
 
 def _never_ends(loop: While) -> bool:
-    """Whether a loop is written to go on for ever."""
+    """Return True if a loop is written to run for ever."""
     if _leaves(loop.body) or len(loop.condition) != 1:
         return False
     condition = loop.condition[0].statement
@@ -327,7 +327,7 @@ def _never_ends(loop: While) -> bool:
 
 
 def _leaves(steps: Sequence[Step]) -> bool:
-    """Whether any statement ends a loop or the script."""
+    """Return True if any statement ends a loop or the script."""
     for statement in (step.statement for step in steps):
         if isinstance(statement, Simple):
             inner: Sequence[Sequence[Step]] = ()

@@ -1,4 +1,4 @@
-"""What words of shell scripts stand for: quotes, variables, arithmetic, the output of commands, braces."""
+"""Expansion of words in shell scripts: quotes, variables, arithmetic, the output of commands, braces."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def expand(word: str, variables: Variables, output: Output) -> list[str]:
     """The words that a word stands for: none if it is empty and not quoted, several if what it holds has blanks."""
     if (braces := _BRACES.fullmatch(word)) and not set("\"'$") & set(word):
         return [f"{braces[1]}{number}{braces[4]}" for number in _span(int(braces[2]), int(braces[3]))]
-    found: list[str] = []
+    words: list[str] = []
     current, quoted, length = "", False, 0
     for text, kept in _parts(word, variables, output):
         length += len(text)
@@ -54,10 +54,10 @@ def expand(word: str, variables: Variables, output: Output) -> list[str]:
             continue
         pieces = re.split(r"[ \t\n]+", text)
         for piece in pieces[:-1]:
-            found += [current + piece] if current + piece else []
+            words += [current + piece] if current + piece else []
             current = ""
         current += pieces[-1]
-    return [*found, current] if current or quoted else found
+    return [*words, current] if current or quoted else words
 
 
 def _span(first: int, last: int) -> range:
@@ -67,7 +67,7 @@ def _span(first: int, last: int) -> range:
 
 
 def _parts(word: str, variables: Variables, output: Output) -> Iterator[tuple[str, bool]]:
-    """What a word is made of; each part with whether it is kept as it is, or split at blanks."""
+    """The parts of a word; each with True if it is kept as it is, False if it is split at blanks."""
     at = 0
     while at < len(word):
         c = word[at]
@@ -111,7 +111,7 @@ def _dollars(text: str, variables: Variables, output: Output) -> Iterator[tuple[
 
 
 def _dollar(text: str, at: int, variables: Variables, output: Output) -> tuple[str, int]:
-    """What a `$` and what follows it stand for, and the place after it."""
+    """Expand a `$` and its operand; return the text and the place after it."""
     if text.startswith("$((", at):
         end = end_of(text, at + 1)
         return str(calculate(text[at + 3 : end - 2], variables)), end

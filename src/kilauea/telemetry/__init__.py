@@ -1,1 +1,1 @@
-"""What the components say about themselves in numbers: metrics, and the pages where they are read."""
+"""Metrics of the components, and the pages that serve them."""

@@ -1,4 +1,4 @@
-"""Metrics of which there is much: counted in lists, and named only when somebody reads them."""
+"""Metrics with many series: counted in lists, and named only when they are scraped."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tally(Collector):
 
 
 class Gauges(Collector):
-    """Gauges with the same labels, which are looked up when somebody reads them.
+    """Gauges with the same labels, which are looked up when they are scraped.
 
     Args:
         gauges: what each is, by name.

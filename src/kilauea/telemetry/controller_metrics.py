@@ -1,4 +1,4 @@
-"""The metrics of Volcano's controllers, read from the objects when somebody asks for them.
+"""The metrics of Volcano's controllers, read from the objects when they are requested.
 
 A series goes with its object, so there are never more of them than objects; and a new process has the same figures.
 """
@@ -52,7 +52,7 @@ class ControllerMetrics(Collector):
         yield from self._flow_ends()
 
     def _queue_counts(self) -> Iterator[GaugeMetricFamily]:
-        """How many pod groups of a queue are in each phase."""
+        """Numbers of pod groups of a queue by phase."""
         for phase in PHASES:
             name = f"volcano_queue_pod_group_{phase}_count"
             family = GaugeMetricFamily(name, f"Pod groups of a queue that are {phase}", labels=["queue_name"])
@@ -61,7 +61,7 @@ class ControllerMetrics(Collector):
             yield family
 
     def _job_ends(self) -> Iterator[GaugeMetricFamily]:
-        """How often a job has come to an end; one that was restarted may do so again."""
+        """Numbers of ends of a job; one that was restarted may end again."""
         for word, phase in ENDS.items():
             name = f"volcano_job_{word}_phase_count"
             family = GaugeMetricFamily(name, f"How often a job has {word}", labels=["job_name", "queue_name"])
@@ -74,7 +74,7 @@ class ControllerMetrics(Collector):
             yield family
 
     def _flow_ends(self) -> Iterator[GaugeMetricFamily]:
-        """How many flows of a namespace have come to an end."""
+        """Numbers of ended flows of a namespace."""
         for word, phase in FLOW_ENDS.items():
             name = f"volcano_jobflow_{word}_phase_count"
             family = GaugeMetricFamily(name, f"Flows that are {phase}", labels=["jobflow_namespace"])
@@ -88,12 +88,12 @@ class ControllerMetrics(Collector):
             yield family
 
     def _time_to_pods(self) -> HistogramMetricFamily:
-        """How long after its job each pod was created, in whole seconds, as objects tell times."""
-        begun = {job["metadata"].get("uid"): job["metadata"].get("creationTimestamp") for job in self._jobs()}
+        """Time between the creation of a job and of each of its pods, in whole seconds, as objects have them."""
+        creations = {job["metadata"].get("uid"): job["metadata"].get("creationTimestamp") for job in self._jobs()}
         counts, total = [0] * (len(LATENCIES) + 1), 0.0
         for pod in self._pods():
             owners = pod["metadata"].get("ownerReferences") or ()
-            job = next((begun[each.get("uid")] for each in owners if each.get("uid") in begun), None)
+            job = next((creations[each.get("uid")] for each in owners if each.get("uid") in creations), None)
             if job and (created := pod["metadata"].get("creationTimestamp")):
                 waited = 1000 * (parse_time(created) - parse_time(job)) / SECOND
                 counts[bisect_left(LATENCIES, waited)] += 1

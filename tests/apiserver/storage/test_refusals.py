@@ -87,7 +87,7 @@ def test_a_file_that_was_cut_short_is_refused(length: int, folder: Path) -> None
     os.truncate(file, length if length >= 0 else file.stat().st_size + length)
     message = refusal(folder)
     assert message.startswith(f"{file}: the file is damaged (")
-    assert message.endswith(f"; restore a copy, or move {folder} away to begin with an empty store")
+    assert message.endswith(f"; restore a copy, or move {folder} away to start with an empty store")
 
 
 @given(data=st.data())
@@ -168,8 +168,8 @@ def test_a_file_of_a_newer_format_is_refused(folder: Path) -> None:
         ("UPDATE log SET key = '/core/pods/x' WHERE revision = 50", "the checksum of revision 50 does not fit"),
         ("UPDATE log SET value = 'text' WHERE revision = 50", "a bytes-like object is required"),
         ("UPDATE log SET key = CAST(x'ff' AS TEXT) WHERE revision = 50", "can't decode byte 0xff"),
-        ("UPDATE compaction SET revision = 'x'", "it does not tell up to where it is compacted"),
-        ("DELETE FROM compaction", "it does not tell up to where it is compacted"),
+        ("UPDATE compaction SET revision = 'x'", "the revision of the last compaction is missing"),
+        ("DELETE FROM compaction", "the revision of the last compaction is missing"),
         ("DROP TABLE log", "no such table: log"),
     ],
 )

@@ -157,7 +157,7 @@ def test_a_queue_is_moved_only_where_it_fits(server: Server, client: Client) -> 
     create(server, queue("a"), queue("b", parent="a"), queue("c", parent="b"))
     move = ("patch", "queue", "a", "--type=merge", "-p")
     words = ask(server, *move, '{"spec": {"parent": "c"}}').stderr
-    assert "queue a cannot have queue c as parent because that closes a circle: a > b > c > a" in words
+    assert "queue a cannot have queue c as parent because that creates a cycle: a > b > c > a" in words
     kubectl(server, "patch", "queue", "c", "--type=merge", "-p", '{"spec": {"parent": "a"}}')
     assert get(client, "c")["spec"]["parent"] == "a"
 

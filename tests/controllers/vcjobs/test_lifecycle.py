@@ -379,7 +379,7 @@ def test_the_name_of_a_pod_that_somebody_else_has_is_said_on_the_job() -> None:
     world.settle()
     world.admit()
     world.settle()
-    assert "FailedCreate: Error creating pods: pod m-a-0 is there and not of this job" in world.told
+    assert "FailedCreate: Error creating pods: pod m-a-0 exists and does not belong to this job" in world.told
     assert world.phase == "Pending"
 
 

@@ -153,7 +153,7 @@ def test_an_action_that_there_is_not_is_said_of_the_job() -> None:
     world.start()
     world.order("Dance")
     live(world)
-    assert any(each.startswith('CommandIssued: "Dance" is no action for a job: use one of ') for each in world.told)
+    assert any(each.startswith('CommandIssued: invalid action "Dance" for a job: use one of ') for each in world.told)
     assert world.phase == "Running"
 
 

@@ -10,7 +10,7 @@ import pytest
 from kilauea.api.kinds import POD_GROUPS, VC_JOBS
 from kilauea.api.ports import key_of
 from kilauea.controllers.vcjobs.delays import NOTE
-from kilauea.controllers.vcjobs.evidence import Evidence
+from kilauea.controllers.vcjobs.observed_events import ObservedEvent
 from kilauea.controllers.vcjobs.work import Work
 from support.jobs_at_work import JobWorld, job, policy, task
 
@@ -57,8 +57,8 @@ def test_the_first_policy_that_fits_counts_those_of_the_task_first(
     manifest["metadata"]["uid"] = "u"
     work = Work(manifest)
     policies = (*work.tasks[0].policies, *work.policies)
-    found = Evidence(event, work.tasks[0], ("m-a-0",), code)
-    fitting = next((each.action for each in policies if each.covers(found.event, found.exit_code)), None)
+    found = ObservedEvent(event, work.tasks[0], ("m-a-0",), code)
+    fitting = next((each.action for each in policies if each.covers(found.type, found.exit_code)), None)
     assert fitting == action
 
 
@@ -192,8 +192,8 @@ def test_a_pod_that_runs_again_makes_what_waits_for_it_superfluous() -> None:
     world = running(task("a", 2), policies=[policy("AbortJob", EVICTED, timeout="90s")])
     world.vanish("m-a-0")
     world.settle()
-    noted = json.loads(world.job["metadata"]["annotations"][NOTE])
-    assert [(each[0], each[4]) for each in noted] == [("m-a-0", "AbortJob")]
+    delayed_actions = json.loads(world.job["metadata"]["annotations"][NOTE])
+    assert [(each[0], each[4]) for each in delayed_actions] == [("m-a-0", "AbortJob")]
     world.say("m-a-0", "Running")
     world.settle()
     world.wait(100)

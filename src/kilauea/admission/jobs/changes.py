@@ -1,4 +1,4 @@
-"""What may change in a job that is there: how many pods it has and needs, and its priority."""
+"""Changes that are allowed in an existing job: replicas and minimum of its tasks, and its priority."""
 
 from __future__ import annotations
 

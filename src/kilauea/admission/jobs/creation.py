@@ -1,4 +1,4 @@
-"""Which new jobs are refused."""
+"""Rules for new jobs."""
 
 from __future__ import annotations
 

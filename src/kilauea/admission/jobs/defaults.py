@@ -1,4 +1,4 @@
-"""What a job holds where its author was silent."""
+"""Defaults of a job."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def mutate(review: Review, _view: View, settings: Settings) -> JsonPatch:
 
 
 def _restored(spec: JobSpec, new: Obj, old: Obj) -> JsonPatch:
-    """What tasks were completed with before, for a manifest that is applied again: it is sent as it is written.
+    """Defaults that tasks were given before, for a manifest that is applied again as it was first written.
 
     Only if nothing else has changed in them: Volcano refuses all such updates, and for the others that stays so.
     """
@@ -61,7 +61,7 @@ def _restored(spec: JobSpec, new: Obj, old: Obj) -> JsonPatch:
 
 
 def _complete_task(task: Task, index: int) -> Iterator[dict[str, Any]]:
-    """What a task lacks."""
+    """Defaults that a task lacks."""
     if not task.name:
         yield add(f"default{index}", "spec", "tasks", index, "name")
     if _needs_dns_policy(task.template):
@@ -73,7 +73,7 @@ def _complete_task(task: Task, index: int) -> Iterator[dict[str, Any]]:
 
 
 def _least(task: Task) -> int:
-    """How many pods of a task its gang needs."""
+    """The number of pods of a task that its gang needs."""
     if task.min_available is not None:
         return task.min_available
     parts = task.partition_policy
@@ -83,7 +83,7 @@ def _least(task: Task) -> int:
 
 
 def _needs_dns_policy(template: PodTemplate | None) -> bool:
-    """Whether pods are in their node's network, where they would not find services unless told how."""
+    """Return True if pods are in their node's network, where they find services only with a DNS policy."""
     spec = (template or {}).get("spec")
     return isinstance(spec, dict) and spec.get("hostNetwork") is True and not spec.get("dnsPolicy")
 

@@ -7,7 +7,7 @@ from kilauea.api.task_order import OrderedTask, endless_wait
 
 
 def order_warnings(spec: JobSpec) -> list[str]:
-    """Why the gang of a job can never be complete, and what to change."""
+    """Return the reason why the gang of a job can never be complete, and the fix."""
     fault = endless_wait([_ordered(task) for task in spec.tasks or ()], spec.min_available or 0)
     return [f"spec.tasks: {fault}"] if fault else []
 

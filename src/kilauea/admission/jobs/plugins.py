@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilauea.api.batch import JobSpec
-from kilauea.api.job_plugins import ARGUMENTS, MpiArguments, said, unknown_arguments, wrong_arguments
+from kilauea.api.job_plugins import ARGUMENTS, MpiArguments, argument_value, unknown_arguments, wrong_arguments
 
 PLUGINS = tuple(sorted(ARGUMENTS))
 """All there are."""
@@ -13,7 +13,7 @@ PLUGINS = tuple(sorted(ARGUMENTS))
 
 def mpi_master(arguments: Sequence[str]) -> str:
     """The name of the task that starts the others, for the plugin `mpi`."""
-    named = said(MpiArguments, arguments, "master")
+    named = argument_value(MpiArguments, arguments, "master")
     return MpiArguments().master if named is None else named
 
 

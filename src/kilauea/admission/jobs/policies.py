@@ -10,12 +10,12 @@ from kilauea.api.times import parse_duration
 
 ANY_EVENT, POD_PENDING = "*", "PodPending"
 EVENTS = (ANY_EVENT, "JobUpdated", "PodEvicted", "PodFailed", POD_PENDING, "TaskCompleted", "TaskFailed", "Unknown")
-"""What users may react to, sorted."""
+"""Events that a policy can name, sorted."""
 ACTIONS = (
     "AbortJob", "CompleteJob", "RestartJob", "RestartPartition", "RestartPod", "RestartTask", "ResumeJob",
     "TerminateJob",
 )  # fmt: skip
-"""What users may have done, sorted."""
+"""Actions that a policy can name, sorted."""
 
 
 def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def events_of(policy: LifecyclePolicy) -> tuple[str, ...]:
 
 
 def check_policies(policies: Sequence[LifecyclePolicy] | None, path: str) -> str:
-    """What is wrong with a list of policies, and what would be right; empty if nothing is."""
+    """Describe the error in a list of policies, with the fix; empty if there is none."""
     faults = list(_faults(policies or (), path))
     if not faults:
         return ""
@@ -48,7 +48,7 @@ def _faults(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:
 
 
 def _fault(policy: LifecyclePolicy, path: str, events: set[str], codes: set[int]) -> str:
-    """What is wrong with one policy; its events and its exit code are added to those seen."""
+    """Describe the error in one policy; its events and its exit code are added to those seen."""
     fault = duration_fault(policy.timeout, f"{path}.timeout")
     if fault:
         return fault
@@ -71,7 +71,7 @@ def _fault(policy: LifecyclePolicy, path: str, events: set[str], codes: set[int]
 
 
 def duration_fault(text: str | None, path: str) -> str:
-    """Why a text cannot be read as a duration; empty if it can, or if there is none."""
+    """Return the error in a duration; empty if it is valid, or if there is none."""
     try:
         parse_duration(text or "0")
     except ValueError as error:
@@ -90,10 +90,10 @@ def _code_fault(code: int, codes: set[int]) -> str:
 
 def policy_warnings(spec: JobSpec) -> list[str]:
     """Policies of a job and of its tasks that are allowed and yet do nothing."""
-    found = list(_idle(spec.policies or (), "spec.policies"))
+    warnings = list(_idle(spec.policies or (), "spec.policies"))
     for index, task in enumerate(spec.tasks or ()):
-        found += _idle(task.policies or (), f"spec.tasks[{index}].policies")
-    return found
+        warnings += _idle(task.policies or (), f"spec.tasks[{index}].policies")
+    return warnings
 
 
 def _idle(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:
@@ -101,5 +101,5 @@ def _idle(policies: Sequence[LifecyclePolicy], path: str) -> Iterator[str]:
         if POD_PENDING in events_of(policy) and not policy.timeout:
             yield f"{path}[{number}].timeout: the event {POD_PENDING} never comes without it: set it, e.g. to 10m"
         if policy.exit_code is not None and policy.action not in ACTIONS:
-            what = f'"{policy.action or ""}" is no action, so nothing is done: use one of {", ".join(ACTIONS)}'
+            what = f'unknown action "{policy.action or ""}", so nothing is done: use one of {", ".join(ACTIONS)}'
             yield f"{path}[{number}].action: {what}"

@@ -1,4 +1,4 @@
-"""Which jobs, and which changes of jobs, are refused."""
+"""Validation of jobs and of changes of jobs."""
 
 from __future__ import annotations
 

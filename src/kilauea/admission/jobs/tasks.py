@@ -18,7 +18,7 @@ TWO_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in netw
 
 
 def check_tasks(job: str, tasks: Sequence[Task], settings: Settings) -> Iterator[str]:
-    """What is wrong with the tasks of a new job, up to the first whose name was there before."""
+    """Errors in the tasks of a new job, up to the first task whose name is a duplicate."""
     names: set[str] = set()
     for index, task in enumerate(tasks):
         name = task.name or ""
@@ -38,9 +38,9 @@ def _check_pods(job: str, task: Task, index: int, settings: Settings) -> str:
     pod = f"{job}-{task.name or ''}-{index}"
     fault = name_fault(pod)
     found = f"create pod with name {pod} validate failed {fault};" if fault else ""
-    complaints = settings.check_template(task.template or {})
-    if complaints:
-        return f"{found}spec.task[{index}].{''.join(f'{each}. ' for each in complaints)}"
+    errors = settings.check_template(task.template or {})
+    if errors:
+        return f"{found}spec.task[{index}].{''.join(f'{each}. ' for each in errors)}"
     return found + _check_numa(task, index)
 
 
@@ -74,7 +74,7 @@ def _asks_for_whole_cpus(container: Container) -> bool:
 
 
 def check_partitions(job: str, task: Task) -> str:
-    """What is wrong with the groups into which a task is split."""
+    """Describe the error in the groups into which a task is split."""
     parts = task.partition_policy
     if parts is None:
         return ""

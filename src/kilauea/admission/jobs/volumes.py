@@ -15,7 +15,7 @@ _BOTH = (
 
 
 def check_volumes(volumes: Sequence[JobVolume] | None) -> str:
-    """What is wrong with the first volume that is wrong; empty if none is."""
+    """Describe the error in the first invalid volume; empty if there is none."""
     paths: set[str] = set()
     for volume in volumes or ():
         fault = _fault(volume, paths)

@@ -18,7 +18,7 @@ _AMOUNTS = ("capability", "deserved", "guarantee")
 
 
 def mutate(review: Review, view: View, settings: Settings) -> JsonPatch:
-    """What a new queue gets that does not say: a path from the root, whether it gives back, a weight."""
+    """Set defaults of a new queue: a path from the root, whether it is reclaimable, a weight."""
     queue = review.obj or {}
     path, weights = annotation(queue, HIERARCHY), annotation(queue, HIERARCHY_WEIGHTS)
     patch: JsonPatch = []
@@ -43,7 +43,7 @@ def _pointer(name: str) -> str:
 
 
 def validate(review: Review, view: View, settings: Settings) -> list[str]:
-    """Whether a queue may be as it would be, or may go.
+    """Return the reasons why a queue may not be created, changed or deleted.
 
     Raises:
         Denied: with the reason.
@@ -60,8 +60,8 @@ def validate(review: Review, view: View, settings: Settings) -> list[str]:
     resized = old is None or _is_resized(queue, old)
     if queue["metadata"]["name"] == ROOT_QUEUE:
         if old is not None and resized and settings.protect_root:
-            words = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
-            raise Denied(words)
+            message = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
+            raise Denied(message)
         return []
     if old is None or resized or parent_of(queue) != parent_of(old):
         check_sums(queue, view)
@@ -69,5 +69,5 @@ def validate(review: Review, view: View, settings: Settings) -> list[str]:
 
 
 def _is_resized(queue: Obj, old: Obj) -> bool:
-    """Whether a change touches amounts."""
+    """Return True if a change touches amounts."""
     return any(quantities(queue, kind) != quantities(old, kind) for kind in _AMOUNTS)

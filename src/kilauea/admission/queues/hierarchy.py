@@ -19,7 +19,7 @@ def annotation(queue: Obj, name: str) -> str:
 
 
 def is_rooted(path: str) -> bool:
-    """Whether a path begins at the root."""
+    """Return True if a path starts at the root."""
     return path.split("/", 1)[0] == ROOT_QUEUE
 
 

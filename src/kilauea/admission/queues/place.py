@@ -1,4 +1,4 @@
-"""Where a queue may hang: under a queue that is there, not under itself, not too deep, and not where work runs."""
+"""The place of a queue: under a queue that exists, not under itself, not too deep, and not where work runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _check_chain(queue: Obj, above: list[Obj]) -> None:
     if missing in chain:
         # `name` itself, unless there was a circle further up already.
         way = " > ".join(reversed([*chain, missing]))
-        raise Denied(f"queue {name} cannot have queue {parent_of(queue)} as parent because that closes a circle: {way}")
+        raise Denied(f"queue {name} cannot have queue {parent_of(queue)} as parent because that creates a cycle: {way}")
     raise Denied(f"failed to get parent queue {missing} of queue {chain[-1]}: {not_found(QUEUES, missing)}")
 
 
@@ -71,7 +71,7 @@ def _check_work(name: str, parent: Obj, view: View) -> None:
 
 
 def allocated_pods(queue: Obj) -> int:
-    """How many pods hold resources of a queue, as the scheduler has written it."""
+    """Return the number of pods that hold resources of a queue, as the scheduler has written it."""
     try:
         return parse_units(((queue.get("status") or {}).get("allocated") or {}).get("pods", 0))
     except QuantityError:
@@ -83,7 +83,7 @@ def check_deletion(name: str, queue: Obj | None, view: View, *, check_pods: bool
 
     Args:
         name: of the queue.
-        queue: as it is; None if nobody knows it.
+        queue: as it is; None if it does not exist.
         view: the other queues.
         check_pods: whether allocated pods hold it up.
 
@@ -100,5 +100,5 @@ def check_deletion(name: str, queue: Obj | None, view: View, *, check_pods: bool
         raise Denied(f"queue {name} cannot be deleted because it has allocated Pods: {pods}")
     children = [child["metadata"]["name"] for child in children_of(view, name)]
     if children:
-        words = f"because it has {len(children)} child queues: {', '.join(children)}"
-        raise Denied(f"queue {name} can not be deleted {words}")
+        message = f"because it has {len(children)} child queues: {', '.join(children)}"
+        raise Denied(f"queue {name} can not be deleted {message}")

@@ -1,7 +1,7 @@
-"""Amounts in the tree: children get no more than their parent has, and nobody has a higher ceiling than those above.
+"""Amounts in the tree: children get no more than their parent has, and no queue has a higher ceiling than those above.
 
 What a queue does not say counts as nothing in sums, so a parent that is promised nothing cannot promise anything. A
-ceiling that is not said, or zero, is none; then the next one above counts. Children of root are limited by nobody.
+ceiling that is not said, or zero, is none; then the next one above counts. Children of root have no limit.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _check_ceilings_above(queue: Obj, view: View) -> None:
                 over.setdefault(name, ceiling)
     for each, name, ceiling in _ceilings(queue, view, sorted(over), {_name(queue)}):
         if ceiling > over[name]:
-            words = f"capability[{name}]={_text(name, ceiling)} exceeds its ancestor's capability"
-            raise Denied(f"queue {_name(each)} {words}={_text(name, over[name])}")
+            message = f"capability[{name}]={_text(name, ceiling)} exceeds its ancestor's capability"
+            raise Denied(f"queue {_name(each)} {message}={_text(name, over[name])}")
 
 
 def _check_ceiling_below(queue: Obj, view: View) -> None:
@@ -81,8 +81,8 @@ def _check_ceiling_below(queue: Obj, view: View) -> None:
             highest[name] = max(highest.get(name, 0), ceiling)
     for name, ceiling in sorted(own.items()):
         if highest.get(name, 0) > ceiling:
-            words = f"capability[{name}]={_text(name, ceiling)} is smaller than its descendants' max capability"
-            raise Denied(f"queue {_name(queue)} {words}={_text(name, highest[name])}")
+            message = f"capability[{name}]={_text(name, ceiling)} is smaller than its descendants' max capability"
+            raise Denied(f"queue {_name(queue)} {message}={_text(name, highest[name])}")
 
 
 def _ceilings(queue: Obj, view: View, names: Sequence[str], seen: set[str]) -> Iterator[tuple[Obj, str, int]]:
@@ -109,13 +109,13 @@ def _text(name: str, value: int) -> str:
 
 
 def _check_shares(parent: Obj, children: Iterable[Obj], who: str) -> None:
-    """What is guaranteed to children, and what they deserve, adds up to no more than the parent has."""
-    everyone = list(children)
+    """Check that the guarantees of children, and what they deserve, add up to no more than the parent has."""
+    everything = list(children)
     for kind in ("guarantee", "deserved"):
-        limit, total = amounts_of(parent, kind), _total(everyone, kind)
+        limit, total = amounts_of(parent, kind), _total(everything, kind)
         if any(value > limit.get(name, 0) for name, value in total.items()):
-            words = f"validation failed: sum of children's {kind} ({_line(total)}) exceeds parent's {kind} limit"
-            raise Denied(f"{who} {words} ({_line(limit)})")
+            message = f"validation failed: sum of children's {kind} ({_line(total)}) exceeds parent's {kind} limit"
+            raise Denied(f"{who} {message} ({_line(limit)})")
 
 
 def _total(queues: Iterable[Obj], kind: str) -> Amounts:

@@ -1,6 +1,6 @@
 """The tree of queues as the view shows it: children, ancestors, depth. The queue `root` is above all and has no parent.
 
-Whoever walks it is safe from circles: an object that was made while nobody checked may close one.
+All walks are safe from cycles: an object created while the webhook was down may close one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def children_of(view: View, name: str) -> Sequence[Obj]:
 
 
 def is_below_root(parent: str) -> bool:
-    """Whether a parent is one that limits its children: what is under `root`, written or not, is limited by nobody."""
+    """Return True if a parent limits its children: directly under `root`, written or not, there is no limit."""
     return parent not in ("", ROOT_QUEUE)
 
 

@@ -1,4 +1,4 @@
-"""What a queue says of itself, without its neighbours: amounts that can be, in an order that can be, and its state."""
+"""Checks of a queue alone, without its neighbours: its amounts, their order, and its state."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kilauea.api.ports import Obj
 from kilauea.api.quantity import QuantityError, amount, parse_milli
 
 ROOT = "requestBody"
-"""How the paths of field errors begin."""
+"""Prefix of the paths of field errors."""
 STATES = ("Open", "Closed", "Closing", "Unknown")
-"""What a state can be. Controllers write the last two: a queue in them can be edited all the same."""
+"""Valid states. Controllers write the last two: a queue in them can be edited all the same."""
 _WHOLE = "pods"
 
 
@@ -60,12 +60,12 @@ def _byte_fault(name: str, quantity: Any, otherwise: str) -> str:
 
 
 def _is_whole(name: str) -> bool:
-    """Whether there are only wholes of a resource: pods, and what devices are counted in."""
+    """Return True if a resource only comes in whole units: pods, and devices."""
     return name == _WHOLE or ("/" in name and "kubernetes.io/" not in name and not name.startswith("requests."))
 
 
 def _guarantee_faults(queue: Obj) -> Sequence[str]:
-    """What is guaranteed must be deserved."""
+    """Check that the guarantee is within the deserved amounts."""
     deserved, faults = quantities(queue, "deserved"), []
     for name, least in sorted(quantities(queue, "guarantee").items()):
         path = f"{ROOT}.spec.deserved.{name}"
@@ -78,7 +78,7 @@ def _guarantee_faults(queue: Obj) -> Sequence[str]:
 
 
 def _capability_faults(queue: Obj) -> Sequence[str]:
-    """What is deserved must be within what the queue may have at most."""
+    """Check that the deserved amounts are within the capability."""
     capability, faults = quantities(queue, "capability"), []
     for name, share in sorted(quantities(queue, "deserved").items()):
         if name in capability and amount(name, share) > amount(name, capability[name]):

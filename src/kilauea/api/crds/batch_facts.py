@@ -34,20 +34,20 @@ _CORE = "io.k8s.api.core.v1."
 FACTS: Facts = {
     batch.JobVolume: {
         "mount_path": fact(
-            "Where it is in each container; once in a job.", minLength=1, pattern="^[^:]+$", required=True
+            "Mount path in each container; unique in a job.", minLength=1, pattern="^[^:]+$", required=True
         ),
         "volume_claim_name": fact("Claim to use; if empty, one is made and named here.", NAME),
         "volume_claim": kubernetes("Claim to make.", f"{_CORE}PersistentVolumeClaimSpec"),
     },
     batch.LifecyclePolicy: {
         "action": fact(
-            "What to do: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or "
+            "Action: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or "
             "ResumeJob."
         ),
-        "event": fact("What must happen.", one_of(*EVENTS)),
+        "event": fact("Event that triggers the action.", one_of(*EVENTS)),
         "events": fact("Several of the same; any of them will do.", each_one_of(*EVENTS)),
         "exit_code": fact("Exit code of the first container of a pod, instead of an event; not 0.", INT32),
-        "timeout": fact("How long to wait before the action, such as 10m."),
+        "timeout": fact("Time to wait before the action, such as 10m."),
     },
     batch.DependsOn: {
         "name": fact("Tasks that must be ready first."),
@@ -57,43 +57,43 @@ FACTS: Facts = {
         "total_partitions": fact("Number of groups.", POSITIVE, required=True),
         "partition_size": fact("Pods of a group; with totalPartitions it makes replicas.", POSITIVE, required=True),
         "min_partitions": fact("Groups that must run together for the task to start.", COUNT, default=0),
-        "network_topology": fact("How near together the pods of one group must be."),
+        "network_topology": fact("Constraints on the distance of the pods of one group in the network."),
     },
     batch.Task: {
         "name": fact("Name of the task; part of the names of its pods.", LABEL),
-        "replicas": fact("How many pods it has.", COUNT),
-        "min_available": fact("How many of them must run together; all, if absent.", COUNT),
+        "replicas": fact("Number of pods.", COUNT),
+        "min_available": fact("Number of pods that must run together; all, if absent.", COUNT),
         "template": kubernetes("The pods of the task.", f"{_CORE}PodTemplateSpec"),
-        "policies": fact("What to do on events of this task; looked at before those of the job."),
+        "policies": fact("Actions on events of this task; considered before those of the job."),
         "topology_policy": fact(
-            "How its pods are aligned with NUMA nodes.", one_of("none", "best-effort", "restricted", "single-numa-node")
+            "Alignment of its pods with NUMA nodes.", one_of("none", "best-effort", "restricted", "single-numa-node")
         ),
-        "max_retry": fact("How often its containers may restart before the event TaskFailed.", COUNT),
+        "max_retry": fact("Number of restarts of its containers before the event TaskFailed.", COUNT),
         "depends_on": fact("Tasks that must be ready before this one starts."),
         "partition_policy": fact("Splits its pods into groups of one size."),
     },
     batch.JobSpec: {
         "scheduler_name": fact("Scheduler of pods whose template names none.", SHORT),
-        "min_available": fact("How many pods must run together; the sum over the tasks, if absent.", COUNT),
+        "min_available": fact("Number of pods that must run together; the sum over the tasks, if absent.", COUNT),
         "volumes": fact("Volumes that every container of the job mounts."),
         "tasks": fact("The tasks of the job.", minItems=1),
-        "policies": fact("What to do on events of the job, its tasks and pods."),
+        "policies": fact("Actions on events of the job, its tasks and pods."),
         "plugins": fact(
             "Plugins of the job by name (ssh, env, svc, tensorflow, mpi, pytorch, hcclrank, ray), with arguments."
         ),
-        "running_estimate": fact("How long it will run, in the eyes of its author, such as 1h30m."),
+        "running_estimate": fact("Estimated run time, such as 1h30m."),
         "queue": fact("Queue that the job is charged to.", SUBDOMAIN, default="default"),
-        "max_retry": fact("How often the job may restart.", COUNT, default=3),
+        "max_retry": fact("Maximum number of restarts.", COUNT, default=3),
         "ttl_seconds_after_finished": fact("Seconds after its end when it is deleted; never, if absent.", COUNT),
         "priority_class_name": fact("Priority of the job, and of pods whose template names none.", SUBDOMAIN),
         "min_success": fact("The job is completed once so many pods have succeeded.", POSITIVE),
-        "network_topology": fact("How near together its pods must be."),
+        "network_topology": fact("Constraints on the distance of its pods in the network."),
     },
     batch.JobState: {
-        "phase": fact("Where the job is in its life.", _PHASE),
-        "reason": fact("Why, in one word."),
-        "message": fact("Why, for people."),
-        "last_transition_time": fact("When it was last written.", TIME),
+        "phase": fact("Phase of the job.", _PHASE),
+        "reason": fact("Reason, in one word."),
+        "message": fact("Human-readable reason."),
+        "last_transition_time": fact("Time of the last change.", TIME),
     },
     batch.TaskState: {"phase": fact("Number of pods by phase.", COUNTS)},
     batch.JobCondition: {
@@ -101,7 +101,7 @@ FACTS: Facts = {
         "last_transition_time": fact("Since when.", TIME),
     },
     batch.JobStatus: {
-        "state": fact("Where the job is in its life."),
+        "state": fact("Phase of the job."),
         "min_available": fact("That of the specification.", COUNT),
         "task_status_count": fact("Pods of each task by phase."),
         "pending": fact("Number of pods that wait.", COUNT),
@@ -111,34 +111,34 @@ FACTS: Facts = {
         "terminating": fact("Number of pods that are being deleted.", COUNT),
         "unknown": fact("Number of pods whose node does not answer.", COUNT),
         "version": fact("Counts how often the whole job was stopped.", COUNT),
-        "retry_count": fact("How often it has restarted.", COUNT),
-        "running_duration": fact("How long it has run."),
+        "retry_count": fact("Number of restarts.", COUNT),
+        "running_duration": fact("Run time so far."),
         "controlled_resources": fact("Objects that were made for the job."),
         "conditions": fact("The phases that it was in, the newest last."),
     },
-    batch.Job: {"spec": fact("What shall run."), "status": fact("How it is doing.")},
+    batch.Job: {"spec": fact("Desired tasks and policies."), "status": fact("Observed state.")},
     batch.JobTemplateSpec: {
         "metadata": fact("Labels and annotations of the jobs."),
-        "spec": fact("What shall run."),
+        "spec": fact("Desired tasks and policies."),
     },
     batch.CronJobSpec: {
-        "schedule": fact("When, as five fields of cron, or @hourly and the like.", required=True),
+        "schedule": fact("Cron schedule: five fields, or @hourly and the like.", required=True),
         "time_zone": fact("IANA name of the time zone of the schedule."),
         "starting_deadline_seconds": fact("A time that was missed by more than this is left out.", INT64, minimum=0),
         "concurrency_policy": fact(
-            "What if the job before still runs: Allow both, Forbid the new one, Replace the old one.",
+            "If the last job still runs: Allow both, Forbid the new one, Replace the old one.",
             one_of("Allow", "Forbid", "Replace"),
             default="Allow",
         ),
-        "suspend": fact("Whether to make no jobs for now.", default=False),
+        "suspend": fact("Create no jobs while true.", default=False),
         "job_template": fact("The jobs to make.", required=True),
-        "successful_jobs_history_limit": fact("How many completed jobs to keep.", COUNT, default=3),
-        "failed_jobs_history_limit": fact("How many failed jobs to keep.", COUNT, default=1),
+        "successful_jobs_history_limit": fact("Number of completed jobs to keep.", COUNT, default=3),
+        "failed_jobs_history_limit": fact("Number of failed jobs to keep.", COUNT, default=1),
     },
     batch.CronJobStatus: {
         "active": fact("Jobs that have not ended.", ATOMIC),
-        "last_schedule_time": fact("When a job was last made.", TIME),
-        "last_successful_time": fact("When a job last completed.", TIME),
+        "last_schedule_time": fact("Time when a job was last created.", TIME),
+        "last_successful_time": fact("Time when a job last completed.", TIME),
     },
-    batch.CronJob: {"spec": fact("What shall run, and when."), "status": fact("How it is doing.")},
+    batch.CronJob: {"spec": fact("Schedule and job template."), "status": fact("Observed state.")},
 }

@@ -1,4 +1,4 @@
-"""How the tables say what a type does not: limits, defaults and words about each field."""
+"""Helpers for tables of facts that types do not tell: limits, defaults and descriptions of fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Facts = Mapping[type[Wire], Mapping[str, "Fact"]]
 
 @dataclass(frozen=True)
 class Fact:
-    """What is to be known about a field.
+    """Facts about a field that its type does not tell.
 
     Attributes:
         words: what `kubectl explain` says.

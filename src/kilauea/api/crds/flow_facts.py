@@ -8,13 +8,13 @@ from kilauea.api.crds.facts import INT32, NAME, PORT, SHORT, TIME, Facts, fact, 
 
 FACTS: Facts = {
     Command: {
-        "action": fact("What to do, such as AbortJob or CloseQueue."),
+        "action": fact("Action to take, such as AbortJob or CloseQueue."),
         "target": fact("The job or queue that shall do it."),
-        "reason": fact("Why, in one word."),
-        "message": fact("Why, for people."),
+        "reason": fact("Reason, in one word."),
+        "message": fact("Human-readable reason."),
     },
     flow.JobTemplateStatus: {"job_depends_on_list": fact("Names of the jobs that were made of it.")},
-    flow.JobTemplate: {"spec": fact("What shall run."), "status": fact("What was made of it.")},
+    flow.JobTemplate: {"spec": fact("Spec of the jobs."), "status": fact("Jobs created from it.")},
     flow.HttpHeader: {"name": fact("Name of the header."), "value": fact("Value of the header.")},
     flow.HttpGet: {
         "task_name": fact("Task that is asked.", NAME),
@@ -37,20 +37,22 @@ FACTS: Facts = {
     },
     flow.FlowDependsOn: {
         "targets": fact("Vertices that must be completed."),
-        "probe": fact("What else must be so; no controller looks at it."),
+        "probe": fact("Further requirements; ignored by all controllers."),
     },
     flow.JobPatch: {"job_spec": fact("Fields to put in the place of those of the template.")},
     flow.Flow: {
         "name": fact("JobTemplate of the same namespace that the job is made of.", minLength=1, required=True),
-        "depends_on": fact("What must be so before the job is made."),
+        "depends_on": fact("Requirements for the creation of the job."),
         "patch": fact("Changes to the job; no controller applies them."),
     },
     flow.JobFlowSpec: {
         "flows": fact("The jobs of the flow."),
-        "job_retain_policy": fact("Whether the jobs stay once all have completed.", one_of("retain", "delete")),
+        "job_retain_policy": fact(
+            "Keep (retain) or delete the jobs once all have completed.", one_of("retain", "delete")
+        ),
     },
     flow.FlowState: {
-        "phase": fact("Where the flow is.", one_of("Succeed", "Terminating", "Failed", "Running", "Pending")),
+        "phase": fact("Phase of the flow.", one_of("Succeed", "Terminating", "Failed", "Running", "Pending")),
     },
     flow.RunningHistory: {
         "start_timestamp": fact("Since when.", TIME),
@@ -60,15 +62,15 @@ FACTS: Facts = {
     flow.FlowJobStatus: {
         "name": fact("Name of the job."),
         "state": fact("Phase of the job."),
-        "start_timestamp": fact("When it started.", TIME),
-        "end_timestamp": fact("When it ended.", TIME),
-        "restart_count": fact("How often it has restarted.", INT32),
+        "start_timestamp": fact("Start time.", TIME),
+        "end_timestamp": fact("End time.", TIME),
+        "restart_count": fact("Number of restarts.", INT32),
         "running_histories": fact("The states that it was in."),
     },
     flow.FlowCondition: {
         "phase": fact("Phase of the job."),
-        "create_time": fact("When it was made.", TIME),
-        "running_duration": fact("How long it has run."),
+        "create_time": fact("Creation time.", TIME),
+        "running_duration": fact("Run time so far."),
         "task_status_count": fact("Pods of each task by phase."),
     },
     flow.JobFlowStatus: {
@@ -78,9 +80,9 @@ FACTS: Facts = {
         "completed_jobs": fact("Jobs that have completed."),
         "terminated_jobs": fact("Jobs that were terminated."),
         "unknown_jobs": fact("Jobs in any other phase."),
-        "job_status_list": fact("How each job is doing."),
-        "conditions": fact("What is known of each job, by name."),
-        "state": fact("Where the flow is."),
+        "job_status_list": fact("Status of each job."),
+        "conditions": fact("Conditions of each job, by name."),
+        "state": fact("Phase of the flow."),
     },
-    flow.JobFlow: {"spec": fact("The jobs and their order."), "status": fact("How they are doing.")},
+    flow.JobFlow: {"spec": fact("The jobs and their order."), "status": fact("Observed state.")},
 }

@@ -34,7 +34,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True)
 class CustomKind:
-    """What a definition says beside the schema.
+    """The parts of a definition beside its schema.
 
     Attributes:
         type: wire type of the objects.

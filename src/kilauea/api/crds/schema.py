@@ -88,5 +88,5 @@ class Schemas:
 
 
 def _words(struct: type[Wire]) -> str:
-    """What a type is, from its docstring."""
+    """Description of a type, from its docstring."""
     return (struct.__doc__ or "").partition("\n")[0].replace("`", "")

@@ -13,11 +13,11 @@ _QUALIFIED = (
 
 FACTS: Facts = {
     TemplateMeta: {
-        "annotations": fact("Annotations of what is made."),
-        "labels": fact("Labels of what is made."),
-        "name": fact("Not used: what is made has a name of its own."),
-        "namespace": fact("Not used: what is made is in the same namespace."),
-        "finalizers": fact("Finalizers of what is made."),
+        "annotations": fact("Annotations of created objects."),
+        "labels": fact("Labels of created objects."),
+        "name": fact("Not used: created objects have names of their own."),
+        "namespace": fact("Not used: created objects are in the same namespace."),
+        "finalizers": fact("Finalizers of created objects."),
     },
     SelectorRequirement: {
         "key": fact("Key of the label.", required=True),
@@ -33,8 +33,8 @@ FACTS: Facts = {
         "kind": fact("Kind of the object.", required=True),
         "name": fact("Name of the object.", required=True),
         "uid": fact("UID of the object.", required=True),
-        "controller": fact("Whether it is the one that manages this object."),
-        "block_owner_deletion": fact("Whether it waits with its own deletion until this object is gone."),
+        "controller": fact("True if this owner manages the object."),
+        "block_owner_deletion": fact("True if the owner is not removed before this object."),
     },
     ObjectReference: {
         "api_version": fact("Group and version of the object."),
@@ -46,18 +46,18 @@ FACTS: Facts = {
         "field_path": fact("The part of the object that is meant."),
     },
     Condition: {
-        "type": fact("What it is about.", maxLength=316, pattern=_QUALIFIED, required=True),
-        "status": fact("Whether it is so.", one_of("True", "False", "Unknown"), required=True),
+        "type": fact("Type of the condition.", maxLength=316, pattern=_QUALIFIED, required=True),
+        "status": fact("True, False or Unknown.", one_of("True", "False", "Unknown"), required=True),
         "observed_generation": fact("Generation of the object that was looked at.", INT64, minimum=0),
         "last_transition_time": fact("Since when the status is what it is.", TIME, required=True),
         "reason": fact(
-            "Why, in one word.",
+            "Reason, in one word.",
             maxLength=1024,
             minLength=1,
             pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
             required=True,
         ),
-        "message": fact("Why, for people.", maxLength=32768, required=True),
+        "message": fact("Human-readable reason.", maxLength=32768, required=True),
     },
     NetworkTopology: {
         "mode": fact(

@@ -1,4 +1,4 @@
-"""What looks at a write before it is kept: it may complete the object, and it may refuse.
+"""Admission of a write before it is stored: a step may complete the object, and it may refuse the write.
 
 Steps are asked in order, first all to complete the object (`mutate`), then all to agree to it (`validate`). They run
 between reading what is there and writing, without waiting in between, so what they read cannot change under them.
@@ -29,7 +29,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True)
 class Attributes:
-    """What is about to happen.
+    """The write to admit.
 
     Attributes:
         backend: to read other objects.
@@ -64,7 +64,7 @@ class Attributes:
 
 
 class Effect(Protocol):
-    """What follows from a write that is under way."""
+    """The consequences of a write in progress."""
 
     def cancel(self) -> None:
         """The write failed."""
@@ -82,7 +82,7 @@ class AdmissionStep:
 
     name = ""
     kinds: frozenset[Kind] | None = None
-    """What it looks at, whichever of its methods is asked; None if that may be anything."""
+    """The kinds that it looks at, in all of its methods; None for every kind."""
 
     def mutate(self, attributes: Attributes) -> None:
         """Complete the object; raise an `ApiFault` to refuse."""
@@ -91,7 +91,7 @@ class AdmissionStep:
         """Agree to the final object, or raise an `ApiFault`."""
 
     def begin(self, attributes: Attributes) -> Effect | None:
-        """What follows from the write that is sent next; may still refuse it with an `ApiFault`."""
+        """Return the consequences of the write that is sent next; may still refuse it with an `ApiFault`."""
         return None
 
 
@@ -113,7 +113,7 @@ class Admission:
             step.validate(attributes)
 
     def begin(self, attributes: Attributes) -> list[Effect]:
-        """What follows from the write that is sent next; none of it if a step refuses with an `ApiFault`."""
+        """Return the consequences of the write that is sent next; none of them if a step refuses with an `ApiFault`."""
         effects: list[Effect] = []
         try:
             for step in self._of("begin", attributes.resource):

@@ -2,7 +2,7 @@
 
 Not among them: webhooks and admission policies; the checks of node identities, certificates and pod security, which
 change nothing unless they are set up; what goes with kinds that are not served (ingresses, runtime classes); and the
-taint `not-ready` of new nodes, which nobody here would take off again.
+taint `not-ready` of new nodes, which no controller here would remove.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class NamespaceLifecycle(AdmissionStep):
 def _ending(attributes: Attributes) -> status.ApiFault:
     """The refusal of a new object in a namespace that is being deleted."""
     namespace = attributes.namespace
-    words = f"unable to create new content in namespace {namespace} because it is being terminated"
-    fault = forbidden(attributes, words)
+    message = f"unable to create new content in namespace {namespace} because it is being terminated"
+    fault = forbidden(attributes, message)
     cause = status.Cause("metadata.namespace", "NamespaceTerminating", f"namespace {namespace} is being terminated")
     fault.status["details"]["causes"] = [cause_dict(cause)]
     return fault

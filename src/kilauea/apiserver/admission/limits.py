@@ -115,7 +115,7 @@ def _add_missing(container: dict[str, Any], side: str, defaults: dict[str, str])
 
 
 def _pod_problems(item: LimitItem, spec: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a pod, or with its containers."""
+    """Errors in a pod, or in its containers."""
     if item.type == "Container":
         for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
             amounts = container_amounts(container, "requests"), container_amounts(container, "limits")
@@ -130,7 +130,7 @@ def _problems(item: LimitItem, requests: Amounts, limits: Amounts) -> Iterator[s
 
 
 def _claim_problems(item: LimitItem, spec: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a claim; only what it requests counts."""
+    """Errors in a claim; only its requests count."""
     if item.type != "PersistentVolumeClaim":
         return
     requests = parse_all((spec.get("resources") or {}).get("requests"))
@@ -150,37 +150,37 @@ def _each(bounds: dict[str, str] | None, kind: str, check: _Check, requests: Amo
 
 
 def _below(name: str, kind: str, bound: Amount, request: Amount | None, limit: Amount | None) -> str:
-    words = f"minimum {name} usage per {kind} is {bound}"
+    message = f"minimum {name} usage per {kind} is {bound}"
     if request is None:
-        return f"{words}.  No request is specified"
+        return f"{message}.  No request is specified"
     if request.nanos < bound.nanos:
-        return f"{words}, but request is {request}"
-    return f"{words}, but limit is {limit}" if limit is not None and limit.nanos < bound.nanos else ""
+        return f"{message}, but request is {request}"
+    return f"{message}, but limit is {limit}" if limit is not None and limit.nanos < bound.nanos else ""
 
 
 def _above(name: str, kind: str, bound: Amount, request: Amount | None, limit: Amount | None) -> str:
-    words = f"maximum {name} usage per {kind} is {bound}"
+    message = f"maximum {name} usage per {kind} is {bound}"
     if limit is None:
-        return f"{words}.  No limit is specified"
+        return f"{message}.  No limit is specified"
     if limit.nanos > bound.nanos:
-        return f"{words}, but limit is {limit}"
-    return f"{words}, but request is {request}" if request is not None and request.nanos > bound.nanos else ""
+        return f"{message}, but limit is {limit}"
+    return f"{message}, but request is {request}" if request is not None and request.nanos > bound.nanos else ""
 
 
 def _request_above(name: str, kind: str, bound: Amount, request: Amount | None, limit: Amount | None) -> str:
-    words = f"maximum {name} usage per {kind} is {bound}"
+    message = f"maximum {name} usage per {kind} is {bound}"
     if request is None:
-        return f"{words}.  No request is specified"
-    return f"{words}, but request is {request}" if request.nanos > bound.nanos else ""
+        return f"{message}.  No request is specified"
+    return f"{message}, but request is {request}" if request.nanos > bound.nanos else ""
 
 
 def _apart(name: str, kind: str, bound: Amount, request: Amount | None, limit: Amount | None) -> str:
-    words = f"{name} max limit to request ratio per {kind} is {bound}"
+    message = f"{name} max limit to request ratio per {kind} is {bound}"
     request, limit = request or ZERO, limit or ZERO
     if not request.nanos:
-        return f"{words}, but no request is specified or request is 0"
+        return f"{message}, but no request is specified or request is 0"
     if not limit.nanos:
-        return f"{words}, but no limit is specified or limit is 0"
+        return f"{message}, but no limit is specified or limit is 0"
     if limit.nanos * 10**9 <= bound.nanos * request.nanos:
         return ""
-    return f"{words}, but provided ratio is {limit.nanos / request.nanos:f}"
+    return f"{message}, but provided ratio is {limit.nanos / request.nanos:f}"

@@ -1,4 +1,4 @@
-"""What a pod asks for in all, and what it may use at most.
+"""Total requests and limits of a pod.
 
 Containers add up. Init containers run one after the other before them, so the largest counts, together with the
 sidecars (init containers that are restarted always) that have been started by then; sidecars also count beside the

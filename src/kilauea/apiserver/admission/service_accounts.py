@@ -88,7 +88,7 @@ class _NewAccount:
         """Nothing was written, nothing follows."""
 
     async def settle(self, stored: Stored) -> None:
-        """Make the account, unless the namespace is going or somebody was faster."""
+        """Make the account, unless the namespace is terminating or the account exists."""
         backend = self._backend
         namespace = backend.store.get(f"/core/namespaces/{self._namespace}")
         if namespace is None or msgspec.json.decode(namespace.value)["metadata"].get("deletionTimestamp"):
@@ -111,8 +111,8 @@ def _find(attributes: Attributes, name: str) -> _Account:
     """The account of a pod."""
     stored = attributes.backend.store.get(f"/core/serviceaccounts/{attributes.namespace}/{name}")
     if stored is None:
-        words = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
-        raise forbidden(attributes, words)
+        message = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
+        raise forbidden(attributes, message)
     return _read(stored.value)
 
 

@@ -60,8 +60,8 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
         while address in taken:
             address = _random_address(attributes)
     elif address != "None" and address in taken:
-        words = "failed to allocate IP " + address + ": provided IP is already allocated"
-        raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], words)])
+        message = "failed to allocate IP " + address + ": provided IP is already allocated"
+        raise status.invalid("Service", "", attributes.name, [invalid_value("spec.clusterIPs", [address], message)])
     spec["clusterIP"] = address
     spec["clusterIPs"] = spec.get("clusterIPs") or [address]
     spec.setdefault("ipFamilies", ["IPv4"])
@@ -69,7 +69,7 @@ def _give_address(attributes: Attributes, spec: dict[str, Any], others: list[dic
 
 
 def _random_address(attributes: Attributes) -> str:
-    number = NETWORK + attributes.backend.chance.randrange(16, SIZE - 1)
+    number = NETWORK + attributes.backend.rng.randrange(16, SIZE - 1)
     return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
 
 
@@ -84,6 +84,6 @@ def _give_ports(attributes: Attributes, spec: dict[str, Any], others: list[dict[
             cause = invalid_value(f"spec.ports[{number}].nodePort", wanted, "provided port is already allocated")
             raise status.invalid("Service", "", attributes.name, [cause])
         while not wanted or wanted in taken:
-            wanted = attributes.backend.chance.randint(FIRST_PORT, LAST_PORT)
+            wanted = attributes.backend.rng.randint(FIRST_PORT, LAST_PORT)
         port["nodePort"] = wanted
         taken.add(wanted)

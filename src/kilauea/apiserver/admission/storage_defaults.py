@@ -79,11 +79,11 @@ class PersistentVolumeClaimResize(AdmissionStep):
         name = class_of(obj)
         stored = attributes.backend.store.get(f"{_CLASSES}{name}") if name else None
         if stored is None or name != class_of(old) or not _read(stored.value).allow_volume_expansion:
-            words = (
+            message = (
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
                 "support resize"
             )
-            raise forbidden(attributes, words)
+            raise forbidden(attributes, message)
 
 
 def class_of(claim: dict[str, Any]) -> str:

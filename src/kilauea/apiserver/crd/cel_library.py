@@ -44,8 +44,8 @@ def _last_index(values: Any, wanted: Any) -> int:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [each[0] for each in re.finditer(pattern, text)]
-    return found if limit < 0 else found[:limit]
+    errors = [each[0] for each in re.finditer(pattern, text)]
+    return errors if limit < 0 else errors[:limit]
 
 
 def _find(text: str, pattern: str) -> str:

@@ -28,8 +28,10 @@ def table_form(columns: Sequence[Mapping[str, Any]]) -> TableForm:
 
 
 def _column(column: Mapping[str, Any]) -> Column:
-    words = column.get("description") or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
-    return Column(column["name"], column["type"], column.get("priority", 0), column.get("format", ""), words)
+    message = (
+        column.get("description") or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
+    )
+    return Column(column["name"], column["type"], column.get("priority", 0), column.get("format", ""), message)
 
 
 def _cell(column: Mapping[str, Any], obj: Object, now: int) -> Any:

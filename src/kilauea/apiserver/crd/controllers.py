@@ -13,7 +13,7 @@ from kilauea.api.kinds import DEFINITIONS, defined_kind
 from kilauea.api.ports import Controller, Empty, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.crd.definition_strategy import CLEANUP
-from kilauea.apiserver.crd.names import TERMINATING, condition, conditions_of, judge, set_conditions, taken_by
+from kilauea.apiserver.crd.names import TERMINATING, accept_names, condition, conditions_of, set_conditions, taken_by
 
 
 def definition_controllers() -> list[Controller]:
@@ -49,7 +49,7 @@ class NamingController:
         for definition in group:
             if _is_being_deleted(definition):
                 continue
-            verdict = judge(definition, taken_by(each for each in group if each is not definition))
+            verdict = accept_names(definition, taken_by(each for each in group if each is not definition))
             before = definition.get("status") or {}
             status = definition["status"] = {**before, "acceptedNames": verdict.names}
             changed = set_conditions(status, conditions_of(definition, verdict), _stamp(now))

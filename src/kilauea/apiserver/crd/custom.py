@@ -70,7 +70,7 @@ def _type(definition: Object, version: Mapping[str, Any]) -> ResourceType:
 
 
 def _storage_hash(identity: str) -> str:
-    """What tells clients that the version in which objects are kept has changed."""
+    """Hash that changes when the version in which objects are stored changes."""
     return base64.b64encode(hashlib.sha256(identity.encode()).digest()[:8]).decode()
 
 
@@ -104,8 +104,8 @@ class CustomStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         """No new instances while the definition is going."""
         if self._terminating:
-            words = "create not allowed while custom resource definition is terminating"
-            raise status.forbidden(self._plural, self._group, obj["metadata"].get("name", ""), words)
+            message = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(self._plural, self._group, obj["metadata"].get("name", ""), message)
         super().prepare_create(obj)
 
     def prepare_update(self, obj: Object, old: Object) -> None:
@@ -125,7 +125,7 @@ class CustomStrategy(Strategy):
         obj["metadata"] = {**old["metadata"], "managedFields": managers}
 
     def validate(self, obj: Object) -> list[Cause]:
-        """What the schema and its rules say against a new object."""
+        """Return the violations of the schema and its rules by a new object."""
         causes = validate(self._schema, obj)
         if self._rules is None:
             return causes
@@ -144,7 +144,7 @@ class CustomStrategy(Strategy):
         return causes + new_causes(self._schema.raw, spoken, obj, old)
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
-        """What is wrong with a new status; rules look at the whole object."""
+        """Return the errors in a new status; rules look at the whole object."""
         described = self._schema.properties.get("status")
         if described is None or "status" not in obj:
             return []
@@ -160,7 +160,7 @@ class CustomStrategy(Strategy):
 
 
 def _blocks(causes: list[Cause]) -> bool:
-    """Whether an object is so wrong that rules cannot be asked."""
+    """Return True if an object is too malformed to evaluate rules."""
     return any(each.reason in _BLOCKING for each in causes)
 
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a CustomResourceDefinition, beside its schemas."""
+"""Validation of a CustomResourceDefinition, except its schemas."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
 def check_definition(definition: Object) -> list[Cause]:
-    """What is wrong with a definition; its metadata is checked elsewhere."""
+    """Return the errors in a definition; its metadata is checked elsewhere."""
     spec = definition["spec"]
     names = spec.get("names") or {}
-    found = []
+    causes = []
     if definition["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
-        words = 'must be spec.names.plural+"."+spec.group'
-        found.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), words))
-    found += _group(spec.get("group") or "")
+        message = 'must be spec.names.plural+"."+spec.group'
+        causes.append(invalid_value("metadata.name", definition["metadata"].get("name", ""), message))
+    causes += _group(spec.get("group") or "")
     if spec.get("scope") not in ("Cluster", "Namespaced"):
-        found.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
-    found += _versions(spec)
-    found += _names(names)
-    found += _conversion(spec)
-    found += _approval(definition)
-    return found
+        causes.append(not_supported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    causes += _versions(spec)
+    causes += _names(names)
+    causes += _conversion(spec)
+    causes += _approval(definition)
+    return causes
 
 
 def check_change(definition: Object, old: Object) -> list[Cause]:
-    """What may not change once objects may exist: the scope and the kind."""
+    """Check that the scope and the kind stay, once objects may exist."""
     conditions = {each["type"]: each["status"] for each in (old.get("status") or {}).get("conditions") or []}
     if conditions.get("Established") != "True":
         return []
     new, before = definition["spec"], old["spec"]
-    found = []
+    causes = []
     for path, value, former in (
         ("spec.scope", new.get("scope"), before["scope"]),
         ("spec.names.kind", new["names"].get("kind"), before["names"]["kind"]),
     ):
         if value != former:
-            found.append(invalid_value(path, value, "field is immutable"))
-    return found
+            causes.append(invalid_value(path, value, "field is immutable"))
+    return causes
 
 
 def _group(group: str) -> Iterator[Cause]:
@@ -70,11 +70,11 @@ def _approval(definition: Object) -> Iterator[Cause]:
     group = f".{definition['spec'].get('group', '')}"
     annotations = definition["metadata"].get("annotations") or {}
     if group.endswith(_PROTECTED) and not annotations.get(APPROVAL):
-        words = (
+        message = (
             f'protected groups must have approval annotation "{APPROVAL}", see '
             "https://github.com/kubernetes/enhancements/pull/1111"
         )
-        yield required(f"metadata.annotations[{APPROVAL}]", words)
+        yield required(f"metadata.annotations[{APPROVAL}]", message)
 
 
 # --- names
@@ -151,8 +151,8 @@ def _subresources(parts: Raw, path: str) -> Iterator[Cause]:
             yield invalid_value(f"{path}.scale.{field}", value, f"should be a json path under {root}")
     selector = scale.get("labelSelectorPath") or ""
     if selector and not selector.startswith((".spec.", ".status.")):
-        words = "should be a json path under either .spec or .status"
-        yield invalid_value(f"{path}.scale.labelSelectorPath", selector, words)
+        message = "should be a json path under either .spec or .status"
+        yield invalid_value(f"{path}.scale.labelSelectorPath", selector, message)
 
 
 def _column(column: Raw, path: str) -> Iterator[Cause]:
@@ -195,7 +195,7 @@ def _conversion(spec: Object) -> Iterator[Cause]:
     if strategy != "None":
         yield not_supported("spec.conversion.strategy", strategy, ("None",))
     if spec.get("preserveUnknownFields"):
-        words = (
+        message = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         )
-        yield invalid_value("spec.preserveUnknownFields", True, words)
+        yield invalid_value("spec.preserveUnknownFields", True, message)

@@ -1,4 +1,4 @@
-"""What the server does with CustomResourceDefinitions as objects: names are filled in, and instances go first."""
+"""Rules for CustomResourceDefinitions as objects: names get defaults, and instances are deleted first."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class DefinitionStrategy(Strategy):
         set_conditions(obj["status"], [going], obj["metadata"]["deletionTimestamp"])
 
     def validate(self, obj: Object) -> list[Cause]:
-        """What is wrong with a definition."""
+        """Return the errors in a definition."""
         return check_definition(obj)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        """What may not change."""
+        """Return the errors in a change."""
         return check_change(obj, old)
 
 

@@ -1,4 +1,4 @@
-"""Which names of a definition are accepted: each may be used once in a group; and the conditions that say so."""
+"""Accepted names of a definition, each of which may be used once in a group; and the conditions that show them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def taken_by(definitions: Iterable[Object]) -> Taken:
     return Taken(frozenset(filter(None, resources)), frozenset(filter(None, kinds)))
 
 
-class NamingVerdict(NamedTuple):
+class AcceptedNames(NamedTuple):
     """The names that a definition may use, and why not the others; `reason` is empty if all are accepted."""
 
     names: Object
@@ -35,8 +35,8 @@ class NamingVerdict(NamedTuple):
     message: str
 
 
-def judge(definition: Object, taken: Taken) -> NamingVerdict:
-    """Accept the names of a definition, each that no other definition has; otherwise it keeps those it had."""
+def accept_names(definition: Object, taken: Taken) -> AcceptedNames:
+    """Accept the names of a definition that are not taken; for the others it keeps those it had."""
     wanted: Mapping[str, Any] = definition["spec"]["names"]
     names: Object = dict((definition.get("status") or {}).get("acceptedNames") or {"plural": "", "kind": ""})
     reason = message = ""
@@ -56,10 +56,10 @@ def judge(definition: Object, taken: Taken) -> NamingVerdict:
     names.pop("categories", None)
     if wanted.get("categories"):
         names["categories"] = wanted["categories"]
-    return NamingVerdict(names, reason, message)
+    return AcceptedNames(names, reason, message)
 
 
-def conditions_of(definition: Object, verdict: NamingVerdict) -> list[Object]:
+def conditions_of(definition: Object, verdict: AcceptedNames) -> list[Object]:
     """The conditions NamesAccepted and Established that follow from a verdict, without times."""
     accepted = not verdict.reason
     known = {each["type"]: each for each in (definition.get("status") or {}).get("conditions") or []}

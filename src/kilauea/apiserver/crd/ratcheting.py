@@ -1,4 +1,4 @@
-"""What was wrong before and did not change is not held against an update: so a stricter schema locks nobody out."""
+"""Ratcheting: an update may keep values that were invalid before, so that a stricter schema blocks no update."""
 
 from __future__ import annotations
 

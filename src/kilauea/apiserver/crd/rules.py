@@ -91,7 +91,7 @@ def _rule(raw: Raw, name: str) -> ValidationRule:
 
 
 def check_rules(raw: Raw, path: str) -> Iterator[Cause]:
-    """What is wrong with the rules of a schema as such."""
+    """Errors in the rules of a schema as such."""
     for number, rule in enumerate(raw.get("x-kubernetes-validations") or ()):
         yield from _check_rule(rule, f"{path}.x-kubernetes-validations[{number}]")
     for key, child in sorted(raw.get("properties", {}).items()):
@@ -123,7 +123,7 @@ def _check_rule(rule: Raw, path: str) -> Iterator[Cause]:
 
 
 def apply_rules(node: RuleNode, value: Any, old: Any = None, *, has_old: bool = False) -> list[Cause]:
-    """What rules say against an object; rules about changes only speak where there is an old value."""
+    """Return the violations of rules by an object; rules about changes only apply where there is an old value."""
     return list(_apply(node, value, old if has_old else _MISSING, ""))
 
 

@@ -1,4 +1,4 @@
-"""Whether a schema has the form of one: each keyword with a value of its type, all the way down.
+"""Check the form of a schema: each keyword has a value of its type, all the way down.
 
 Reading a definition checks that only as far as the first `items` or `additionalProperties`, which may hold anything.
 """
@@ -45,9 +45,9 @@ def check_shape(raw: Any, path: str) -> Iterator[Cause]:
         yield wrong_type(path, raw, "must be a schema")
         return
     for key, value in raw.items():
-        kinds, words = _FORMS.get(key, ((), ""))
+        kinds, message = _FORMS.get(key, ((), ""))
         if kinds and not _is(value, kinds):
-            yield wrong_type(f"{path}.{key}", value, words)
+            yield wrong_type(f"{path}.{key}", value, message)
         else:
             yield from _below(key, value, f"{path}.{key}")
 
@@ -57,7 +57,7 @@ def _is(value: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _below(key: str, value: Any, path: str) -> Iterator[Cause]:
-    """What is wrong within the value of a keyword."""
+    """Errors within the value of a keyword."""
     if key == "properties":
         for name, each in value.items():
             yield from check_shape(each, f"{path}[{name}]")
@@ -73,6 +73,6 @@ def _below(key: str, value: Any, path: str) -> Iterator[Cause]:
 
 
 def _is_rule(rule: Any) -> bool:
-    """Whether the texts of a rule are texts."""
+    """Return True if the texts of a rule are strings."""
     texts = ("rule", "message", "messageExpression", "reason", "fieldPath")
     return isinstance(rule, dict) and all(isinstance(rule.get(key) or "", str) for key in texts)

@@ -1,4 +1,4 @@
-"""Whether the schema of a definition is structural: one type for every field, so that objects can be pruned.
+"""Check that the schema of a definition is structural: one type for every field, so that objects can be pruned.
 
 The causes and their words are those of the real server; checks of the same place come in its order.
 """
@@ -31,15 +31,15 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def check_structural(raw: Raw, path: str) -> list[Cause]:
-    """What keeps a schema from being structural, or is no schema at all."""
-    found = list(check_shape(raw, path))
-    if found:
-        return found
-    found = list(_root(raw, path))
-    found += _node(raw, path)
-    if not found:
-        found += _defaults(raw, path)
-    return found
+    """Return the reasons why a schema is not structural, or not a schema at all."""
+    causes = list(check_shape(raw, path))
+    if causes:
+        return causes
+    causes = list(_root(raw, path))
+    causes += _node(raw, path)
+    if not causes:
+        causes += _defaults(raw, path)
+    return causes
 
 
 def _root(raw: Raw, path: str) -> Iterator[Cause]:
@@ -80,7 +80,7 @@ def _node(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _children(raw: Raw) -> Iterator[tuple[str, Raw, str]]:
-    """What each schema below is for, the schema, and its place."""
+    """Each schema below: its keyword, the schema, and its place."""
     for key, child in sorted(raw.get("properties", {}).items()):
         yield "object fields", child, f"properties[{key}]"
     if isinstance(raw.get("items"), dict):
@@ -106,7 +106,7 @@ def _type(raw: Raw, path: str) -> Iterator[Cause]:
 
 
 def _list_and_map(raw: Raw, path: str) -> Iterator[Cause]:
-    """How lists and maps merge."""
+    """Check the merge rules of lists and maps."""
     map_type, list_type, keys = (raw.get(f"x-kubernetes-{each}") for each in ("map-type", "list-type", "list-map-keys"))
     if map_type is not None and map_type not in ("atomic", "granular"):
         yield not_supported(f"{path}.x-kubernetes-map-type", map_type, ("atomic", "granular"))
@@ -184,7 +184,7 @@ def _junctors(raw: Raw) -> Iterator[tuple[str, Raw]]:
 
 
 def _repeats_int_or_string(raw: Raw, place: str) -> bool:
-    """Whether alternatives only say once more that whole numbers and text are both allowed."""
+    """Return True if alternatives only repeat that both integers and strings are allowed."""
     if place.startswith("anyOf"):
         return bool(raw["anyOf"] == _INT_OR_STRING)
     return place == "allOf[0]" and bool(raw["allOf"][0] == {"anyOf": _INT_OR_STRING})

@@ -1,7 +1,7 @@
 """The server's own certificate authority, its certificate, and the token and certificate of its one administrator.
 
 Made at the first start and kept in a folder that only its owner can read, so that clients of an earlier run still know
-the server and are known to it. The server's certificate is made anew at each start, for the address of that start.
+the server and are known to it. The server's certificate is issued again at each start, for the address of that start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CredentialsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the server and its administrator show each other; certificates and keys as PEM."""
+    """Credentials of the server and its administrator; certificates and keys as PEM."""
 
     ca: bytes
     admin_certificate: bytes
@@ -143,7 +143,7 @@ def _normalised(host: str) -> str:
 
 
 def _lasts(certificate: Path, now: datetime.datetime) -> bool:
-    """True if a certificate is valid for another month."""
+    """Return True if a certificate is valid for another month."""
     try:
         return outlasts(x509.load_pem_x509_certificate(certificate.read_bytes()), now)
     except ValueError:

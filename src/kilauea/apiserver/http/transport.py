@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a record tells of a fault of the server: that a client does not speak HTTP is told to the client only."""
+    """Return True if a record is about a fault of the server: clients that do not speak HTTP are only told so."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -80,8 +80,8 @@ class Transport:
             body = await _body_of(request) if request.body_exists else b""
         except ApiFault as fault:
             return _plain(fault_response(fault))
-        except ConnectionError:  # the client has gone before its body was whole; nobody is left to tell
-            return _plain(fault_response(status.bad_request("the body is not whole")))
+        except ConnectionError:  # the client has gone before its body was whole; there is no client left to answer
+            return _plain(fault_response(status.bad_request("the body is incomplete")))
         path, _, query = request.path_qs.partition("?")
         pairs = list(request.rel_url.query.items()) if query else []
         headers: dict[str, str] = {}
@@ -97,12 +97,12 @@ class Transport:
                 await _stream(request, response, answer)
             else:
                 await _large(request, response, answer)
-        except ConnectionError:  # the client has gone; nobody is left to tell
+        except ConnectionError:  # the client has gone; there is no client left to answer
             response.force_close()
         return response
 
     def _user_of(self, request: web.BaseRequest) -> User | None:
-        """Who asks."""
+        """The caller."""
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         return self._authenticator.user_of(certificate, request.headers.get("Authorization", ""))
@@ -171,11 +171,11 @@ async def _stream(request: web.BaseRequest, response: web.StreamResponse, answer
 
 
 async def _write(request: web.BaseRequest, response: web.StreamResponse, data: bytes) -> None:
-    """Send some bytes; a client that takes nothing for too long is dropped."""
+    """Send some bytes; a client that reads nothing for too long is disconnected."""
     try:
         async with asyncio.timeout(PATIENCE):
             await response.write(data)
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the client takes nothing") from None
+        raise ConnectionResetError("the client reads nothing") from None

@@ -37,7 +37,7 @@ KUBECTL = "kubectl"
 
 
 class Apply(NamedTuple):
-    """What is asked for: by whom, in terms of what, when."""
+    """A server-side apply: its manager, its version, its time."""
 
     manager: Manager
     api_version: str
@@ -107,7 +107,7 @@ def _check(applied: dict[str, Any], api_version: str, shape: Shape) -> None:
 
 
 def _managed_of(request: Apply, live: dict[str, Any]) -> Managed:
-    """Who owns what before the apply; what nobody owns so far gets an owner of its own."""
+    """Owners of fields before the apply; fields without an owner get one of their own."""
     try:
         managed = decode((live.get("metadata") or {}).get("managedFields"))
     except ValueError as error:
@@ -161,7 +161,7 @@ def _refuse_conflicts(request: Apply, live: dict[str, Any], managed: Managed, ch
 
 
 def _without_dropped(shape: Shape, new: dict[str, Any], last: FieldSet, managed: Managed) -> dict[str, Any]:
-    """The merged object without what the manager stated last time, states no longer, and nobody else owns."""
+    """The merged object without fields that the manager applied before, applies no longer, and no other one owns."""
     stated = with_fields_on_the_way(shape, last)
     whole = with_fields_on_the_way(shape, applied_fields(shape, new))
     owned = EMPTY

@@ -1,4 +1,4 @@
-"""Which fields an object has, and which of them changed from one state of it to the next."""
+"""The fields of an object, and those that changed from one state of it to the next."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Change:
 
 
 def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
-    """What changed from one state of an object to another."""
+    """Return the changes from one state of an object to another."""
     change = Change({}, {})
     _compare_fields(shape, old, new, change)
     change.changed = in_order(change.changed)

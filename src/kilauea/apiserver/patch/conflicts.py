@@ -13,13 +13,13 @@ Conflicts = dict[Manager, FieldSet]
 
 
 def conflicts_of(managed: Managed, changed: FieldSet, applying: Manager) -> Conflicts:
-    """What others own of what an apply changes."""
+    """Return the changed fields that other managers own."""
     found = {manager: intersection(owned.fields, changed) for manager, owned in managed.items() if manager != applying}
     return {manager: fields for manager, fields in found.items() if fields}
 
 
 def all_fields(conflicts: Conflicts) -> FieldSet:
-    """All conflicting fields, whoever owns them."""
+    """All conflicting fields, of all owners."""
     total = EMPTY
     for fields in conflicts.values():
         total = union(total, fields)
@@ -64,7 +64,7 @@ def _message(listed: list[tuple[Manager, str]]) -> str:
 
 
 def words(manager: Manager) -> str:
-    """How a manager is called: `"kubectl-create" using apps/v1`."""
+    """Describe a manager: `"kubectl-create" using apps/v1`."""
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'

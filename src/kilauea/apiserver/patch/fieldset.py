@@ -43,7 +43,7 @@ def fields(*paths: str) -> FieldSet:
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in either."""
+    """Return the paths in either set."""
     out = dict(one)
     for step, node in other.items():
         mine = out.get(step)
@@ -60,7 +60,7 @@ def _join(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in both."""
+    """Return the paths in both sets."""
     out: FieldSet = {}
     for step, node in one.items():
         theirs = other.get(step)
@@ -73,7 +73,7 @@ def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in one and not in the other; what is below a field that is taken out stays."""
+    """Return the paths of one set that are not in the other; paths below a removed field stay."""
     out: FieldSet = {}
     for step, node in one.items():
         theirs = other.get(step)
@@ -87,7 +87,7 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
 
 
 def without(one: FieldSet, other: FieldSet) -> FieldSet:
-    """What is in one, and neither in the other nor below something in it."""
+    """Return the paths of one set that are neither in the other nor below a path of it."""
     out: FieldSet = {}
     for step, node in one.items():
         theirs = other.get(step)
@@ -120,7 +120,7 @@ def _node(belongs: bool, below: FieldSet) -> FieldSet | None:
 
 
 def has(owned: FieldSet, path: tuple[str, ...]) -> bool:
-    """Whether a path belongs to a set."""
+    """Return True if a path belongs to a set."""
     node = owned
     for step in path:
         found = node.get(step)
@@ -218,16 +218,16 @@ def from_fields_v1(document: Any) -> FieldSet:
     """The set that a client sent as fieldsV1: steps in the one form that is used here, unknown ones left out.
 
     Raises:
-        ValueError: this is no set of fields.
+        ValueError: this is not a set of fields.
     """
     if not isinstance(document, dict):
-        raise ValueError("fieldsV1 is no object")
+        raise ValueError("fieldsV1 is not an object")
     out: FieldSet = {}
     for step, node in document.items():
         if step == SELF:
             out[SELF] = {}
         elif len(step) < 2 or step[1] != ":":
-            raise ValueError(f"fieldsV1 has the key {step!r}, which is no step of a path")
+            raise ValueError(f"fieldsV1 has the key {step!r}, which is not a step of a path")
         elif step[0] in "fkvi":
             out[_canonical(step)] = from_fields_v1(node)
     return out

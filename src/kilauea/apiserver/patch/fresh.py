@@ -16,13 +16,13 @@ from kilauea.apiserver.patch.whole import LEAF, MOST, node_of_items, node_of_obj
 
 
 def fresh_fields(shape: Shape, obj: dict[str, Any], reset: FieldSet, never: FieldSet) -> FieldSet:
-    """What the writer of a new object owns, in order.
+    """Return the fields that the writer of a new object owns, in order.
 
     Args:
         shape: of the kind.
         obj: the object.
         reset: fields that the write does not set, with all below them.
-        never: fields that nobody owns.
+        never: fields that have no owner.
 
     Raises:
         ValueError: items of a list cannot be told apart.

@@ -24,7 +24,7 @@ def json_patch(document: Any, operations: Any) -> Any:
     """Apply operations to a document, which is changed in place; the result may be another object.
 
     Raises:
-        ApiFault: 400 if these are no operations, 413 for more than 10,000, 422 if one does not fit the document.
+        ApiFault: 400 if these are not operations, 413 for more than 10,000, 422 if one does not fit the document.
     """
     _check_form(operations)
     try:
@@ -104,7 +104,7 @@ def _index(step: str, length: int) -> int:
 
 
 def _get(holder: Any, step: str) -> Any:
-    """What stands at a step; `ABSENT` at a key that an object does not have."""
+    """Return the value at a step; `ABSENT` at a key that an object does not have."""
     if isinstance(holder, dict):
         return holder.get(step, ABSENT)
     if isinstance(holder, list):

@@ -1,7 +1,7 @@
 """`metadata.managedFields`: who owns which fields, kept up to date by every write.
 
 There is an entry for each manager, operation (Apply or Update), API version (of updates only) and subresource. What a
-request changes becomes its manager's and nobody else's; what it removes is nobody's.
+request changes becomes its manager's alone; a removed field has no owner.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NEVER_OWNED = fields(
 
 
 class Manager(NamedTuple):
-    """Who owns fields; of appliers the API version is empty here, as they keep one entry over all versions."""
+    """An owner of fields; of appliers the API version is empty here, as they keep one entry over all versions."""
 
     name: str
     operation: str
@@ -54,7 +54,7 @@ class Manager(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """What a manager owns, in terms of which version, and when that last changed (RFC 3339)."""
+    """The fields that a manager owns, the version they are in, and when they last changed (RFC 3339)."""
 
     api_version: str
     fields: FieldSet
@@ -87,7 +87,7 @@ def decode(entries: Any) -> Managed:
 
 
 def manager_of(entry: dict[str, Any]) -> Manager:
-    """Whose entry this is."""
+    """Return the manager of an entry."""
     operation = entry["operation"]
     version = "" if operation == APPLY else entry["apiVersion"]
     return Manager(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
@@ -130,12 +130,12 @@ def track_update(
     subresource: str = "",
     reset: FieldSet = EMPTY,
 ) -> list[dict[str, Any]]:
-    """The `metadata.managedFields` of an object after a create, an update or a patch that is no apply.
+    """The `metadata.managedFields` of an object after a create, an update or a patch other than an apply.
 
     Args:
         old: the object as it was; None for a create.
         new: the object as the client wants it, defaulted, before admission and what the kind itself prepares: what
-            those set is owned by nobody.
+            those set has no owner.
         manager: name of the field manager, or the start of the user agent.
         schema: the schema of the kind.
         api_version: group and version of the request.
@@ -234,5 +234,5 @@ def capped(managed: Managed) -> Managed:
 
 
 def _identifier(manager: Manager) -> Iterable[str]:
-    """What orders managers of the same second."""
+    """Key that orders managers of the same second."""
     return manager.name, manager.operation, manager.api_version, manager.subresource

@@ -12,7 +12,7 @@ def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
     """Merge a patch into a document, which is changed in place and given back; parts of the patch become parts of it.
 
     Raises:
-        ApiFault: 400 if the patch is no object.
+        ApiFault: 400 if the patch is not an object.
     """
     if patch is None:
         raise bad_request("Invalid JSON Patch")

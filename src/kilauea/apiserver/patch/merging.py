@@ -21,7 +21,7 @@ def merged(shape: Shape, live: Any, applied: Any) -> Any:
 
 
 def _holds(shape: Shape, value: Any) -> bool:
-    """Whether a value has fields or items that are owned one by one."""
+    """Return True if a value has fields or items that are owned one by one."""
     kind = list if shape.sort in (Sort.SET, Sort.ITEMS) else dict
     return shape.sort is not Sort.LEAF and isinstance(value, kind)
 
@@ -69,7 +69,7 @@ def pruned(shape: Shape, value: Any, fields: FieldSet) -> Any:
 
 
 def _kept(shape: Shape, value: Any, node: FieldSet | None) -> Any:
-    """What is left of a value at a node of the set that is taken out."""
+    """Return the rest of a value when a set of fields is removed at its node."""
     if node is None:
         return value
     if not node or SELF in node:

@@ -1,4 +1,4 @@
-"""How the values of a kind fall into fields that can be owned: its schema, reduced to that question.
+"""The division of the values of a kind into fields that can be owned: its schema, reduced to that question.
 
 A `Shape` is made from a node of the schema when it is first needed, and kept. Where a schema says nothing (fields that
 are not described but kept), objects have fields and lists are atomic.
@@ -17,7 +17,7 @@ from kilauea.apiserver.schema.reading import zero
 
 
 class Sort(Enum):
-    """What a value is, as far as ownership goes."""
+    """The sort of a value, as far as ownership goes."""
 
     LEAF = "leaf"  # owned as a whole: plain values, atomic lists, atomic objects
     OBJECT = "object"  # fields and keys are owned one by one
@@ -35,7 +35,7 @@ _MOST_STEPS = 4096
 
 
 class Shape:
-    """How values at one node of a schema are owned.
+    """The ownership of values at one node of a schema.
 
     Attributes:
         sort: what the value is.
@@ -126,7 +126,7 @@ class Shape:
         return self._additional
 
     def knows(self, key: str) -> bool:
-        """Whether an object may have this key."""
+        """Return True if an object may have this key."""
         schema = self._schema
         if schema is None or key in self.declared or schema.additional is not None:
             return True
@@ -191,7 +191,7 @@ class Shape:
 
 
 def _scalar_of(schema: Schema) -> str:
-    """What a plain value may be; empty for atomic objects and lists."""
+    """The types that a plain value may have; empty for atomic objects and lists."""
     if schema.name.endswith(".RawExtension") or schema.type in ("object", "array"):
         return ""
     if schema.type == "string" and schema.format in ("", "byte") and schema.name not in _LEAF_TYPES:
@@ -200,7 +200,7 @@ def _scalar_of(schema: Schema) -> str:
 
 
 def _zero_of(schema: Schema, key: str, child: Schema) -> Any:
-    """What a field of a built-in type is in Go where JSON does not have it, if it is one that Go always writes."""
+    """The value that Go writes for a missing field of a built-in type, if it always writes the field."""
     mark = schema.layout.get(key, "")
     if not mark.startswith("="):
         return ABSENT

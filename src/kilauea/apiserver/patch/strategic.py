@@ -43,7 +43,7 @@ def strategic_merge(document: dict[str, Any], patch: Any, schema: Schema) -> dic
 
 
 def failure(message: str) -> ApiFault:
-    """What the real server answers, with 500, to a patch that does not fit the object."""
+    """Return the real server's answer, with 500, to a patch that does not fit the object."""
     return ApiFault(500, "", message)
 
 
@@ -67,7 +67,7 @@ def _merge_objects(current: dict[str, Any], patch: dict[str, Any], schema: Schem
 
 
 def _replaced(patch: dict[str, Any]) -> dict[str, Any]:
-    """What an object with a directive of its own becomes."""
+    """The result of an object with a directive of its own."""
     directive = patch[DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -179,7 +179,7 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 def _check_items(*lists: list[Any]) -> bool:
-    """Whether the items are objects; they must all be of one type, and no lists."""
+    """Return True if the items are objects; they must all be of one type, and not lists."""
     types = {go_type(each) for items in lists for each in items}
     if "[]interface {}" in types:
         raise unprocessable()
@@ -189,7 +189,7 @@ def _check_items(*lists: list[Any]) -> bool:
 
 
 def _follow_directives(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """The list without the items that the patch deletes, and the items of the patch that are no orders."""
+    """The list without the items that the patch deletes, and the items of the patch that are not directives."""
     plain = [item for item in patch if DIRECTIVE not in item]
     replace = False
     for item in patch:

@@ -1,4 +1,4 @@
-"""Whether an applied object has the form that its schema describes; errors are worded as those of the real server."""
+"""Check an applied object against its schema; errors are worded as those of the real server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Problem = tuple[str, str]
 
 
 def problems(shape: Shape, value: Any, path: str = "") -> list[Problem]:
-    """Where a value, and what is in it, is not of the declared type; at most one unknown field of each object."""
+    """Return the places where a value is not of the declared type; at most one unknown field of each object."""
     if value is None or shape.sort is Sort.ANY:
         return []
     if shape.scalar:

@@ -1,6 +1,6 @@
 """JSON values as Kubernetes compares and prints them, which is not quite how Python does.
 
-In JSON `true` is no number; in Python `True == 1`. Messages of the real server show values as Go prints them.
+In JSON `true` is not a number; in Python `True == 1`. Messages of the real server show values as Go prints them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class _Absent:
 
 
 ABSENT: Any = _Absent()
-"""What stands at a field that is not there; None is JSON's null."""
+"""The value of a field that is missing; None is JSON's null."""
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal."""
+    """Return True if two JSON values are equal."""
     if isinstance(one, dict):
         if not isinstance(other, dict) or one.keys() != other.keys():
             return False
@@ -31,7 +31,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def is_leaf(value: Any) -> bool:
-    """Whether a value is no object and no list."""
+    """Return True if a value is neither an object nor a list."""
     return not isinstance(value, dict | list)
 
 

@@ -32,7 +32,7 @@ Field = tuple[str, str, str]
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no object in protobuf form."""
+    """The bytes are not an object in protobuf form."""
 
 
 @cache
@@ -221,7 +221,7 @@ def _json(wire: Wire) -> Any:
     try:
         return msgspec.json.decode(_message(raw))
     except msgspec.DecodeError as error:
-        raise ProtobufError(f"a value is no JSON: {error}") from error
+        raise ProtobufError(f"a value is not JSON: {error}") from error
 
 
 _SCALARS: Mapping[str, Callable[[Wire], Any]] = {

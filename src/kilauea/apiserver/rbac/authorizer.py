@@ -16,7 +16,7 @@ _ANY = "*"
 
 
 class Action(NamedTuple):
-    """What somebody wants to do: to a resource, or to a path where that is not empty."""
+    """An action to authorize: on a resource, or on a path where that is not empty."""
 
     verb: str
     group: str = ""
@@ -41,7 +41,7 @@ class Grant(NamedTuple):
 
 
 def action_of(method: str, path: str, info: RequestInfo | None) -> Action:
-    """What a request wants to do."""
+    """Return the action of a request."""
     if info is None:
         return Action(method.lower(), path=path)
     return Action(info.verb, info.group, info.resource, info.subresource, info.namespace, info.name)
@@ -54,7 +54,7 @@ class Authorizer:
         self._store = store
 
     def reason(self, user: User, action: Action) -> str | None:
-        """Why an action is allowed (empty for masters); None if it is not."""
+        """Return the reason why an action is allowed (empty for masters); None if it is not."""
         if GROUP_MASTERS in user.groups:
             return ""
         for grant in self.grants(user, action.namespace):
@@ -103,7 +103,7 @@ class Authorizer:
 
 
 def _is_meant(subject: Subject, user: User, namespace: str) -> bool:
-    """Whether a subject of a binding is the user or a group of the user."""
+    """Return True if a subject of a binding is the user or a group of the user."""
     if subject.kind == "Group":
         return subject.name in user.groups
     if subject.kind == "ServiceAccount":
@@ -118,7 +118,7 @@ def _described(subject: Subject, namespace: str) -> str:
 
 
 def allows(rule: PolicyRule, action: Action) -> bool:
-    """Whether a rule allows an action."""
+    """Return True if a rule allows an action."""
     if action.verb not in rule.verbs and _ANY not in rule.verbs:
         return False
     if action.path:
@@ -144,7 +144,7 @@ def _is_below(path: str, pattern: str) -> bool:
 
 
 def refusal(user: User, action: Action) -> ApiFault:
-    """What is said of an action that is not allowed."""
+    """Return the error for an action that is not allowed."""
     if action.path:
         return ApiFault(
             403, "Forbidden", f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"', {}

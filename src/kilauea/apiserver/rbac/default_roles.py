@@ -29,7 +29,7 @@ _WORKED_WITH = {
     "policy": ("poddisruptionbudgets",),
     **_VOLCANO,
 }  # fmt: skip
-"""What people work with in a namespace, by group."""
+"""Resources that the roles of a namespace allow to edit, by group."""
 _LOOKED_AT = {
     "": ("events", "limitranges", "namespaces", "persistentvolumeclaims/status", "pods/log", "pods/status",
          "resourcequotas", "resourcequotas/status", "services/status"),
@@ -96,7 +96,7 @@ _BOUND = {
 
 
 def default_roles() -> Iterator[tuple[str, Object]]:
-    """Where each of the roles and bindings is created, and the object."""
+    """Yield the path under which each of the roles and bindings is created, and the object."""
     version = f"{GROUP}/v1"
     for name, rules in _roles().items():
         yield f"/apis/{version}/clusterroles", {

@@ -1,6 +1,6 @@
-"""Nobody gives away more than they have: writes of roles and bindings are held against what the writer may do.
+"""Privilege escalation is prevented: a role or binding may only grant what its writer is allowed to do.
 
-Who has the verb `escalate` on a role may write anything into it; who has `bind` on it may bind anybody.
+A user with the verb `escalate` on a role may write anything into it; one with `bind` may bind any subject.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Escalation(AdmissionStep):
 
 
 def _not_found(attributes: Attributes, reference: RoleRef) -> Exception:
-    return forbidden(attributes, f'the {reference.kind} "{reference.name}" that is bound is not there')
+    return forbidden(attributes, f'the {reference.kind} "{reference.name}" that is bound does not exist')
 
 
 def _parts(rule: PolicyRule) -> Iterator[Action]:
@@ -72,10 +72,10 @@ def _is_held(action: Action, held: Iterable[PolicyRule]) -> bool:
 
 def _told(attributes: Attributes, missing: list[PolicyRule]) -> str:
     groups = " ".join(f'"{each}"' for each in attributes.user.groups)
-    words = (
+    message = (
         f'user "{attributes.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held'
     )
-    return "\n".join([f"{words}:", *map(_shown, missing)])
+    return "\n".join([f"{message}:", *map(_shown, missing)])
 
 
 def _shown(rule: PolicyRule) -> str:

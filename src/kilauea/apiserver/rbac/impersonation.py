@@ -1,4 +1,4 @@
-"""Acting as somebody else: the headers by which a request asks for it, and the right that it needs."""
+"""Impersonation: the headers by which a request acts as another user, and the permission it needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def account_groups(namespace: str) -> tuple[str, str]:
 
 
 def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) -> User:
-    """Who a request acts as: the caller, unless its headers name another.
+    """Return the user that a request acts as: the caller, unless its headers name another.
 
     Args:
         user: the caller.
@@ -51,7 +51,7 @@ def acting_user(user: User, headers: Mapping[str, str], authorizer: Authorizer) 
 
 
 def _needed(name: str, uid: str, groups: list[str], extra: Mapping[str, str]) -> list[Action]:
-    """What the caller must be allowed to do."""
+    """The actions that the caller must be allowed."""
     found = [Action("impersonate", "", "users", name=name)]
     if name.startswith(_ACCOUNT) and name.count(":") == 3:
         namespace, account = name.removeprefix(_ACCOUNT).split(":")

@@ -8,7 +8,7 @@ import msgspec
 
 
 class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
-    """What a role allows; an empty list of names stands for all of them."""
+    """Actions that a role allows; an empty list of names stands for all of them."""
 
     verbs: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -18,7 +18,7 @@ class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Who is bound."""
+    """A subject of a binding."""
 
     kind: str = ""
     name: str = ""

@@ -1,1 +1,1 @@
-"""Which kinds are served, under which names and verbs."""
+"""The kinds that are served, with their names and verbs."""

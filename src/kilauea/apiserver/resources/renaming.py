@@ -12,7 +12,7 @@ import msgspec
 
 @dataclass(frozen=True)
 class Renaming:
-    """How objects of a kind are stored as those of another version.
+    """Stores objects of a kind as those of another version.
 
     Attributes:
         api_version: of the stored form.

@@ -1,4 +1,4 @@
-"""What the server knows of a kind: its names, its scope, its verbs and what it does with its objects."""
+"""A kind as the server knows it: its names, its scope, its verbs and the rules for its objects."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class ResourceType:
     """The schema of a kind that a definition brought; None for a built-in kind."""
     storage_version_hash: str = ""
     table: TableForm | None = None
-    """How `kubectl get` shows it; None for the built-in form."""
+    """The table that `kubectl get` shows; None for the built-in form."""
     renaming: Renaming | None = None
-    """How objects are stored that are those of another group; None if they are kept as they are."""
+    """The version in which objects of another group are stored; None if they are stored as they are."""
     stored_group: str | None = None
     """Group under which the objects are kept, where several groups serve the same ones; None for its own."""
 
@@ -59,12 +59,12 @@ class ResourceType:
 
     @cached_property
     def schema(self) -> Schema:
-        """What objects look like."""
+        """The schema of its objects."""
         return self.custom_schema or builtin_schema(self.group, self.version, self.kind)
 
     @property
     def is_custom(self) -> bool:
-        """Whether a definition brought this kind."""
+        """True if the kind comes from a definition."""
         return self.custom_schema is not None
 
     @cached_property
@@ -90,7 +90,7 @@ class ResourceType:
 
     @cached_property
     def head(self) -> bytes:
-        """How the stored bytes of every object begin; lists leave it out, as the real server does for its own kinds."""
+        """The first bytes of every stored object; lists leave them out, as the real server does for its own kinds."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     def served(self, value: bytes) -> bytes:

@@ -34,8 +34,8 @@ async def bind(call: Call) -> ApiResponse:
 
     def change(pod: Object) -> Object:
         if uid and uid != pod["metadata"]["uid"]:
-            words = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
-            raise pods.conflict(words)
+            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
+            raise pods.conflict(message)
         if revision:
             pod["metadata"]["resourceVersion"] = revision
         return _bound(pods, pod, target["name"], annotations)

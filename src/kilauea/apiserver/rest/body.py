@@ -1,4 +1,4 @@
-"""What a request carries: bytes of JSON or YAML, read into an object of the kind that the path names.
+"""Bodies of requests: bytes of JSON or YAML, read into an object of the kind that the path names.
 
 Unknown fields are taken out of objects of built-in kinds as the real server does by decoding into its types; what is
 said about them is up to `fieldValidation`.
@@ -16,7 +16,7 @@ from kilauea.apiserver import status
 from kilauea.apiserver.protobuf import PROTOBUF, ProtobufError, decode_protobuf
 from kilauea.apiserver.request import JSON, YAML
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema import (
     DecodeError,
     definition_name,
@@ -31,7 +31,7 @@ READABLE = (JSON, YAML, PROTOBUF)
 _ANSWERED = frozenset(
     {("authentication.k8s.io/v1", "TokenRequest"), ("autoscaling/v1", "Scale"), ("policy/v1", "Eviction")}
 )
-"""Kinds of subresources, which are no resources of their own."""
+"""Kinds of subresources, which are not resources of their own."""
 
 
 _SHOWN = 30
@@ -101,10 +101,10 @@ def parse(body: bytes, form: str, expected: str) -> Any:
     try:
         return msgspec.json.decode(body) if form == JSON else read_yaml(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        words = f"{_NO_KIND}: {json_complaint(body, str(error))}"
+        words = f"{_NO_KIND}: {json_syntax_error(body, str(error))}"
         raise _unrecognised(expected, body, words) from error
     except YamlError as error:
-        raise _unrecognised(expected, body, yaml_complaint(body, str(error))) from error
+        raise _unrecognised(expected, body, yaml_syntax_error(body, str(error))) from error
 
 
 def read_yaml(body: bytes) -> Any:
@@ -141,7 +141,7 @@ def read_object(call: Call) -> Object:
 
 
 def _has_repeated_keys(call: Call, obj: Object) -> bool:
-    """Whether a key may be there twice, found without reading the body again: then quotes have got lost."""
+    """Return True if a key may be duplicated, found without parsing the body again: then quotes are missing."""
     body, form = call.request.body, media_type(call.request.headers.get("content-type", "")) or JSON
     if form == JSON:
         return body.count(b'"') != _encode(obj).count(b'"') or b"\\u0022" in body
@@ -182,11 +182,11 @@ def strip(call: Call, obj: Object, body: bytes = b"") -> None:
     except DecodeError as error:
         raise _unfit(call, str(error)) from error
     if unknown or body:
-        _tell(call, list(_complaints(unknown, body)))
+        _tell(call, list(_field_messages(unknown, body)))
 
 
-def _complaints(unknown: list[str], body: bytes) -> Iterator[str]:
-    """What is said of unknown fields, and of keys that are there twice, in the order of the body."""
+def _field_messages(unknown: list[str], body: bytes) -> Iterator[str]:
+    """Messages about unknown fields and duplicate keys, in the order of the body."""
     if not body:
         yield from (f'unknown field "{path}"' for path in unknown)
         return
@@ -217,13 +217,13 @@ def _unfit(call: Call, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-def _tell(call: Call, complaints: list[str]) -> None:
+def _tell(call: Call, messages: list[str]) -> None:
     """Warn of what is wrong with fields, refuse it, or keep quiet."""
     mode = call.field_validation()
     if mode == "Warn":
-        call.warnings += complaints
-    elif mode == "Strict" and complaints:
-        lines = [each for each in complaints if each.startswith("line ")]
+        call.warnings += messages
+    elif mode == "Strict" and messages:
+        lines = [each for each in messages if each.startswith("line ")]
         found = ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
-        found += [each for each in complaints if each not in lines]
+        found += [each for each in messages if each not in lines]
         raise _unfit(call, f"strict decoding error: {', '.join(found)}")

@@ -33,7 +33,7 @@ class Call:
 
     @property
     def user(self) -> User:
-        """Who asks."""
+        """The caller."""
         return self.request.user or ANONYMOUS
 
     @property
@@ -47,14 +47,14 @@ class Call:
         return self.resource.key(self.namespace, self.info.name)
 
     def dry_run(self) -> bool:
-        """Whether nothing is to be written."""
+        """True if nothing is to be written."""
         if not self.request.query:
             return False
         asked = [value for key, value in self.request.query if key == "dryRun"]
         return is_dry_run(asked, self._options_kind())
 
     def field_validation(self) -> FieldValidation:
-        """What to do about unknown fields."""
+        """The treatment of unknown fields."""
         asked = self.request.first("fieldValidation")
         if asked in ("", "Warn"):
             return "Warn"
@@ -82,7 +82,7 @@ class Call:
         return status.invalid(self._options_kind(), "meta.k8s.io", "", causes)
 
     def attributes(self, operation: Operation, obj: Object | None, old: Object | None, name: str = "") -> Attributes:
-        """What admission is asked about."""
+        """Return the attributes for admission."""
         subresource = self.subresource.name if self.subresource else ""
         return Attributes(
             self.backend, operation, self.resource, subresource, self.namespace, name or self.info.name,
@@ -107,7 +107,7 @@ _TOO_LONG = f"Too long: may not be more than {MAX_MANAGER} bytes"
 
 
 def is_dry_run(asked: Sequence[str], kind: str) -> bool:
-    """Whether the values of `dryRun` ask for one; only `All` is a value."""
+    """Return True if the values of `dryRun` ask for a dry run; only `All` is valid."""
     if any(value != "All" for value in asked):
         raise status.invalid(kind, "meta.k8s.io", "", [not_supported("dryRun", list(asked), ["All"])])
     return bool(asked)

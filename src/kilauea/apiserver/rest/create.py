@@ -60,7 +60,7 @@ async def create_object(call: Call, obj: Object, *, track: bool = True) -> bytes
 
 
 def _admitted(call: Call, obj: Object, track: bool) -> Attributes:
-    """Defaults, the managers' book, and what admission adds, which belongs to nobody."""
+    """Set defaults, managedFields, and the additions of admission, which have no manager."""
     complete(call, obj)
     if track:
         note_manager(call, None, obj)

@@ -17,7 +17,7 @@ _NAMED = (*_POLICIES, "nil")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete.
+    """The options of a deletion.
 
     Attributes:
         grace: seconds, None for what the object says.
@@ -55,7 +55,7 @@ def read_delete_options(call: Call) -> DeleteOptions:
 
 
 def options_document(call: Call) -> dict[str, Any]:
-    """What the body says, or else the query."""
+    """Return the options from the body, or else from the query."""
     if call.request.body.strip():
         given = read_document(call, "DeleteOptions")
         if given.get("kind", "DeleteOptions") != "DeleteOptions":
@@ -78,8 +78,8 @@ def _propagation(given: dict[str, Any]) -> Propagation | None:
     """The policy for dependents, also in its old form."""
     policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
     if policy is not None and orphan is not None:
-        words = "orphanDependents and deletionPropagation cannot be both set"
-        cause = invalid_value("propagationPolicy", policy, words)
+        message = "orphanDependents and deletionPropagation cannot be both set"
+        cause = invalid_value("propagationPolicy", policy, message)
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
     if orphan is not None:
         return "Orphan" if orphan else "Background"

@@ -110,11 +110,11 @@ def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> Non
         ("resourceVersion", "ResourceVersion", options.revision, "modified"),
     ):
         if wanted and wanted != metadata[field]:
-            words = (
+            message = (
                 f"the {label} in the precondition ({wanted}) does not match the {label} in record ({metadata[field]}). "
                 f"The object might have been {fate}"
             )
-            raise status.conflict(call.resource.kind, call.resource.group, metadata["name"], words)
+            raise status.conflict(call.resource.kind, call.resource.group, metadata["name"], message)
 
 
 def _begin(call: Call, obj: Object, options: DeleteOptions) -> bool:

@@ -65,7 +65,7 @@ def _marked(now: str, pod: Object) -> Object:
 
 
 def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
-    """How to delete the pod."""
+    """The options for the deletion of the pod."""
     preconditions = given.get("preconditions") or {}
     return DeleteOptions(
         grace=given.get("gracePeriodSeconds"),
@@ -76,7 +76,7 @@ def _options(call: Call, given: dict[str, Any]) -> DeleteOptions:
 
 
 def _needs_no_budget(pod: Object) -> bool:
-    """Pods that do not run, or go already, disrupt nobody."""
+    """Evicting a pod that does not run, or is already terminating, needs no budget."""
     phase = (pod.get("status") or {}).get("phase", "")
     return phase in ("Succeeded", "Failed", "Pending", "") or bool(pod["metadata"].get("deletionTimestamp"))
 
@@ -132,7 +132,7 @@ def _is_unready(pod: Object) -> bool:
 
 
 def _spares_unready(budget: Object) -> bool:
-    """Whether pods that are not ready may go although the budget allows none."""
+    """Return True if pods that are not ready may be evicted although the budget allows none."""
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     state = budget.get("status") or {}
@@ -152,8 +152,8 @@ def _disrupt(call: Call, budget: Object, pod: str) -> None:
         raise _forbidden(call, name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if allowed == 0:
         needs, has = state.get("desiredHealthy", 0), state.get("currentHealthy", 0)
-        words = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-        raise status.too_many_requests(_BLOCKED, [Cause("", "DisruptionBudget", words)])
+        message = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+        raise status.too_many_requests(_BLOCKED, [Cause("", "DisruptionBudget", message)])
     state["disruptionsAllowed"] = allowed - 1
     disrupted[pod] = call.backend.timestamp()
     if allowed == 1:

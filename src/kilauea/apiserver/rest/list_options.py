@@ -12,7 +12,7 @@ import msgspec
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import forbidden_field, not_supported
 from kilauea.apiserver.rest.call import Call
-from kilauea.apiserver.rest.complaints import json_complaint
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error
 from kilauea.apiserver.status import Cause
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
@@ -20,7 +20,7 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 class _Token(msgspec.Struct):
-    """What a continue token holds; the same form as the real server's."""
+    """A continue token; the same form as the real server's."""
 
     v: str = ""
     rv: int = 0
@@ -29,7 +29,7 @@ class _Token(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What a list or watch asks for.
+    """The options of a list or watch.
 
     Attributes:
         revision: None if nothing was asked; 0 stands for any.
@@ -88,59 +88,59 @@ def _revision(text: str, watch: bool) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        words = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         # The real server reads it at another place for a watch, where the fault is one of the server.
-        raise status.ApiFault(500, "", words) if watch else status.bad_request(f"invalid resource version: {words}")
+        raise status.ApiFault(500, "", message) if watch else status.bad_request(f"invalid resource version: {message}")
     return int(text)
 
 
 def _list_rules(options: ListOptions, token: str) -> list[Cause]:
-    """Which options go together in a list."""
-    found = []
+    """Check that the options of a list go together."""
+    causes = []
     match = options.match
     if options.initial_events is not None:
-        found.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        causes.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if match:
         if options.revision is None:
-            found.append(
+            causes.append(
                 forbidden_field(
                     "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
                 )
             )
         if token:
-            found.append(
+            causes.append(
                 forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
             )
         if match not in (EXACT, NOT_OLDER):
-            found.append(not_supported("resourceVersionMatch", match, [EXACT, NOT_OLDER, ""]))
+            causes.append(not_supported("resourceVersionMatch", match, [EXACT, NOT_OLDER, ""]))
         if match == EXACT and options.revision == 0:
-            found.append(
+            causes.append(
                 forbidden_field(
                     "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
                 )
             )
-    return found
+    return causes
 
 
 def _watch_rules(options: ListOptions, token: str) -> list[Cause]:
-    """Which options go together in a watch."""
-    found = []
+    """Check that the options of a watch go together."""
+    causes = []
     match = options.match
     if options.initial_events is not None and match != NOT_OLDER:
         detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER}"
-        found.append(forbidden_field("resourceVersionMatch", detail))
+        causes.append(forbidden_field("resourceVersionMatch", detail))
     elif options.initial_events and not options.bookmarks:
-        found.append(
+        causes.append(
             forbidden_field("allowWatchBookmarks", "sendInitialEvents requires setting allowWatchBookmarks to true")
         )
     if match and options.initial_events is None:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        found.append(forbidden_field("resourceVersionMatch", detail))
+        causes.append(forbidden_field("resourceVersionMatch", detail))
     if match and match != NOT_OLDER:
-        found.append(not_supported("resourceVersionMatch", match, [NOT_OLDER]))
+        causes.append(not_supported("resourceVersionMatch", match, [NOT_OLDER]))
     if token:
-        found.append(forbidden_field("continue", "continue is forbidden for watch"))
-    return found
+        causes.append(forbidden_field("continue", "continue is forbidden for watch"))
+    return causes
 
 
 def encode_token(revision: int, key: str, prefix: str) -> str:
@@ -161,7 +161,7 @@ def _continued(options: ListOptions, token: str, call: Call) -> ListOptions:
     try:
         read = msgspec.json.decode(text, type=_Token)
     except msgspec.DecodeError as error:
-        raise _bad_token(json_complaint(text, str(error))) from error
+        raise _bad_token(json_syntax_error(text, str(error))) from error
     if read.v != "meta.k8s.io/v1":
         raise _bad_token(f"server does not recognize this encoded version {read.v}")
     if read.rv == 0:

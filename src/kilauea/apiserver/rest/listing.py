@@ -21,7 +21,7 @@ from kilauea.apiserver.selection import Selection, selection_of
 from kilauea.apiserver.storage import Expired, Page, Stored, TooNew
 
 AHEAD_SECONDS = 3.0
-"""How long a list waits for a revision that is not there yet."""
+"""Seconds for which a list waits for a future revision."""
 CHUNK = 256 * 1024
 TURN = 500
 """Objects that are tested against a selector before others have their turn."""

@@ -21,7 +21,7 @@ TEXT = "text/plain"
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Which lines are asked for, and how they are shown.
+    """The requested lines, and their form.
 
     Attributes:
         tail: only so many of the last lines; None for all.
@@ -58,7 +58,7 @@ async def read_log(call: Call) -> ApiResponse | TextStream:
     name = call.info.name
     if log.waits and not _flag(call, "previous"):
         raise status.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {log.waits}')
-    if _flag(call, "previous") and not log.begun:
+    if _flag(call, "previous") and not log.started:
         raise status.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
     if _flag(call, "follow") and log.running:
         return TextStream(_follow(call, container, options, log), TEXT)
@@ -67,19 +67,19 @@ async def read_log(call: Call) -> ApiResponse | TextStream:
 
 async def _follow(call: Call, container: str, options: _Options, log: ContainerLog) -> AsyncGenerator[bytes, None]:
     """A log line by line as it is written, until its container ends."""
-    left, begun, lines = options.limit, log.begun, options.chosen(log.lines)
+    left, started, lines = options.limit, log.started, options.chosen(log.lines)
     while True:
         text = options.text(lines)[:left]
         if text:
             yield text
         left = None if left is None else left - len(text)
-        if not log.running or log.begun != begun or left == 0:
+        if not log.running or log.started != started or left == 0:
             return
         seen = len(log.lines)
         await asyncio.sleep(LOOK_SECONDS)
         log = _log(call, container)
         # What the run that is followed has written since; a run after it is not followed, as with kubelets.
-        lines = list(log.lines[seen:]) if log.begun == begun else []
+        lines = list(log.lines[seen:]) if log.started == started else []
 
 
 def _log(call: Call, container: str) -> ContainerLog:
@@ -145,5 +145,5 @@ def _container(pod: Object, asked: str) -> str:
         raise status.bad_request(
             f"a container name must be specified for pod {name}, choose one of: [{' '.join(names)}]"
         )
-    words = f"choose one of: [{' '.join(names)}] or one of the init containers: [{' '.join(init)}]"
-    raise status.bad_request(f"a container name must be specified for pod {name}, {words}")
+    message = f"choose one of: [{' '.join(names)}] or one of the init containers: [{' '.join(init)}]"
+    raise status.bad_request(f"a container name must be specified for pod {name}, {message}")

@@ -57,7 +57,7 @@ def encode(obj: Object, revision: int) -> bytes:
 
 
 def encoder(call: Call, obj: Object) -> Callable[[int], bytes]:
-    """What makes the bytes to store of an object, once its revision is known."""
+    """Return a function that encodes an object for the store, once its revision is known."""
     renaming = call.resource.renaming
     return partial(encode, obj if renaming is None else renaming.stored(obj))
 
@@ -159,41 +159,41 @@ def invalid(call: Call, name: str, causes: list[Cause]) -> ApiFault:
 
 
 def check_metadata(call: Call, obj: Object) -> list[Cause]:
-    """What is wrong with the metadata of an object."""
+    """Return the errors in the metadata of an object."""
     metadata = obj["metadata"]
-    found: list[Cause] = []
+    causes: list[Cause] = []
     name = metadata.get("name", "")
     if not name:
-        found.append(required("metadata.name", "name or generateName is required"))
+        causes.append(required("metadata.name", "name or generateName is required"))
     else:
-        found += check_name("metadata.name", name, call.resource.strategy.name_problems(name))
-    found += check_labels("metadata.labels", metadata.get("labels") or {})
-    found += check_annotations("metadata.annotations", metadata.get("annotations") or {})
+        causes += check_name("metadata.name", name, call.resource.strategy.name_problems(name))
+    causes += check_labels("metadata.labels", metadata.get("labels") or {})
+    causes += check_annotations("metadata.annotations", metadata.get("annotations") or {})
     for owners in (metadata.get("ownerReferences"),):
-        found += _check_owners(owners or [])
+        causes += _check_owners(owners or [])
     for number, finalizer in enumerate(metadata.get("finalizers") or []):
-        found += check_name("metadata.finalizers", finalizer, qualified_name_problems(finalizer))
+        causes += check_name("metadata.finalizers", finalizer, qualified_name_problems(finalizer))
         if not call.resource.is_custom and call.resource.group != "apiextensions.k8s.io":
-            found += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
-    return found
+            causes += _check_finalizer(f"metadata.finalizers[{number}]", finalizer)
+    return causes
 
 
 def _check_owners(owners: list[Object]) -> list[Cause]:
     """Owner references: all their parts, and at most one controller."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for number, owner in enumerate(owners):
         path = f"metadata.ownerReferences[{number}]"
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                found.append(invalid_value(f"{path}.{field}", owner.get(field, ""), _OWNER_WORDS[field]))
+                causes.append(invalid_value(f"{path}.{field}", owner.get(field, ""), _OWNER_WORDS[field]))
     controllers = [each for each in owners if each.get("controller")]
     if len(controllers) > 1:
         detail = (
             "Only one reference can have Controller set to true. Found "
             f'"true" in references for {controllers[0]["name"]} and {controllers[1]["name"]}'
         )
-        found.append(invalid_value("metadata.ownerReferences", "", detail))
-    return found
+        causes.append(invalid_value("metadata.ownerReferences", "", detail))
+    return causes
 
 
 _OWNER_WORDS = {
@@ -212,7 +212,7 @@ def _check_finalizer(path: str, finalizer: str) -> list[Cause]:
 
 
 def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
-    """What may not change in metadata: the uid; and nothing may be added to hold up a deletion under way."""
+    """Check that the uid stays, and that no finalizer is added to an object that is being deleted."""
     metadata, before = obj["metadata"], old["metadata"]
     if not before.get("deletionTimestamp"):
         return []
@@ -225,7 +225,7 @@ def check_changed_metadata(obj: Object, old: Object) -> list[Cause]:
 
 
 def same_but_for_times(obj: Object, old: Object) -> bool:
-    """Whether an update changes nothing but the times in the managers' book, so that it need not be written."""
+    """Return True if an update changes nothing but times in managedFields, so that it need not be written."""
     if obj.keys() != old.keys() or any(obj[part] != old[part] for part in obj if part != "metadata"):
         return False
     return _without_times(obj["metadata"]) == _without_times(old["metadata"])

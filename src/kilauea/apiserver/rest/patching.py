@@ -15,9 +15,9 @@ from kilauea.apiserver.patch import json_patch, merge_patch, server_side_apply, 
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import GO_KINDS, check_kind, media_type, read_yaml, strip
 from kilauea.apiserver.rest.call import Call, Object
-from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
 from kilauea.apiserver.rest.create import create_object
 from kilauea.apiserver.rest.objects import decode, metadata_of, unowned_fields
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.rest.update import change_object, check_body_name
 from kilauea.apiserver.schema import repeated_fields
 
@@ -66,7 +66,7 @@ def parse_patch(call: Call) -> Any:
     try:
         return msgspec.json.decode(call.request.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise status.bad_request(f"error decoding patch: {json_complaint(call.request.body, str(error))}") from error
+        raise status.bad_request(f"error decoding patch: {json_syntax_error(call.request.body, str(error))}") from error
 
 
 def _check_repeated(call: Call, document: Any) -> None:
@@ -78,8 +78,8 @@ def _check_repeated(call: Call, document: Any) -> None:
     if mode == "Warn":
         call.warnings += found
     elif found:
-        words = f"strict decoding error: {', '.join(found)}"
-        raise status.invalid("", "", "", [invalid_value("patch", _encode(document).decode(), words)])
+        message = f"strict decoding error: {', '.join(found)}"
+        raise status.invalid("", "", "", [invalid_value("patch", _encode(document).decode(), message)])
 
 
 def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
@@ -96,13 +96,13 @@ def patched(call: Call, form: str, obj: Object, document: Any) -> Object:
         _strip_changed(call, form, obj, document)
     except status.ApiFault as fault:
         why = str(fault).partition(f"cannot be handled as a {call.resource.kind}: ")[2]
-        text = _encode(_merged_anew(call, form)).decode()
+        text = _encode(_merge_again(call, form)).decode()
         raise status.invalid("", "", "", [invalid_value("patch", text, why)]) from fault
     return obj
 
 
-def _merged_anew(call: Call, form: str) -> Object:
-    """What a patch makes of the object that is there, with all that its kind does not know."""
+def _merge_again(call: Call, form: str) -> Object:
+    """Merge a patch into the stored object again, with all unknown fields."""
     stored = call.backend.store.get(call.key)
     before = decode(call.resource.served(stored.value)) if stored is not None else {}
     obj: Object = _merged(call, form, before, parse_patch(call))
@@ -174,16 +174,16 @@ async def _apply(call: Call) -> ApiResponse:
 
 
 def _parse_applied(body: bytes) -> Object:
-    """What is applied: JSON, which is YAML, or other YAML."""
+    """Parse the applied object: JSON, which is YAML, or other YAML."""
     try:
         applied = read_yaml(body)
     except YamlError as error:
-        words = f"error converting YAML to JSON: {yaml_complaint(body, str(error))}"
-        raise status.bad_request(f"error decoding YAML: {words}") from error
+        message = f"error converting YAML to JSON: {yaml_syntax_error(body, str(error))}"
+        raise status.bad_request(f"error decoding YAML: {message}") from error
     if not isinstance(applied, dict):
         kind = GO_KINDS.get(type(applied), "number")
-        words = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
+        message = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {message}")
     return applied
 
 

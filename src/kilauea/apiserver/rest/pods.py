@@ -1,4 +1,4 @@
-"""What the subresources of pods share: a change of a pod that does not go through the rules for updates."""
+"""Shared by the subresources of pods: a change of a pod that does not go through the rules for updates."""
 
 from __future__ import annotations
 

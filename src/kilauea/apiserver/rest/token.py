@@ -51,18 +51,18 @@ async def create_token(call: Call) -> ApiResponse:
 
 
 def _check(seconds: Any, audiences: Any) -> list[Cause]:
-    """What is wrong with the time and the audiences that are asked for."""
+    """Errors in the requested expiration and audiences."""
     if not isinstance(seconds, int) or isinstance(seconds, bool):
         return [invalid_value("spec.expirationSeconds", seconds, "must be a whole number of seconds")]
     if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):
         return [invalid_value("spec.audiences", audiences, "must be a list of texts")]
     if seconds < _SHORTEST:
-        words = f"may not specify a duration less than {_SHORTEST // 60} minutes"
+        message = f"may not specify a duration less than {_SHORTEST // 60} minutes"
     elif seconds > _LONGEST:
-        words = "may not specify a duration larger than 2^32 seconds"
+        message = "may not specify a duration larger than 2^32 seconds"
     else:
         return []
-    return [invalid_value("spec.expirationSeconds", seconds, words)]
+    return [invalid_value("spec.expirationSeconds", seconds, message)]
 
 
 def _bound(call: Call, reference: Object) -> Object:
@@ -75,6 +75,6 @@ def _bound(call: Call, reference: Object) -> Object:
         raise status.not_found(_BOUND[kind], "", name)
     uid = decode(stored.value)["metadata"]["uid"]
     if reference.get("uid") not in (None, "", uid):
-        words = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
-        raise status.conflict(_BOUND[kind], "", name, words)
+        message = f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record"
+        raise status.conflict(_BOUND[kind], "", name, message)
     return {"kind": kind, "name": name, "uid": uid}

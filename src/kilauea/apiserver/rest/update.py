@@ -56,8 +56,8 @@ def check_body_name(call: Call, body: Object) -> None:
     """The name in an object must be that in the path."""
     name = metadata_of(body).get("name")
     if not name:
-        words = f"the name of the object ({call.info.name} based on URL) was undeterminable: name must be provided"
-        raise status.bad_request(words)
+        message = f"the name of the object ({call.info.name} based on URL) was undeterminable: name must be provided"
+        raise status.bad_request(message)
     if name != call.info.name:
         raise status.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({call.info.name})"
@@ -108,7 +108,7 @@ async def write_change(call: Call, obj: Object, old: Object, current: Stored) ->
 
 
 def is_free_to_go(call: Call, obj: Object) -> bool:
-    """Whether an object is being deleted and nothing holds it up any more."""
+    """Return True if an object is being deleted and nothing holds it up any more."""
     metadata = obj["metadata"]
     if (
         not metadata.get("deletionTimestamp")
@@ -126,9 +126,9 @@ def _settle(call: Call, obj: Object, old: Object, current: Stored, whole: bool) 
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != before["uid"]:
         key = call.key.replace("/core/", "/registry/", 1) if call.key.startswith("/core/") else f"/registry{call.key}"
-        words = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-        words += f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
-        raise call.conflict(words)
+        message = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        message += f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        raise call.conflict(message)
     if revision and revision != "0":
         if not str(revision).isdigit():
             raise status.ApiFault(500, "", f'strconv.ParseUint: parsing "{revision}": invalid syntax')

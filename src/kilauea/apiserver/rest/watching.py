@@ -77,7 +77,7 @@ async def _events(
 ) -> AsyncGenerator[Sequence[Frame], None]:
     """Events as they happen, with bookmarks between them, until the time is over."""
     loop = asyncio.get_running_loop()
-    seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.chance.random())
+    seconds = options.timeout or SHORTEST_DEFAULT * (1.0 + call.backend.rng.random())
     end = loop.time() + seconds
     next_bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
     while True:
@@ -127,7 +127,7 @@ class _Frames:
         return Frame("ADDED", self._form(stored.value), stored.revision)
 
     def event(self, event: Event) -> Frame | None:
-        """What an event is for the selection: an object may come into it and go out of it; None if it was never in."""
+        """Translate an event for the selection, which an object may enter and leave; None if it was never in."""
         now, before = event.now, event.before
         is_in, was_in = event.kind != "deleted", before is not None
         if not self._everything:
@@ -141,7 +141,7 @@ class _Frames:
         return None
 
     def bookmark(self, revision: int, *, ends_initial: bool = False) -> Frame:
-        """How far the watch has come."""
+        """Return the progress of the watch."""
         metadata: dict[str, object] = {"resourceVersion": str(revision)}
         if ends_initial:
             metadata["annotations"] = {_END_OF_INITIAL: "true"}
@@ -155,7 +155,7 @@ class _Frames:
         return Frame("BOOKMARK", msgspec.json.encode(obj), revision)
 
     def error(self, fault: status.ApiFault) -> Frame:
-        """Why the watch ends."""
+        """Return the error that ends the watch."""
         return Frame("ERROR", fault.encode(), 0)
 
     def _form(self, value: bytes) -> bytes:

@@ -103,7 +103,7 @@ def _array_test(schema: Schema, test_of: Callable[[Schema], Test]) -> Test:
 
 
 def _different(schema: Schema, items: list[Any]) -> bool:
-    """Whether the items of a set or map list are all different; those that cannot be hashed are left to validation."""
+    """Return True if the items of a set or map list are unique; those that cannot be hashed are left to validation."""
     keys = schema.list_keys
     try:
         if keys:

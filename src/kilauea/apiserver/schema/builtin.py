@@ -72,7 +72,7 @@ _OF_THE_CORE = frozenset({"APIGroup", "APIGroupList", "APIResourceList", "APIVer
 
 
 def is_known_kind(group: str, version: str, kind: str) -> bool:
-    """Whether Kubernetes has a kind of this name, or a list of such."""
+    """Return True if Kubernetes has a kind of this name, or a list of such."""
     kinds: Mapping[str, str] = _data()["kinds"]
     prefix = f"{group}/{version}/"
     if f"{prefix}{kind}" in kinds or f"{prefix}{kind.removesuffix('List')}" in kinds:

@@ -18,7 +18,7 @@ _SIMPLE = (str, int, float, bool, type(None))
 
 
 class _Plan(NamedTuple):
-    """What is to be filled in at an object.
+    """The defaults to set in an object.
 
     Attributes:
         values: fields with a default.
@@ -88,7 +88,7 @@ def _plan(schema: Schema) -> _Plan:
 
 
 def _has_default(schema: Schema, key: str, child: Schema) -> bool:
-    """Whether a field has a default; OpenAPI also notes the empty values of Go's types as such."""
+    """Return True if a field has a default; OpenAPI also lists the empty values of Go's types as such."""
     if not child.has_default:
         return False
     return not schema.layout or bool(child.default) or "*" in schema.layout.get(key, "").partition("/")[0]
@@ -96,7 +96,7 @@ def _has_default(schema: Schema, key: str, child: Schema) -> bool:
 
 @derived
 def _matters(schema: Schema) -> bool:
-    """Whether something may have to be filled in at or below a node."""
+    """Return True if there may be defaults to set at or below a node."""
     return _matters_within(schema, frozenset())
 
 

@@ -15,7 +15,7 @@ from kilauea.apiserver.schema import scalars
 
 
 def _reads(read: Callable[[str], object]) -> Callable[[str], bool]:
-    """Whether a reader takes a text."""
+    """Return a function that is True for texts that a reader accepts."""
 
     def check(text: str) -> bool:
         try:
@@ -62,6 +62,6 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def matches_format(name: str, text: str) -> bool:
-    """Whether a text is of a format; true where the format is not one of those checked."""
+    """Return True if a text is of a format, or if the format is not one of those checked."""
     check = FORMATS.get(name)
     return check is None or check(text)

@@ -30,7 +30,7 @@ class Schema:
     Attributes:
         raw: the node as OpenAPI has it, with the keywords beside a reference merged over what is referred to.
         layout: how Go writes the fields of a built-in definition: `[=][*][Embedded/]type`, where `=` is always written,
-            and `*` tells null from empty; empty for custom resources and for types that are no structs.
+            and `*` tells null from empty; empty for custom resources and for types that are not structs.
         name: name of the definition, such as `io.k8s.api.core.v1.Container`; empty for a node within one.
         type: `object`, `array`, `string`, `integer`, `number`, `boolean`; empty where several are allowed.
         required: names of fields that must be there.

@@ -53,7 +53,7 @@ def read_builtin(schema: Schema, obj: dict[str, Any]) -> list[str]:
         unknown = unknown_fields(schema, obj)
         prune(schema, obj)
     except (TypeError, ValueError) as error:
-        raise DecodeError(_complaint(schema, obj) or str(error)) from error
+        raise DecodeError(_error_in(schema, obj) or str(error)) from error
     else:
         return []
     read_builtin(schema, obj)
@@ -77,7 +77,7 @@ def _reader(schema: Schema) -> Read:
     if schema.format == "byte":
         return scalars.encoded_bytes
     if schema.type in ("string", "boolean"):
-        return _text if schema.type == "string" else _truth
+        return _text if schema.type == "string" else _bool
     if schema.type == "integer":
         return _integer_reader(schema.format)
     if schema.type == "number":
@@ -104,9 +104,9 @@ def _exactly(wanted: type) -> Read:
     return read
 
 
-_text, _truth = _exactly(str), _exactly(bool)
-_PLAIN: Mapping[Read, type] = {_text: str, _truth: bool}
-"""What the commonest readers let through as it is, so that they need not be asked."""
+_text, _bool = _exactly(str), _exactly(bool)
+_PLAIN: Mapping[Read, type] = {_text: str, _bool: bool}
+"""The types that the most common readers return unchanged, so that they need not be called."""
 
 
 def _integer_reader(form: str) -> Read:
@@ -188,7 +188,7 @@ def _list_reader(items: Schema) -> Read:
 
 
 def zero(schema: Schema) -> Any:
-    """What Go writes for a value of a node that was never set."""
+    """Return the value that Go writes for a node that was never set."""
     if schema.name in SPECIAL:
         return {"Quantity": "0", "IntOrString": 0}.get(schema.name.rpartition(".")[2])
     if schema.type == "object" and schema.layout:
@@ -199,8 +199,8 @@ def zero(schema: Schema) -> Any:
 # --- telling what is wrong
 
 
-def _complaint(schema: Schema, obj: Any) -> str | None:
-    """What the real server says of the first value in the object that cannot be read."""
+def _error_in(schema: Schema, obj: Any) -> str | None:
+    """The real server's message about the first value in the object that cannot be read."""
     kind = schema.name.rpartition(".")[2]
     return _problem(schema, obj, kind, "", f"v1.{kind}")
 
@@ -250,7 +250,7 @@ def _plain(go_type: str, schema: Schema) -> str:
 
 
 def _go_name(value: Any, schema: Schema) -> str:
-    """How Go calls a JSON value; a number is told where the field takes other numbers."""
+    """Go's name for a JSON value; a number is shown where the field takes other numbers."""
     name = _GO_NAMES[type(value)]
     if name == "number" and (schema.type == "integer" or schema.int_or_string):
         return f"number {value}"

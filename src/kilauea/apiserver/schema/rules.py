@@ -19,7 +19,7 @@ _NO_LIMIT: Mapping[str, Any] = {}
 
 
 def pull_policy(image: str) -> str:
-    """What is done about an image that does not say: the newest one is always asked for."""
+    """Return the pull policy of an image without one: the newest image is always pulled."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2] or ("" if digest else "latest")
     return "Always" if image and tag == "latest" else "IfNotPresent"
@@ -39,7 +39,7 @@ def _volume(obj: Object) -> None:
 
 
 def _pod(obj: Object) -> None:
-    """What holds for pods, but not yet for the templates that they are made from."""
+    """Set defaults of pods that templates do not get."""
     spec = obj.setdefault("spec", {})
     spec.setdefault("enableServiceLinks", True)
     for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
@@ -50,7 +50,7 @@ def _pod(obj: Object) -> None:
 
 
 def _request_limits(resources: Object) -> None:
-    """What is limited and not requested is requested up to the limit."""
+    """Set missing requests to the limits."""
     limits = resources.get("limits")
     if limits:
         resources["requests"] = {**limits, **resources.get("requests", {})}

@@ -8,7 +8,7 @@ from kilauea.apiserver.schema.nodes import Schema
 
 
 def knows(schema: Schema, value: Any) -> bool:
-    """Whether a schema describes all fields of a value, which is the rule: it is asked before paths are made."""
+    """Return True if a schema describes all fields of a value, which is the rule; called before paths are made."""
     if isinstance(value, list):
         items = schema.items
         return items is None or all(knows(items, item) for item in value if isinstance(item, dict | list))
@@ -27,20 +27,20 @@ def knows(schema: Schema, value: Any) -> bool:
 
 def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
     """Paths of the fields that a schema does not describe, such as `spec.containers[0].foo`, in their order."""
-    found: list[str] = []
+    paths: list[str] = []
     if isinstance(value, list):
         if schema.items is not None:
             for index, item in enumerate(value):
-                found += unknown_fields(schema.items, item, f"{path}[{index}]")
+                paths += unknown_fields(schema.items, item, f"{path}[{index}]")
     elif isinstance(value, dict) and not is_open(schema):
         for key, each in value.items():
             below = f"{path}.{key}" if path else key
             child = schema.field(key)
             if child is not None:
-                found += unknown_fields(child, each, below)
+                paths += unknown_fields(child, each, below)
             elif not schema.preserve_unknown:
-                found.append(below)
-    return found
+                paths.append(below)
+    return paths
 
 
 def prune(schema: Schema, value: Any) -> None:
@@ -59,5 +59,5 @@ def prune(schema: Schema, value: Any) -> None:
 
 
 def is_open(schema: Schema) -> bool:
-    """Whether anything may be below a node, since nothing is described there."""
+    """Return True if a node describes no fields, so that it may have any."""
     return schema.preserve_unknown and not schema.properties and schema.additional is None

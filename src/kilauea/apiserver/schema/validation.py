@@ -1,7 +1,7 @@
 """Validation of custom resources against their structural schema, with the causes that the real server would give.
 
 The order of the causes is that of the fields in the schema's keywords and of the object; where the real server's order
-depends on chance (the fields of an object), ours is the order of the object.
+is random (the fields of an object), ours is the order of the object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT_RANGES = {"int32": 2**31, "int64": 2**63}
 
 
 def validate(schema: Schema, obj: Any) -> list[Cause]:
-    """What is wrong with a custom resource: values that its schema does not allow, and items that are there twice."""
+    """Return the errors in a custom resource: values that its schema does not allow, and duplicate items."""
     return [] if isinstance(obj, dict) and _accepts(schema, obj) else causes(schema, obj)
 
 
@@ -35,7 +35,7 @@ def causes(schema: Schema, obj: Any) -> list[Cause]:
 
 
 def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
-    """Whether a custom resource is allowed; its metadata has been looked at as that of any object."""
+    """Return True if a custom resource is valid; its metadata has been checked as that of any object."""
     described = schema.raw.get("properties", {})
     if not _ROOT.issuperset(schema.raw) or any(key not in obj for key in schema.required):
         return False
@@ -50,7 +50,7 @@ def _accepts(schema: Schema, obj: dict[str, Any]) -> bool:
 
 
 def _is_plain(raw: Raw, value: Any) -> bool:
-    """Whether nothing but the type of a value is described, and it is of that."""
+    """Return True if a schema is only a type, and the value is of it."""
     return raw.keys() <= _TYPE_ALONE and raw.get("type") in (None, _TYPE_NAMES.get(type(value)))
 
 
@@ -85,7 +85,7 @@ def _check(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
 
 
 def type_name(value: Any) -> str:
-    """What JSON schema calls the type of a value; a whole number is an integer however it is written."""
+    """Return JSON schema's name for the type of a value; a whole number is an integer however it is written."""
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
     return _TYPE_NAMES[type(value)]
@@ -280,7 +280,7 @@ def _duplicates(raw: Raw, value: Any, path: str) -> Iterator[Cause]:
 
 
 def _identity(raw: Raw) -> Callable[[Any], Any] | None:
-    """What tells the items of a list apart, if they must differ."""
+    """Return the function that tells the items of a list apart, if they must differ."""
     kind = raw.get("x-kubernetes-list-type")
     if kind == "set":
         return lambda item: item

@@ -32,7 +32,7 @@ CREATE TABLE log (
 CREATE TABLE compaction (revision INTEGER NOT NULL);  -- one row: up to here only what was current is left
 INSERT INTO compaction VALUES (0);
 """
-BEGIN_ANEW = "restore a copy, or move {folder} away to begin with an empty store"
+START_EMPTY = "restore a copy, or move {folder} away to start with an empty store"
 
 
 class FolderLock:
@@ -119,7 +119,7 @@ def connect(folder: Path, durability: Durability) -> apsw.Connection:
 def damaged(path: Path, reason: str) -> StorageError:
     """The refusal of a file that is ours but not whole."""
     reason = " ".join(reason.split())
-    return StorageError(f"{path}: the file is damaged ({reason}); {BEGIN_ANEW.format(folder=path.parent)}")
+    return StorageError(f"{path}: the file is damaged ({reason}); {START_EMPTY.format(folder=path.parent)}")
 
 
 def _check_header(path: Path) -> None:
@@ -142,7 +142,7 @@ def _create(path: Path) -> None:
     log = path.with_name(path.name + "-wal")
     if log.exists():
         raise StorageError(
-            f"{log}: the write-ahead log is there, but {path.name} is not; {BEGIN_ANEW.format(folder=path.parent)}"
+            f"{log}: the write-ahead log is there, but {path.name} is not; {START_EMPTY.format(folder=path.parent)}"
         )
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the store refuses, and why."""
+"""Errors of the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class StorageError(Exception):
 
 
 class WriteFailed(StorageError):
-    """A write that did not become durable; nobody has seen it, and it may be tried again."""
+    """A write that did not become durable; no reader has seen it, and it may be tried again."""
 
 
 class Conflict(Exception):

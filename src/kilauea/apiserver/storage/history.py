@@ -23,7 +23,7 @@ _revision = attrgetter("now.revision")
 
 @dataclass(frozen=True)
 class Retention:
-    """How much history is kept.
+    """Limits of the history.
 
     Events younger than `seconds`, and the newest `revisions` of any age, but never more than `size` bytes.
     """
@@ -102,7 +102,7 @@ class History:
             self._forget()
 
     def undone(self, prefix: str, revision: int) -> dict[str, Stored | None]:
-        """What differs from now at an earlier revision: the objects as they were, None where there was none.
+        """Return the objects that differ from now at an earlier revision, as they were; None where there was none.
 
         Raises:
             Expired: history does not reach back so far.

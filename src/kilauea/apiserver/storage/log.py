@@ -80,7 +80,7 @@ class RevisionLog:
                         raise self.damaged(f"revision {last + 1} is missing")
                     last = found.revision
                 yield found
-        except (apsw.Error, TypeError, ValueError) as error:  # a key that is no text, a value of another type
+        except (apsw.Error, TypeError, ValueError) as error:  # a key that is not a string, a value of another type
             raise self.damaged(str(error)) from error
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -124,5 +124,5 @@ class RevisionLog:
     def _read_compacted(self) -> int:
         found = self._connection.execute("SELECT revision FROM compaction").get
         if not isinstance(found, int):
-            raise self.damaged("it does not tell up to where it is compacted")
+            raise self.damaged("the revision of the last compaction is missing")
         return found

@@ -12,7 +12,7 @@ _key = attrgetter("key")
 
 
 class Objects:
-    """What there is after the events applied so far."""
+    """The objects after the events applied so far."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, Stored] = {}

@@ -64,7 +64,7 @@ class Ordered:
         return found
 
     def count(self, first: str, end: str) -> int:
-        """How many objects have first <= key < end."""
+        """Return the number of objects with first <= key < end."""
         (chunk, place), (last, stop) = self._find(first), self._find(end)
         return sum(len(keys) for keys in self._keys[chunk:last]) - place + stop
 

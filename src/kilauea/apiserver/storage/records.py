@@ -80,11 +80,11 @@ def resource_of(key: str) -> str:
 
 
 def scopes_of(key: str) -> tuple[str, ...]:
-    """What a watcher of this key may have asked for: the resource, the namespace, the key alone."""
+    """Return the scopes in which a watcher can see this key: the resource, the namespace, the key alone."""
     resource, parent = resource_of(key), key[: key.rindex("/") + 1]
     return (resource, key) if parent == resource else (resource, parent, key)
 
 
 def covers(prefix: str, key: str) -> bool:
-    """Whether a key lies under a prefix, which ends in `/` or is the key itself."""
+    """Return True if a key lies under a prefix, which ends in `/` or is the key itself."""
     return key.startswith(prefix) if prefix.endswith("/") else key == prefix

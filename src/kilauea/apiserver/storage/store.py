@@ -191,14 +191,14 @@ class Store:
         Raises:
             Conflict: the object is at another revision.
             Missing: there is no object at the revision expected, or none to delete.
-            WriteFailed: the write is not durable, and nobody has seen it.
+            WriteFailed: the write is not durable, and no reader has seen it.
             StorageError: the store is closed.
         """
         while (refusal := _refusal(key, before := self._latest(key), expected, encode is None)) is not None:
             ahead = self._ahead.get(key)
             if ahead is None:
                 raise refusal
-            await ahead.wait()  # refused because of a write that nobody may see yet
+            await ahead.wait()  # refused because of a write that is not visible yet
         if self._closed:
             raise StorageError("the store is closed")
         return await self._send(key, before, encode)

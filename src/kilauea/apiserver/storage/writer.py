@@ -27,7 +27,7 @@ Failed = Callable[[WriteFailed], object]
 
 
 class LogWriter(Protocol):
-    """What a store hands its rows to. `floor` is raised as history grows; the log may be compacted up to it."""
+    """Writes the rows of a store. `floor` is raised as history grows; the log may be compacted up to it."""
 
     floor: int
 

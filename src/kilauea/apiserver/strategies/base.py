@@ -1,4 +1,4 @@
-"""What a kind may decide about its objects; the class itself is right for a kind with no rules of its own.
+"""The rules that a kind may override; the class itself is right for a kind with no rules of its own.
 
 The verbs call the methods in this order: `default`, then admission, then `prepare_*`, then `validate_*`. Objects are
 dicts; preparation changes them in place, validation does not.
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 class ScalePaths(NamedTuple):
-    """Where the figures of `scale` stand in an object."""
+    """Paths of the values of `scale` in an object."""
 
     replicas: str = "spec.replicas"
     current: str = "status.replicas"
@@ -29,38 +29,38 @@ class Strategy:
     scale = ScalePaths()
 
     has_status = True
-    """Whether `status` belongs to the status subresource, so that other writes leave it alone."""
+    """True if `status` belongs to the status subresource, so that other writes do not change it."""
     has_generation = True
-    """Whether `metadata.generation` counts the changes of the specification."""
+    """True if `metadata.generation` counts the changes of the specification."""
     unconditional_update = True
-    """Whether an update may come without a resourceVersion."""
+    """True if an update may come without a resourceVersion."""
     create_on_update = False
-    """Whether an update of what is not there creates it."""
+    """True if an update of a missing object creates it."""
     answers_deleted_object = False
-    """Whether a deletion is answered with the object, and not with a Status."""
+    """True if a deletion is answered with the object, and not with a Status."""
     is_graceful = False
-    """Whether deletion may give the object time to end (pods)."""
+    """True if deletion may give the object time to end (pods)."""
     deletes_plainly = False
-    """Whether the begin of a deletion notes its time and nothing else (kinds with a deletion of their own)."""
+    """True if the start of a deletion sets its time and nothing else (kinds with a deletion of their own)."""
     propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
-    """What becomes of dependents when the caller of a deletion does not say."""
+    """The treatment of dependents when a deletion does not choose one."""
     selectable: tuple[str, ...] = ()
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
     name_problems: Callable[[str], tuple[str, ...]] = staticmethod(subdomain_problems)
-    """Why a text is no name for an object of this kind."""
+    """Return the errors in a name for an object of this kind."""
 
     def default(self, obj: Object) -> None:
         """Fill in what the caller left out."""
 
     def prepare_create(self, obj: Object) -> None:
-        """What a new object may not say of itself."""
+        """Remove fields that a new object may not set."""
         if self.has_status:
             obj.pop("status", None)
         if self.has_generation:
             obj["metadata"]["generation"] = 1
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """What an update may not change: the status stays; a change of the rest counts."""
+        """Restore fields that an update may not change: the status stays; a change of the rest counts."""
         if self.has_status:
             keep(obj, old, "status")
         if self.has_generation:
@@ -75,48 +75,48 @@ class Strategy:
             keep(metadata, before, field)
 
     def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
-        """What an update of any other subresource may not change: the status."""
+        """Restore fields that an update of any other subresource may not change: the status."""
         keep(obj, old, "status")
         if self.has_generation:
             count_generation(obj, old)
 
     def validate(self, obj: Object) -> list[Cause]:
-        """What is wrong with an object."""
+        """Return the errors in an object."""
         return []
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
-        """What is wrong with an object that an update brings; custom resources let pass what did not change."""
+        """Return the errors in an updated object; custom resources ignore those in values that did not change."""
         return self.validate(obj)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        """What is wrong with a change; the object as such was found right."""
+        """Return the errors in a change between valid objects."""
         return []
 
     def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
-        """What is wrong with a change through any other subresource."""
+        """Return the errors in a change through any other subresource."""
         return []
 
     def validate_status(self, obj: Object, old: Object) -> list[Cause]:
-        """What is wrong with a change of the status."""
+        """Return the errors in a change of the status."""
         return []
 
     def warnings(self, obj: Object) -> list[str]:
-        """What the caller is told of a specification that is accepted."""
+        """Return the warnings about a valid specification."""
         return []
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
-        """How long a deletion waits for the object to end; only pods take time."""
+        """Return the seconds for which a deletion waits for the object to end; only pods take time."""
         return 0
 
     def prepare_delete(self, obj: Object) -> None:
-        """What changes in an object when its deletion begins."""
+        """Change an object when its deletion starts."""
 
     def fields(self, obj: Mapping[str, Any]) -> dict[str, str]:
         """The values of the selectable fields."""
         return {path: text_at(obj, path) for path in self.selectable}
 
     def may_go(self, obj: Object) -> bool:
-        """Whether an object that is being deleted, and has no finalizers left, may disappear."""
+        """Return True if an object that is being deleted, and has no finalizers left, can be removed."""
         return True
 
 

@@ -32,7 +32,7 @@ class Plain(Strategy):
 
 
 class Namespaces(Strategy):
-    """A namespace is active until its deletion begins, and goes when nobody finalizes it any more."""
+    """A namespace is active until its deletion starts, and is removed when it has no finalizers left."""
 
     has_generation = False
     deletes_plainly = True
@@ -80,18 +80,18 @@ class Nodes(Strategy):
         """The status stays: kubelets send it when they register."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for number, taint in enumerate(spec_of(obj).get("taints") or []):
             path = f"metadata.taints[{number}]"
             if not taint.get("key"):
-                found.append(required(f"{path}.key"))
+                causes.append(required(f"{path}.key"))
             effect = taint.get("effect", "")
             if effect not in _EFFECTS:
-                found.append(not_supported(f"{path}.effect", effect, _EFFECTS))
+                causes.append(not_supported(f"{path}.effect", effect, _EFFECTS))
         state = obj.get("status") or {}
         for part in ("capacity", "allocatable"):
-            found += check_amounts(f"status.{part}", state.get(part) or {})
-        return found
+            causes += check_amounts(f"status.{part}", state.get(part) or {})
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         before, now = spec_of(old).get("providerID"), spec_of(obj).get("providerID")
@@ -109,16 +109,16 @@ class ConfigMaps(Plain):
     """Data under keys, which may be made immutable."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         for key in data:
-            found += _check_key(f"data[{key}]", key)
+            causes += _check_key(f"data[{key}]", key)
             if key in binary:
-                found.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
+                causes.append(invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData"))
         for key in binary:
-            found += _check_key(f"binaryData[{key}]", key)
+            causes += _check_key(f"binaryData[{key}]", key)
         size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_size, binary.values()))
-        return found + _check_size("", size)
+        return causes + _check_size("", size)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return _check_immutable(obj, old, ("data", "binaryData"))
@@ -138,21 +138,21 @@ class Secrets(Plain):
             keep(obj, old, "type")
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         data = obj.get("data") or {}
         for key in data:
-            found += _check_key(f"data[{key}]", key)
-        found += _check_size("data", sum(map(_size, data.values())))
+            causes += _check_key(f"data[{key}]", key)
+        causes += _check_size("data", sum(map(_size, data.values())))
         for key in _NEEDED_KEYS.get(obj.get("type", ""), ()):
             if key not in data:
-                found.append(required(f"data[{key}]"))
-        return found
+                causes.append(required(f"data[{key}]"))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = []
+        causes = []
         if obj.get("type") != old.get("type"):
-            found.append(invalid_value("type", obj.get("type"), "field is immutable"))
-        return found + _check_immutable(obj, old, ("data",))
+            causes.append(invalid_value("type", obj.get("type"), "field is immutable"))
+        return causes + _check_immutable(obj, old, ("data",))
 
 
 _NEEDED_KEYS = {
@@ -193,12 +193,12 @@ def _check_size(path: str, size: int) -> list[Cause]:
 
 
 def _check_immutable(obj: Object, old: Object, parts: tuple[str, ...]) -> list[Cause]:
-    """What is immutable stays so, with all its data."""
+    """Check that an immutable object stays so, with all its data."""
     if not old.get("immutable"):
         return []
-    words = "field is immutable when `immutable` is set"
-    found = [] if obj.get("immutable") else [forbidden_field("immutable", words)]
-    return found + [forbidden_field(part, words) for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
+    message = "field is immutable when `immutable` is set"
+    causes = [] if obj.get("immutable") else [forbidden_field("immutable", message)]
+    return causes + [forbidden_field(part, message) for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
 
 
 class Events(Plain):
@@ -221,8 +221,8 @@ class Events(Plain):
         about = (obj.get("involvedObject") or {}).get("namespace") or ""
         namespace = obj["metadata"].get("namespace", "")
         if (about or "default") != namespace:
-            words = "does not match event.namespace"
-            return [invalid_value("involvedObject.namespace", about, words)]
+            message = "does not match event.namespace"
+            return [invalid_value("involvedObject.namespace", about, message)]
         return []
 
 
@@ -237,13 +237,13 @@ class NewEvents(Events):
 
     def validate(self, obj: Object) -> list[Cause]:
         about = (obj.get("regarding") or {}).get("namespace") or ""
-        found = []
+        causes = []
         if (about or "default") != obj["metadata"].get("namespace", ""):
-            found.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
+            causes.append(invalid_value("involvedObject.namespace", about, "does not match event.namespace"))
         if obj.get("eventTime"):
             for field in ("reportingController", "reportingInstance", "action", "reason"):
-                found += [] if obj.get(field) else [required(field)]
-        return found
+                causes += [] if obj.get(field) else [required(field)]
+        return causes
 
 
 class Quotas(Strategy):

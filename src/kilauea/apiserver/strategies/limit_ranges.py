@@ -26,7 +26,7 @@ _ORDER = (
     ("min", "default", "default", "min value {} is greater than default value {}"),
     ("default", "max", "default", "default value {} is greater than max value {}"),
 )
-"""Which figure may not be above which, where that is told, and how."""
+"""Pairs of limits of which the first may not be above the second, the field of the error, and its message."""
 _SHOWN = {"default": {"min": "min", "default": "max"}}
 """Of a default that is out of bounds the real server shows the bound."""
 
@@ -35,23 +35,23 @@ class LimitRanges(Plain):
     """Limits and defaults for what is in a namespace."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         seen: set[str] = set()
         for number, limit in enumerate(spec_of(obj).get("limits") or []):
             path, kind = f"spec.limits[{number}]", limit.get("type", "")
-            found += _check_type(f"{path}.type", kind)
+            causes += _check_type(f"{path}.type", kind)
             if kind in seen:
-                found.append(duplicate(f"{path}.type", kind))
+                causes.append(duplicate(f"{path}.type", kind))
             seen.add(kind)
-            found += _check_limit(path, kind, limit)
-        return found
+            causes += _check_limit(path, kind, limit)
+        return causes
 
 
 def _check_type(path: str, kind: str) -> list[Cause]:
-    found = [invalid_value(path, kind, each) for each in qualified_name_problems(kind)]
-    if not found and "/" not in kind and kind not in _TYPES:
-        found.append(invalid_value(path, kind, "must be a standard limit type or fully qualified"))
-    return found
+    causes = [invalid_value(path, kind, each) for each in qualified_name_problems(kind)]
+    if not causes and "/" not in kind and kind not in _TYPES:
+        causes.append(invalid_value(path, kind, "must be a standard limit type or fully qualified"))
+    return causes
 
 
 def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
@@ -66,8 +66,8 @@ def _check_limit(path: str, kind: str, limit: Object) -> Iterator[Cause]:
         for name in parts[part]:
             yield from _check_name(f"{path}.{part}[{name}]", kind, name)
     if kind == "PersistentVolumeClaim" and not any("storage" in parts[part] for part in ("min", "max")):
-        words = "either minimum or maximum storage value is required, but neither was provided"
-        yield required(f"{path}.limits", words)
+        message = "either minimum or maximum storage value is required, but neither was provided"
+        yield required(f"{path}.limits", message)
     for name in sorted({name for part in _PARTS for name in parts[part]}):
         yield from _check_figures(path, name, {part: parts[part][name] for part in _PARTS if name in parts[part]})
 
@@ -86,20 +86,20 @@ def _check_name(path: str, kind: str, name: str) -> Iterator[Cause]:
 def _check_figures(path: str, name: str, given: dict[str, Any]) -> Iterator[Cause]:
     """The figures for one resource, against each other."""
     figures = {part: amount(str(text)) for part, text in given.items()}
-    for low, high, told, words in _ORDER:
+    for low, high, told, message in _ORDER:
         below, above = figures.get(low), figures.get(high)
         if below is not None and above is not None and below > above:
             shown = given[_SHOWN.get(told, {}).get(low, told)]
-            yield invalid_value(f"{path}.{told}[{name}]", shown, words.format(given[low], given[high]))
+            yield invalid_value(f"{path}.{told}[{name}]", shown, message.format(given[low], given[high]))
     yield from _check_ratio(f"{path}.maxLimitRequestRatio[{name}]", given, figures)
     request, default = given.get("defaultRequest"), given.get("default")
     if request is not None and default is not None and request != default and name not in _NATIVE:
-        words = f"default value {default} must equal to defaultRequest value {request} in {name}"
-        yield invalid_value(f"{path}.defaultRequest[{name}]", request, words)
+        message = f"default value {default} must equal to defaultRequest value {request} in {name}"
+        yield invalid_value(f"{path}.defaultRequest[{name}]", request, message)
 
 
 def _check_ratio(path: str, given: dict[str, Any], figures: dict[str, Fraction | None]) -> Iterator[Cause]:
-    """How far limits may be above requests."""
+    """Check that limits are not too far above requests."""
     ratio, low, high = (figures.get(part) for part in ("maxLimitRequestRatio", "min", "max"))
     text = given.get("maxLimitRequestRatio")
     if ratio is not None and ratio < 1:

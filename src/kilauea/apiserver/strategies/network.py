@@ -44,25 +44,25 @@ class Services(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        found: list[Cause] = []
+        causes: list[Cause] = []
         kind = spec.get("type", "ClusterIP")
         if kind not in _TYPES:
-            found.append(not_supported("spec.type", kind, _TYPES))
+            causes.append(not_supported("spec.type", kind, _TYPES))
         ports = spec.get("ports") or []
         if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
-            found.append(required("spec.ports"))
+            causes.append(required("spec.ports"))
         if kind == "ExternalName" and not spec.get("externalName"):
-            found.append(required("spec.externalName"))
-        found += _check_ports(ports)
-        found += check_labels("spec.selector", spec.get("selector") or {})
+            causes.append(required("spec.externalName"))
+        causes += _check_ports(ports)
+        causes += check_labels("spec.selector", spec.get("selector") or {})
         address = spec.get("clusterIP")
         if address and address != "None" and not _is_address(address):
-            found.append(
+            causes.append(
                 invalid_value(
                     "spec.clusterIPs[0]", address, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
                 )
             )
-        return found
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
@@ -91,22 +91,22 @@ def _is_address(text: str) -> bool:
 
 
 def _check_ports(ports: list[Object]) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
         path, name = f"spec.ports[{number}]", port.get("name", "")
         if not name and len(ports) > 1:
-            found.append(required(f"{path}.name"))
+            causes.append(required(f"{path}.name"))
         elif name and name in names:
-            found.append(duplicate(f"{path}.name", name))
+            causes.append(duplicate(f"{path}.name", name))
         names.add(name)
         if not isinstance(port.get("port"), int) or not 1 <= port["port"] <= 65535:
-            found.append(invalid_value(f"{path}.port", port.get("port", 0), "must be between 1 and 65535, inclusive"))
+            causes.append(invalid_value(f"{path}.port", port.get("port", 0), "must be between 1 and 65535, inclusive"))
         if port.get("protocol", "TCP") not in _PROTOCOLS:
-            found.append(not_supported(f"{path}.protocol", port["protocol"], _PROTOCOLS))
+            causes.append(not_supported(f"{path}.protocol", port["protocol"], _PROTOCOLS))
         if isinstance(port.get("targetPort"), int):
-            found += check_range(f"{path}.targetPort", port["targetPort"], 1, 65535)
-    return found
+            causes += check_range(f"{path}.targetPort", port["targetPort"], 1, 65535)
+    return causes
 
 
 class NetworkPolicies(Strategy):

@@ -1,4 +1,4 @@
-"""What can be wrong with the affinity of a pod."""
+"""Validation of the affinity of a pod."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 def check_affinity(path: str, affinity: Object) -> list[Cause]:
     """All kinds of affinity."""
-    found = _check_node_affinity(f"{path}.nodeAffinity", affinity.get("nodeAffinity") or {})
+    causes = _check_node_affinity(f"{path}.nodeAffinity", affinity.get("nodeAffinity") or {})
     for part in ("podAffinity", "podAntiAffinity"):
-        found += _check_pod_affinity(f"{path}.{part}", affinity.get(part) or {})
-    return found
+        causes += _check_pod_affinity(f"{path}.{part}", affinity.get(part) or {})
+    return causes
 
 
 def _check_node_affinity(path: str, affinity: Object) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     needed = affinity.get(REQUIRED)
     if needed is not None:
-        found += check_node_selector(f"{path}.{REQUIRED}", needed)
+        causes += check_node_selector(f"{path}.{REQUIRED}", needed)
     for number, preferred in enumerate(affinity.get(PREFERRED) or []):
         where = f"{path}.{PREFERRED}[{number}]"
-        found += _check_weight(where, preferred.get("weight", 0))
-        found += _check_node_term(f"{where}.preference", preferred.get("preference") or {})
-    return found
+        causes += _check_weight(where, preferred.get("weight", 0))
+        causes += _check_node_term(f"{where}.preference", preferred.get("preference") or {})
+    return causes
 
 
 def _check_weight(path: str, weight: Any) -> list[Cause]:
@@ -61,58 +61,58 @@ def check_node_selector(path: str, selector: Object) -> list[Cause]:
 
 
 def _check_node_term(path: str, term: Object) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for number, each in enumerate(term.get("matchExpressions") or []):
-        found += _check_requirement(f"{path}.matchExpressions[{number}]", each)
+        causes += _check_requirement(f"{path}.matchExpressions[{number}]", each)
     for number, each in enumerate(term.get("matchFields") or []):
         where = f"{path}.matchFields[{number}]"
         if each.get("key") != "metadata.name":
-            found.append(invalid_value(f"{where}.key", each.get("key", ""), "not a valid field selector key"))
+            causes.append(invalid_value(f"{where}.key", each.get("key", ""), "not a valid field selector key"))
         if each.get("operator") not in ("In", "NotIn"):
-            found.append(invalid_value(f"{where}.operator", each.get("operator", ""), "not a valid selector operator"))
+            causes.append(invalid_value(f"{where}.operator", each.get("operator", ""), "not a valid selector operator"))
         elif len(each.get("values") or []) != 1:
-            words = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-            found.append(required(f"{where}.values", words))
-    return found
+            message = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            causes.append(required(f"{where}.values", message))
+    return causes
 
 
 def _check_requirement(path: str, each: Object) -> list[Cause]:
     operator, values, key = each.get("operator", ""), each.get("values") or [], each.get("key", "")
-    found: list[Cause] = []
+    causes: list[Cause] = []
     if operator in ("In", "NotIn"):
         if not values:
-            found.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            causes.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(forbidden_field(f"{path}.values", words))
+            message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.append(forbidden_field(f"{path}.values", message))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1 or not _INTEGER.fullmatch(values[0]):
-            words = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            found.append(required(f"{path}.values", words))
+            message = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            causes.append(required(f"{path}.values", message))
     else:
-        found.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
-    return found + check_name(f"{path}.key", key, qualified_name_problems(key))
+        causes.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
+    return causes + check_name(f"{path}.key", key, qualified_name_problems(key))
 
 
 def _check_pod_affinity(path: str, affinity: Object) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for number, term in enumerate(affinity.get(REQUIRED) or []):
-        found += _check_pod_term(f"{path}.{REQUIRED}[{number}]", term)
+        causes += _check_pod_term(f"{path}.{REQUIRED}[{number}]", term)
     for number, preferred in enumerate(affinity.get(PREFERRED) or []):
         where = f"{path}.{PREFERRED}[{number}]"
-        found += _check_weight(where, preferred.get("weight", 0))
-        found += _check_pod_term(f"{where}.podAffinityTerm", preferred.get("podAffinityTerm") or {})
-    return found
+        causes += _check_weight(where, preferred.get("weight", 0))
+        causes += _check_pod_term(f"{where}.podAffinityTerm", preferred.get("podAffinityTerm") or {})
+    return causes
 
 
 def _check_pod_term(path: str, term: Object) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for part in ("labelSelector", "namespaceSelector"):
-        found += check_label_selector(f"{path}.{part}", term.get(part) or {})
+        causes += check_label_selector(f"{path}.{part}", term.get(part) or {})
     key = term.get("topologyKey", "")
     if not key:
-        found.append(required(f"{path}.topologyKey", "can not be empty"))
+        causes.append(required(f"{path}.topologyKey", "can not be empty"))
     else:
-        found += check_name(f"{path}.topologyKey", key, qualified_name_problems(key))
-    return found
+        causes += check_name(f"{path}.topologyKey", key, qualified_name_problems(key))
+    return causes

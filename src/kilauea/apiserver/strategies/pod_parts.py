@@ -1,4 +1,4 @@
-"""What may change in a pod through its subresources; all else stays as it was.
+"""Changes of a pod through its subresources; all else stays as it was.
 
 `resize` gives containers other amounts of cpu and memory, `ephemeralcontainers` adds containers to look into the pod.
 """
@@ -45,7 +45,7 @@ def _resized(now: Object, then: Object) -> Object:
 
 
 def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
-    """What is wrong with other amounts.
+    """Return the errors in a resize.
 
     Args:
         obj: the pod as it shall be.
@@ -53,31 +53,31 @@ def check_resize(obj: Object, old: Object, qos: tuple[str, str]) -> list[Cause]:
         qos: the quality of service of both, which must be one.
     """
     spec, before = spec_of(obj), spec_of(old)
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for group in _GROUPS:
         now, then = spec.get(group) or [], before.get(group) or []
         if len(now) != len(then):
             return [forbidden_field(f"spec.{group}", "containers may not be added or removed on resize")]
         for number, (one, other) in enumerate(zip(now, then, strict=True)):
-            found += _check_removed(f"spec.{group}[{number}].resources", one, other)
+            causes += _check_removed(f"spec.{group}[{number}].resources", one, other)
     if any(_other_parts(spec, group) != _other_parts(before, group) for group in _GROUPS):
-        found.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
+        causes.append(forbidden_field("spec", "only cpu and memory resources are mutable"))
     if qos[0] != qos[1]:
-        found.append(invalid_value("spec", qos[1], "Pod QOS Class may not change as a result of resizing"))
-    return found
+        causes.append(invalid_value("spec", qos[1], "Pod QOS Class may not change as a result of resizing"))
+    return causes
 
 
 def _check_removed(path: str, now: Object, then: Object) -> list[Cause]:
-    found = []
+    causes = []
     for side in ("requests", "limits"):
         amounts, before = ((each.get("resources") or {}).get(side) or {} for each in (now, then))
         if any(name in _RESIZED and name not in amounts for name in before):
-            found.append(forbidden_field(f"{path}.{side}", f"resource {side} cannot be removed"))
-    return found
+            causes.append(forbidden_field(f"{path}.{side}", f"resource {side} cannot be removed"))
+    return causes
 
 
 def _other_parts(spec: Object, group: str) -> list[Any]:
-    """What a resize may not change in containers."""
+    """The parts of containers that a resize may not change."""
     found = []
     for container in spec.get(group) or []:
         resources = container.get("resources") or {}
@@ -90,39 +90,39 @@ def _other_parts(spec: Object, group: str) -> list[Any]:
 
 
 def check_ephemeral(obj: Object, old: Object) -> list[Cause]:
-    """What is wrong with ephemeral containers: those that are there stay as they are."""
+    """Return the errors in ephemeral containers: existing ones stay as they are."""
     spec = spec_of(obj)
     now, then = spec.get("ephemeralContainers") or [], spec_of(old).get("ephemeralContainers") or []
-    found: list[Cause] = []
+    causes: list[Cause] = []
     named = {each["name"]: each for each in now if each.get("name")}
     names = {each.get("name") for group in _GROUPS for each in spec.get(group) or []}
     taken = set(names)
     for number, container in enumerate(now):
-        found += _check_new(f"spec.ephemeralContainers[{number}]", container, names, taken)
+        causes += _check_new(f"spec.ephemeralContainers[{number}]", container, names, taken)
         taken.add(container.get("name"))
     for container in then:
         name = container["name"]
         if name not in named or named[name] != container:
             what = "changed" if name in named else "removed"
-            words = f'existing ephemeral containers "{name}" may not be {what}\n'
-            found.append(forbidden_field("spec.ephemeralContainers", words))
-    return found
+            message = f'existing ephemeral containers "{name}" may not be {what}\n'
+            causes.append(forbidden_field("spec.ephemeralContainers", message))
+    return causes
 
 
 def _check_new(path: str, container: Object, names: set[Any], taken: set[Any]) -> list[Cause]:
-    found: list[Cause] = []
+    causes: list[Cause] = []
     name, target = container.get("name", ""), container.get("targetContainerName")
     if not name:
-        found.append(required(f"{path}.name"))
+        causes.append(required(f"{path}.name"))
     elif name in taken:
-        found.append(duplicate(f"{path}.name", name))
+        causes.append(duplicate(f"{path}.name", name))
     if not container.get("image"):
-        found.append(required(f"{path}.image"))
+        causes.append(required(f"{path}.image"))
     if target and target not in names:
-        found.append(missing_reference(f"{path}.targetContainerName", target))
-    found += [
+        causes.append(missing_reference(f"{path}.targetContainerName", target))
+    causes += [
         forbidden_field(f"{path}.{field}", "cannot be set for an Ephemeral Container")
         for field in _NOT_EPHEMERAL
         if container.get(field)
     ]
-    return found
+    return causes

@@ -1,4 +1,4 @@
-"""What can be wrong with the specification of a pod, alone or in a template."""
+"""Validation of the specification of a pod, alone or in a template."""
 
 from __future__ import annotations
 
@@ -43,40 +43,40 @@ def check_pod_spec(path: str, spec: Object, *, restart: Sequence[str] = RESTART_
         spec: with defaults filled in.
         restart: the restart policies that are allowed here.
     """
-    found, volumes = _check_volumes(f"{path}.volumes", spec.get("volumes") or [])
+    causes, volumes = _check_volumes(f"{path}.volumes", spec.get("volumes") or [])
     containers = spec.get("containers") or []
     if not containers:
-        found.append(required(f"{path}.containers"))
+        causes.append(required(f"{path}.containers"))
     names: set[str] = set()
     for part, group in (("containers", containers), ("initContainers", spec.get("initContainers") or [])):
         for number, container in enumerate(group):
-            found += _check_container(f"{path}.{part}[{number}]", container, names, volumes)
+            causes += _check_container(f"{path}.{part}[{number}]", container, names, volumes)
     policy = spec.get("restartPolicy", "")
     if policy not in restart:
-        found.append(not_supported(f"{path}.restartPolicy", policy, restart))
+        causes.append(not_supported(f"{path}.restartPolicy", policy, restart))
     if spec.get("dnsPolicy", "ClusterFirst") not in _DNS_POLICIES:
-        found.append(not_supported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES))
-    found += check_labels(f"{path}.nodeSelector", spec.get("nodeSelector") or {})
+        causes.append(not_supported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES))
+    causes += check_labels(f"{path}.nodeSelector", spec.get("nodeSelector") or {})
     for field, low in (("activeDeadlineSeconds", 1),):
-        found += check_range(f"{path}.{field}", spec.get(field), low, 2**31 - 1)
+        causes += check_range(f"{path}.{field}", spec.get(field), low, 2**31 - 1)
     if spec.get("nodeName"):
-        found += check_name(f"{path}.nodeName", spec["nodeName"], subdomain_problems(spec["nodeName"]))
-    return found + _check_placing(path, spec)
+        causes += check_name(f"{path}.nodeName", spec["nodeName"], subdomain_problems(spec["nodeName"]))
+    return causes + _check_placing(path, spec)
 
 
 def _check_placing(path: str, spec: Object) -> list[Cause]:
-    """What says where a pod may go."""
-    found = check_affinity(f"{path}.affinity", spec["affinity"]) if spec.get("affinity") else []
+    """Check the fields that limit where a pod can run."""
+    causes = check_affinity(f"{path}.affinity", spec["affinity"]) if spec.get("affinity") else []
     for number, toleration in enumerate(spec.get("tolerations") or []):
-        found += _check_toleration(f"{path}.tolerations[{number}]", toleration)
+        causes += _check_toleration(f"{path}.tolerations[{number}]", toleration)
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or []):
-        found += _check_spread(f"{path}.topologySpreadConstraints[{number}]", constraint)
+        causes += _check_spread(f"{path}.topologySpreadConstraints[{number}]", constraint)
     if spec.get("schedulingGates") and spec.get("nodeName"):
-        found.append(forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared"))
+        causes.append(forbidden_field(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared"))
     for number, gate in enumerate(spec.get("schedulingGates") or []):
         name = gate.get("name", "")
-        found += check_name(f"{path}.schedulingGates[{number}]", name, qualified_name_problems(name))
-    return found
+        causes += check_name(f"{path}.schedulingGates[{number}]", name, qualified_name_problems(name))
+    return causes
 
 
 def _check_volumes(path: str, volumes: list[Object]) -> tuple[list[Cause], set[str]]:
@@ -101,123 +101,123 @@ def _check_volumes(path: str, volumes: list[Object]) -> tuple[list[Cause], set[s
 
 def _check_container(path: str, container: Object, names: set[str], volumes: set[str]) -> list[Cause]:
     """One container; its name is added to those seen."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     name = container.get("name", "")
     if not name:
-        found.append(required(f"{path}.name"))
+        causes.append(required(f"{path}.name"))
     else:
-        found += check_name(f"{path}.name", name, label_problems(name))
+        causes += check_name(f"{path}.name", name, label_problems(name))
     image = container.get("image", "")
     if not image:
-        found.append(required(f"{path}.image"))
+        causes.append(required(f"{path}.image"))
     elif image != image.strip():
-        found.append(invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
+        causes.append(invalid_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
     if container.get("imagePullPolicy", "Always") not in _PULL_POLICIES:
-        found.append(not_supported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
-    found += _check_ports(f"{path}.ports", container.get("ports") or [])
-    found += _check_environment(f"{path}.env", container.get("env") or [])
-    found += _check_mounts(f"{path}.volumeMounts", container.get("volumeMounts") or [], volumes)
-    found += check_resources(f"{path}.resources", container.get("resources") or {})
+        causes.append(not_supported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
+    causes += _check_ports(f"{path}.ports", container.get("ports") or [])
+    causes += _check_environment(f"{path}.env", container.get("env") or [])
+    causes += _check_mounts(f"{path}.volumeMounts", container.get("volumeMounts") or [], volumes)
+    causes += check_resources(f"{path}.resources", container.get("resources") or {})
     if name and name in names:
-        found.append(duplicate(f"{path}.name", name))
+        causes.append(duplicate(f"{path}.name", name))
     names.add(name)
-    return found
+    return causes
 
 
 def _check_ports(path: str, ports: list[Object]) -> list[Cause]:
     """Ports of a container."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     names: set[str] = set()
     for number, port in enumerate(ports):
         where, name = f"{path}[{number}]", port.get("name")
         if name:
             if not _PORT_NAME.fullmatch(name):
-                words = (
+                message = (
                     "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), at most 15, with a letter"
                 )
-                found.append(invalid_value(f"{where}.name", name, words))
+                causes.append(invalid_value(f"{where}.name", name, message))
             elif name in names:
-                found.append(duplicate(f"{where}.name", name))
+                causes.append(duplicate(f"{where}.name", name))
             names.add(name)
         if not port.get("containerPort"):
-            found.append(required(f"{where}.containerPort"))
+            causes.append(required(f"{where}.containerPort"))
         else:
-            found += check_range(f"{where}.containerPort", port["containerPort"], 1, 65535)
+            causes += check_range(f"{where}.containerPort", port["containerPort"], 1, 65535)
         if port.get("hostPort"):
-            found += check_range(f"{where}.hostPort", port["hostPort"], 1, 65535)
+            causes += check_range(f"{where}.hostPort", port["hostPort"], 1, 65535)
         if port.get("protocol", "TCP") not in _PROTOCOLS:
-            found.append(not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
-    return found
+            causes.append(not_supported(f"{where}.protocol", port["protocol"], _PROTOCOLS))
+    return causes
 
 
 def _check_environment(path: str, variables: list[Object]) -> list[Cause]:
     """Variables of a container."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for number, variable in enumerate(variables):
         name = variable.get("name", "")
         if not name:
-            found.append(required(f"{path}[{number}].name"))
+            causes.append(required(f"{path}[{number}].name"))
         elif not _ENVIRONMENT.fullmatch(name):
-            words = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-            found.append(invalid_value(f"{path}[{number}].name", name, words))
+            message = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            causes.append(invalid_value(f"{path}[{number}].name", name, message))
         if variable.get("value") and variable.get("valueFrom"):
-            words = "may not be specified when `value` is not empty"
-            found.append(invalid_value(f"{path}[{number}].valueFrom", "", words))
-    return found
+            message = "may not be specified when `value` is not empty"
+            causes.append(invalid_value(f"{path}[{number}].valueFrom", "", message))
+    return causes
 
 
 def _check_mounts(path: str, mounts: list[Object], volumes: set[str]) -> list[Cause]:
     """Mounts of volumes that the pod has, each at a path of its own."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     places: set[str] = set()
     for number, mount in enumerate(mounts):
         where, name, place = f"{path}[{number}]", mount.get("name", ""), mount.get("mountPath", "")
         if not name:
-            found.append(required(f"{where}.name"))
+            causes.append(required(f"{where}.name"))
         elif name not in volumes:
-            found.append(missing_reference(f"{where}.name", name))
+            causes.append(missing_reference(f"{where}.name", name))
         if not place:
-            found.append(required(f"{where}.mountPath"))
+            causes.append(required(f"{where}.mountPath"))
         elif place in places:
-            found.append(invalid_value(f"{where}.mountPath", place, "must be unique"))
+            causes.append(invalid_value(f"{where}.mountPath", place, "must be unique"))
         places.add(place)
-    return found
+    return causes
 
 
 def _check_toleration(path: str, toleration: Object) -> list[Cause]:
     """One toleration."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
     if key:
-        found += check_name(f"{path}.key", key, qualified_name_problems(key))
+        causes += check_name(f"{path}.key", key, qualified_name_problems(key))
     elif operator != "Exists":
-        words = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        found.append(invalid_value(f"{path}.operator", toleration.get("operator") or "", words))
+        message = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        causes.append(invalid_value(f"{path}.operator", toleration.get("operator") or "", message))
     if operator not in ("Equal", "Exists"):
-        found.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
+        causes.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
     if operator == "Exists" and toleration.get("value"):
-        found.append(
+        causes.append(
             invalid_value(f"{path}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'")
         )
     effect = toleration.get("effect") or ""
     if effect not in _EFFECTS:
-        found.append(not_supported(f"{path}.effect", effect, _EFFECTS[:3]))
+        causes.append(not_supported(f"{path}.effect", effect, _EFFECTS[:3]))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        found.append(
+        causes.append(
             invalid_value(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
         )
-    return found
+    return causes
 
 
 def _check_spread(path: str, constraint: Object) -> list[Cause]:
     """One topology spread constraint."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     skew = constraint.get("maxSkew", 0)
     if skew <= 0:
-        found.append(invalid_value(f"{path}.maxSkew", skew, "must be greater than zero"))
+        causes.append(invalid_value(f"{path}.maxSkew", skew, "must be greater than zero"))
     if not constraint.get("topologyKey"):
-        found.append(required(f"{path}.topologyKey", "can not be empty"))
+        causes.append(required(f"{path}.topologyKey", "can not be empty"))
     when = constraint.get("whenUnsatisfiable", "")
     if when not in _SPREAD:
-        found.append(not_supported(f"{path}.whenUnsatisfiable", when, _SPREAD))
-    return found + check_label_selector(f"{path}.labelSelector", constraint.get("labelSelector") or {})
+        causes.append(not_supported(f"{path}.whenUnsatisfiable", when, _SPREAD))
+    return causes + check_label_selector(f"{path}.labelSelector", constraint.get("labelSelector") or {})

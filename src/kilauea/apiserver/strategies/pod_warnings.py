@@ -1,4 +1,4 @@
-"""What the real server warns of in pods that it accepts: fields that do nothing any more, and likely mistakes."""
+"""Warnings of the real server about pods that it accepts: fields without effect, and likely mistakes."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ def template_warnings(path: str, template: Object) -> list[str]:
     """The warnings for a pod template at a path, which ends with a dot where it is not empty."""
     spec, metadata = spec_of(template), template.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
-    found = [
+    warnings = [
         f'{path}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
         for key in annotations
         if key.startswith(_APPARMOR)
     ]
     path = f"{path}spec."
     if not _RARE.isdisjoint(spec):
-        found += _placement(path, spec)
+        warnings += _placement(path, spec)
     if _CRITICAL in annotations:
-        words = 'non-functional in v1.16+; use the "priorityClassName" field instead'
-        found.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {words}")
-    found += _volumes(f"{path}volumes", spec.get("volumes") or ())
+        message = 'non-functional in v1.16+; use the "priorityClassName" field instead'
+        warnings.append(f"{path.removesuffix('spec.')}metadata.annotations[{_CRITICAL}]: {message}")
+    warnings += _volumes(f"{path}volumes", spec.get("volumes") or ())
     if not _RARE.isdisjoint(spec):
-        found += _doubles(path, spec)
-    found += _containers(path, spec)
+        warnings += _doubles(path, spec)
+    warnings += _containers(path, spec)
     if spec.get("affinity"):
-        found += _pod_affinity(f"{path}affinity", spec["affinity"])
-    return found
+        warnings += _pod_affinity(f"{path}affinity", spec["affinity"])
+    return warnings
 
 
 def volume_source_warnings(path: str, source: Object) -> list[str]:
@@ -134,7 +134,7 @@ def _doubles(path: str, spec: Object) -> Iterator[str]:
 
 
 def _fractions(path: str, amounts: Object, names: tuple[str, ...]) -> Iterator[str]:
-    """Amounts of bytes that are no whole numbers."""
+    """Warn of fractions of a byte."""
     for name in names:
         text = amounts.get(name, "")
         number = amount(text) if text.endswith("m") else None
@@ -181,8 +181,8 @@ def _ports(path: str, containers: Any) -> Iterator[str]:
             name = port.get("name")
             if name and names.setdefault(name, where) != where:
                 first = names[name]
-                words = f"services and probes that select ports by name will use {first}"
-                yield f'{where}: duplicate port name "{name}" with {first}, {words}'
+                message = f"services and probes that select ports by name will use {first}"
+                yield f'{where}: duplicate port name "{name}" with {first}, {message}'
 
 
 def _pod_affinity(path: str, affinity: Object) -> Iterator[str]:

@@ -65,10 +65,10 @@ class Pods(Strategy):
         count_generation(obj, old)
 
     def validate(self, obj: Object) -> list[Cause]:
-        found = check_pod_spec("spec", spec_of(obj))
+        causes = check_pod_spec("spec", spec_of(obj))
         if spec_of(obj).get("ephemeralContainers") and not obj["metadata"].get("resourceVersion"):
-            found.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
-        return found
+            causes.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        return causes
 
     def validate_change(self, obj: Object, old: Object) -> list[Cause]:
         return check_pod_spec("spec", spec_of(obj))
@@ -77,15 +77,15 @@ class Pods(Strategy):
         spec, before = spec_of(obj), spec_of(old)
         if spec == before:
             return []
-        found = _check_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
-        found += _check_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
+        causes = _check_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
+        causes += _check_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
         for part in ("containers", "initContainers"):
             if len(spec.get(part) or ()) != len(before.get(part) or ()):
-                return [*found, forbidden_field(f"spec.{part}", "pod updates may not add or remove containers")]
+                return [*causes, forbidden_field(f"spec.{part}", "pod updates may not add or remove containers")]
         fixed, kept = _fixed_part(spec, before), _fixed_part(before, before)
         if fixed != kept:
-            found.append(forbidden_field("spec", f"{_IMMUTABLE}\n{_differences(kept, fixed)}"))
-        return found
+            causes.append(forbidden_field("spec", f"{_IMMUTABLE}\n{_differences(kept, fixed)}"))
+        return causes
 
     def warnings(self, obj: Object) -> list[str]:
         return pod_warnings(obj)
@@ -134,7 +134,7 @@ def qos_class(spec: Object) -> str:
 
 
 def _fixed_part(spec: Object, before: Object) -> bytes:
-    """What may not change, as bytes to compare; a pod behind a gate may still be told where to go."""
+    """The immutable part, as bytes to compare; the node selection of a gated pod can still change."""
     free = (*_FREE, "nodeSelector", "affinity") if before.get("schedulingGates") else _FREE
     fixed = {key: value for key, value in spec.items() if key not in free}
     for part in ("containers", "initContainers"):

@@ -31,22 +31,22 @@ class PriorityClasses(Strategy):
         name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
         if name.startswith("system-"):
             if SYSTEM_CLASSES.get(name) != value:
-                words = "priority class names with 'system-' prefix are reserved for system use only"
+                message = "priority class names with 'system-' prefix are reserved for system use only"
                 return [
-                    forbidden_field("metadata.name", f"{words}. error: {name} is not a known system priority class")
+                    forbidden_field("metadata.name", f"{message}. error: {name} is not a known system priority class")
                 ]
         elif value > HIGHEST_USER_PRIORITY:
-            words = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-            return [forbidden_field("value", words)]
+            message = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+            return [forbidden_field("value", message)]
         return []
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = []
+        causes = []
         if obj.get("value", 0) != old.get("value", 0):
-            found.append(forbidden_field("value", "may not be changed in an update."))
+            causes.append(forbidden_field("value", "may not be changed in an update."))
         if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
-            found.append(forbidden_field("preemptionPolicy", "may not be changed in an update."))
-        return found
+            causes.append(forbidden_field("preemptionPolicy", "may not be changed in an update."))
+        return causes
 
 
 class Budgets(Strategy):
@@ -56,20 +56,20 @@ class Budgets(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        found = check_label_selector("spec.selector", spec.get("selector") or {})
+        causes = check_label_selector("spec.selector", spec.get("selector") or {})
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-            words = "minAvailable and maxUnavailable cannot be both set"
-            found.append(invalid_value("spec", spec, words))
+            message = "minAvailable and maxUnavailable cannot be both set"
+            causes.append(invalid_value("spec", spec, message))
         for field in ("minAvailable", "maxUnavailable"):
             value = spec.get(field)
             if isinstance(value, int) and value < 0:
-                found.append(invalid_value(f"spec.{field}", value, "must be greater than or equal to 0"))
+                causes.append(invalid_value(f"spec.{field}", value, "must be greater than or equal to 0"))
             elif isinstance(value, str) and not _is_percentage(value):
-                found.append(invalid_value(f"spec.{field}", value, _PERCENTAGE_WORDS))
+                causes.append(invalid_value(f"spec.{field}", value, _PERCENTAGE_WORDS))
         policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
         if policy not in ("AlwaysAllow", "IfHealthyBudget"):
-            found.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")))
-        return found
+            causes.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget")))
+        return causes
 
 
 def _is_percentage(text: str) -> bool:
@@ -84,13 +84,13 @@ class Leases(Plain):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        found = []
+        causes = []
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         if seconds is not None and seconds <= 0:
-            found.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+            causes.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
         if transitions is not None and transitions < 0:
-            found.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-        return found
+            causes.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+        return causes
 
 
 class Roles(Plain):
@@ -99,11 +99,11 @@ class Roles(Plain):
     name_problems = staticmethod(path_segment_problems)
 
     def validate(self, obj: Object) -> list[Cause]:
-        found = []
+        causes = []
         for number, rule in enumerate(obj.get("rules") or []):
             if not rule.get("verbs"):
-                found.append(required(f"rules[{number}].verbs", "verbs must contain at least one value"))
-        return found
+                causes.append(required(f"rules[{number}].verbs", "verbs must contain at least one value"))
+        return causes
 
 
 class RoleBindings(Plain):
@@ -113,12 +113,12 @@ class RoleBindings(Plain):
 
     def validate(self, obj: Object) -> list[Cause]:
         role = obj.get("roleRef") or {}
-        found = []
+        causes = []
         if role.get("kind") not in ("ClusterRole", "Role"):
-            found.append(not_supported("roleRef.kind", role.get("kind", ""), ("ClusterRole", "Role")))
+            causes.append(not_supported("roleRef.kind", role.get("kind", ""), ("ClusterRole", "Role")))
         if not role.get("name"):
-            found.append(required("roleRef.name"))
-        return found
+            causes.append(required("roleRef.name"))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if obj.get("roleRef") != old.get("roleRef"):

@@ -29,25 +29,25 @@ def amount(text: str) -> Fraction | None:
 
 def check_amounts(path: str, amounts: dict[str, Any]) -> list[Cause]:
     """Names and amounts of a resource list."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for name, text in amounts.items():
-        found += [invalid_value(path, name, each) for each in qualified_name_problems(name)]
+        causes += [invalid_value(path, name, each) for each in qualified_name_problems(name)]
         number = amount(str(text))
         if number is not None and number.numerator < 0:
-            found.append(invalid_value(f"{path}[{name}]", text, NEGATIVE))
-    return found
+            causes.append(invalid_value(f"{path}[{name}]", text, NEGATIVE))
+    return causes
 
 
 def check_resources(path: str, resources: dict[str, Any]) -> list[Cause]:
     """Requests and limits of a container: no request above its limit."""
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    found = check_amounts(f"{path}.limits", limits) + check_amounts(f"{path}.requests", requests)
+    causes = check_amounts(f"{path}.limits", limits) + check_amounts(f"{path}.requests", requests)
     for name, text in requests.items():
         if limits.get(name, text) == text:
             continue
         asked, most = amount(str(text)), amount(str(limits[name]))
         if asked is not None and most is not None and asked > most:
-            found.append(
+            causes.append(
                 invalid_value(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limits[name]}")
             )
-    return found
+    return causes

@@ -1,4 +1,4 @@
-"""Which built-in kind has which strategy."""
+"""The strategy of each built-in kind."""
 
 from __future__ import annotations
 

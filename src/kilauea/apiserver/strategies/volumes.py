@@ -28,16 +28,16 @@ class Volumes(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        found = _check_access("spec.accessModes", spec)
+        causes = _check_access("spec.accessModes", spec)
         if not spec.get("capacity"):
-            found.append(required("spec.capacity"))
+            causes.append(required("spec.capacity"))
         elif "storage" not in spec["capacity"]:
-            found.append(not_supported("spec.capacity", list(spec["capacity"]), ["storage"]))
-        found += check_amounts("spec.capacity", spec.get("capacity") or {})
+            causes.append(not_supported("spec.capacity", list(spec["capacity"]), ["storage"]))
+        causes += check_amounts("spec.capacity", spec.get("capacity") or {})
         if not [key for key in spec if key not in _SHARED_PARTS]:
-            found.append(required("spec", "must specify a volume type"))
+            causes.append(required("spec", "must specify a volume type"))
         needed = (spec.get("nodeAffinity") or {}).get("required")
-        return found + (check_node_selector("spec.nodeAffinity.required", needed) if needed else [])
+        return causes + (check_node_selector("spec.nodeAffinity.required", needed) if needed else [])
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         if _source(obj) != _source(old):
@@ -72,15 +72,15 @@ class Claims(Strategy):
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         requests = (spec.get("resources") or {}).get("requests") or {}
-        found = _check_access("spec.accessModes", spec)
+        causes = _check_access("spec.accessModes", spec)
         if "storage" not in requests:
-            found.append(required("spec.resources[storage]"))
+            causes.append(required("spec.resources[storage]"))
         else:
             size = amount(str(requests["storage"]))
             if size is not None and size <= 0:
-                words = "must be greater than zero"
-                found.append(invalid_value("spec.resources[storage]", requests["storage"], words))
-        return found
+                message = "must be greater than zero"
+                causes.append(invalid_value("spec.resources[storage]", requests["storage"], message))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
@@ -88,8 +88,8 @@ class Claims(Strategy):
         fixed = {key: value for key, value in spec.items() if key not in free}
         if fixed == {key: value for key, value in before.items() if key not in free}:
             return []
-        words = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-        return [forbidden_field("spec", words + "bound claims")]
+        message = "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+        return [forbidden_field("spec", message + "bound claims")]
 
 
 def _check_access(path: str, spec: Object) -> list[Cause]:
@@ -108,15 +108,15 @@ class StorageClasses(Plain):
         return [] if obj.get("provisioner") else [required("provisioner")]
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = []
+        causes = []
         if obj.get("parameters") != old.get("parameters"):
-            found.append(forbidden_field("parameters", "updates to parameters are forbidden."))
+            causes.append(forbidden_field("parameters", "updates to parameters are forbidden."))
         if obj.get("provisioner") != old.get("provisioner"):
-            found.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
+            causes.append(forbidden_field("provisioner", "updates to provisioner are forbidden."))
         for field in ("reclaimPolicy", "volumeBindingMode"):
             if obj.get(field) != old.get(field):
-                found.append(invalid_value(field, obj.get(field), "field is immutable"))
-        return found
+                causes.append(invalid_value(field, obj.get(field), "field is immutable"))
+        return causes
 
 
 class StorageObjects(Plain):

@@ -34,9 +34,9 @@ class Workloads(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        found = check_not_negative("spec.replicas", spec.get("replicas"))
-        found += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-        return found + check_selector_and_template(spec)
+        causes = check_not_negative("spec.replicas", spec.get("replicas"))
+        causes += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
+        return causes + check_selector_and_template(spec)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return check_fixed(obj, old, self.fixed)
@@ -62,12 +62,12 @@ class StatefulSets(Workloads):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
         if any(spec.get(key) != before.get(key) for key in {**spec, **before} if key not in self._changeable):
-            words = (
+            message = (
                 "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
                 "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
                 "'minReadySeconds' are forbidden"
             )
-            return [Cause("spec", "FieldValueForbidden", f"Forbidden: {words}")]
+            return [Cause("spec", "FieldValueForbidden", f"Forbidden: {message}")]
         return []
 
 
@@ -115,12 +115,12 @@ class Jobs(Strategy):
         return check_job("spec", spec_of(obj))
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = check_fixed(obj, old, ("completionMode", "selector", "podFailurePolicy", "backoffLimitPerIndex"))
+        causes = check_fixed(obj, old, ("completionMode", "selector", "podFailurePolicy", "backoffLimitPerIndex"))
         if spec_of(obj).get("template") != spec_of(old).get("template") and not _may_change_template(old):
-            found.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
+            causes.append(invalid_value("spec.template", spec_of(obj).get("template"), IMMUTABLE))
         if spec_of(obj).get("completions") != spec_of(old).get("completions"):
-            found.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
-        return found
+            causes.append(invalid_value("spec.completions", spec_of(obj).get("completions"), IMMUTABLE))
+        return causes
 
     def warnings(self, obj: Object) -> list[str]:
         return template_warnings("spec.template.", spec_of(obj).get("template") or {})
@@ -136,17 +136,17 @@ class CronJobs(Strategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
-        found = []
+        causes = []
         if not spec.get("schedule"):
-            found.append(required("spec.schedule"))
+            causes.append(required("spec.schedule"))
         elif len(spec["schedule"].split()) != 5 and not spec["schedule"].startswith("@"):
-            words = f"Expected exactly 5 fields, found {len(spec['schedule'].split())}: {spec['schedule']}"
-            found.append(invalid_value("spec.schedule", spec["schedule"], words.lower()))
+            message = f"Expected exactly 5 fields, found {len(spec['schedule'].split())}: {spec['schedule']}"
+            causes.append(invalid_value("spec.schedule", spec["schedule"], message.lower()))
         policy = spec.get("concurrencyPolicy", "Allow")
         if policy not in ("Allow", "Forbid", "Replace"):
-            found.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
+            causes.append(not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
         template = spec.get("jobTemplate") or {}
-        return found + check_job("spec.jobTemplate.spec", spec_of(template))
+        return causes + check_job("spec.jobTemplate.spec", spec_of(template))
 
     def warnings(self, obj: Object) -> list[str]:
         job = spec_of(spec_of(obj).get("jobTemplate") or {})
@@ -155,37 +155,37 @@ class CronJobs(Strategy):
 
 def check_job(path: str, spec: Object) -> list[Cause]:
     """The specification of a job."""
-    found = []
+    causes = []
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
-        found += check_not_negative(f"{path}.{field}", spec.get(field))
+        causes += check_not_negative(f"{path}.{field}", spec.get(field))
     policy = spec_of(spec.get("template") or {}).get("restartPolicy")
     if policy == "Always":
-        words = 'valid values: "OnFailure", "Never"'
-        found.append(required(f"{path}.template.spec.restartPolicy", words))
-        return found
-    return found + check_template(f"{path}.template", spec.get("template"), restart=("OnFailure", "Never"))
+        message = 'valid values: "OnFailure", "Never"'
+        causes.append(required(f"{path}.template.spec.restartPolicy", message))
+        return causes
+    return causes + check_template(f"{path}.template", spec.get("template"), restart=("OnFailure", "Never"))
 
 
 def check_selector_and_template(spec: Object) -> list[Cause]:
     """A selector that is not empty, and a template that it matches."""
     selector = spec.get("selector")
     template = spec.get("template") or {}
-    found = check_label_selector("spec.selector", selector or {})
+    causes = check_label_selector("spec.selector", selector or {})
     if selector is None:
-        found.append(required("spec.selector"))
+        causes.append(required("spec.selector"))
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        words = "empty selector is invalid for deployment"
-        found.append(invalid_value("spec.selector", selector, words))
+        message = "empty selector is invalid for deployment"
+        causes.append(invalid_value("spec.selector", selector, message))
     labels = (template.get("metadata") or {}).get("labels") or {}
     if (
         selector is not None
-        and not found
+        and not causes
         and not matches(selector_of(msgspec.convert(selector, LabelSelector)), labels)
     ):
-        found.append(
+        causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )
-    return found + check_template("spec.template", template)
+    return causes + check_template("spec.template", template)
 
 
 def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause]:

@@ -1,4 +1,4 @@
-"""What stands in the cells of kinds whose rows begin with the name; one function for each kind.
+"""Table cells of kinds whose rows start with the name; one function for each kind.
 
 Each takes the object and the time, and gives the cells after the name.
 """
@@ -127,7 +127,7 @@ def storage_class(obj: Object, now: int) -> list[Any]:
 
 
 def driver(obj: Object, now: int) -> list[Any]:
-    """What a storage driver can do."""
+    """Cells of a storage driver: its abilities."""
     spec = obj.get("spec") or {}
     can = [spec.get(key, key == "attachRequired") for key in ("attachRequired", "podInfoOnMount", "storageCapacity")]
     tokens = ",".join(each.get("audience", "") for each in spec.get("tokenRequests") or []) or _UNSET
@@ -141,7 +141,7 @@ def node_drivers(obj: Object, now: int) -> list[Any]:
 
 
 def attachment(obj: Object, now: int) -> list[Any]:
-    """Which volume is attached where."""
+    """Cells of an attachment: the volume and the node."""
     spec = obj.get("spec") or {}
     name = part(spec, "source", "persistentVolumeName") or ""
     attached = bool(part(obj, "status", "attached"))
@@ -189,7 +189,7 @@ def network_policy(obj: Object, now: int) -> list[Any]:
 
 
 def quota(obj: Object, now: int) -> list[Any]:
-    """What is used of what is allowed: requests and counts, and limits."""
+    """Cells of a quota: used and allowed requests and counts, and limits."""
     hard, used = part(obj, "status", "hard") or {}, part(obj, "status", "used") or {}
     texts: dict[bool, list[str]] = {True: [], False: []}
     for name in sorted(hard):
@@ -215,7 +215,7 @@ def priority_class(obj: Object, now: int) -> list[Any]:
 
 
 def lease(obj: Object, now: int) -> list[Any]:
-    """Who holds it."""
+    """Cells of a lease: its holder."""
     return [part(obj, "spec", "holderIdentity") or "", age(obj, now)]
 
 
@@ -239,7 +239,7 @@ def webhooks(obj: Object, now: int) -> list[Any]:
 
 
 def revision(obj: Object, now: int) -> list[Any]:
-    """Whose revision, and which."""
+    """Cells of a revision: its controller, and its number."""
     owners = obj["metadata"].get("ownerReferences") or []
     owner = next((each for each in owners if each.get("controller")), None)
     text = NONE if owner is None else f"{owner['kind'].lower()}/{owner['name']}"
@@ -249,7 +249,7 @@ def revision(obj: Object, now: int) -> list[Any]:
 
 
 def event(obj: Object, now: int) -> list[Any]:
-    """When, of which type, about what; all cells, as the name comes last. Both groups' forms are read."""
+    """Cells of an event: time, type and object; all of them, as the name comes last. Both groups' forms are read."""
     about = obj.get("involvedObject") or obj.get("regarding") or {}
     count = obj.get("count") or obj.get("deprecatedCount") or part(obj, "series", "count") or 1
     first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")

@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class TableForm:
-    """How a kind becomes a table: its columns, and the cells between its name and its end."""
+    """The table of a kind: its columns, and the cells between its name and its end."""
 
     columns: tuple[Column, ...]
     row: Callable[[Object, int], Row]

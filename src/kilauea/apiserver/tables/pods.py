@@ -44,9 +44,9 @@ def _doing(obj: Object, spec: Object, state: Object) -> str:
     conditions = {each.get("type"): each for each in state.get("conditions") or []}
     if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
         word = "SchedulingGated"
-    begun = _initialising(spec, state)
-    if begun:
-        word = begun
+    started = _initialising(spec, state)
+    if started:
+        word = started
     else:
         word = _of_containers(state, conditions) or word
     if obj["metadata"].get("deletionTimestamp"):
@@ -71,14 +71,14 @@ def _initialising(spec: Object, state: Object) -> str:
 
 
 def _exit(ended: Object) -> str:
-    """How a container ended that gives no reason."""
+    """The end of a container without a reason."""
     if ended.get("signal"):
         return f"Signal:{ended['signal']}"
     return f"ExitCode:{ended.get('exitCode', 0)}"
 
 
 def _of_containers(state: Object, conditions: dict[Any, Object]) -> str:
-    """What the first container that waits or has ended says."""
+    """The reason of the first container that waits or has ended."""
     word, running = "", False
     for each in reversed(state.get("containerStatuses") or []):
         waiting, ended = part(each, "state", "waiting"), part(each, "state", "terminated")
@@ -94,7 +94,7 @@ def _of_containers(state: Object, conditions: dict[Any, Object]) -> str:
 
 
 def _restarts(statuses: list[Object], now: int) -> str:
-    """How often containers were started again, and when last."""
+    """The number of restarts, and the time of the last one."""
     count = sum(each.get("restartCount", 0) for each in statuses)
     ends = [part(each, "lastState", "terminated", "finishedAt") for each in statuses]
     last = max((each for each in ends if each), default="")
@@ -102,7 +102,7 @@ def _restarts(statuses: list[Object], now: int) -> str:
 
 
 def _gates(spec: Object, state: Object) -> str:
-    """How many readiness gates are open."""
+    """The number of open readiness gates."""
     gates = spec.get("readinessGates") or []
     if not gates:
         return listed([])

@@ -48,10 +48,10 @@ def daemon_set(obj: Object, now: int) -> list[Any]:
 
 
 def job(obj: Object, now: int) -> list[Any]:
-    """Whether it goes on, how much is done and how long it takes."""
+    """Cells of a job: its state, completions and duration."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
-    words = [_job_status(obj, state), _completions(spec, state), _duration(state, now), age(obj, now)]
-    return [*words, *_containers(spec), selector_text(spec.get("selector"))]
+    cells = [_job_status(obj, state), _completions(spec, state), _duration(state, now), age(obj, now)]
+    return [*cells, *_containers(spec), selector_text(spec.get("selector"))]
 
 
 def _job_status(obj: Object, state: Object) -> str:
@@ -77,14 +77,14 @@ def _completions(spec: Object, state: Object) -> str:
 
 
 def _duration(state: Object, now: int) -> str:
-    begun, ended = state.get("startTime"), state.get("completionTime")
-    if not begun:
+    started, ended = state.get("startTime"), state.get("completionTime")
+    if not started:
         return ""
-    return human_duration((parse_time(ended) - parse_time(begun)) // SECOND) if ended else since(begun, now)
+    return human_duration((parse_time(ended) - parse_time(started)) // SECOND) if ended else since(started, now)
 
 
 def cron_job(obj: Object, now: int) -> list[Any]:
-    """When it runs and when it last ran."""
+    """Cells of a cron job: its schedule and its last run."""
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     last = state.get("lastScheduleTime")
     template = part(spec, "jobTemplate", "spec") or {}

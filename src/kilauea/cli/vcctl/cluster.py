@@ -51,10 +51,10 @@ class Cluster:
         Raises:
             AccessError: no way to it is known.
         """
-        from kilauea.client.plain import PlainTransport
+        from kilauea.client.blocking import BlockingTransport
         from kilauea.client.rest import Client
 
-        async with PlainTransport(self.access()) as transport:
+        async with BlockingTransport(self.access()) as transport:
             yield Client(transport, self.agent)
 
 

@@ -10,15 +10,15 @@ from kilauea.api.kinds import CRON_JOBS, JOBS
 from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.api.times import SECOND, format_time
 from kilauea.controllers.cronjobs.slots import job_name, slots
-from kilauea.controllers.jobs.verdict import ended
+from kilauea.controllers.jobs.ending import ended
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,
     is_true,
     its_controller,
-    itself,
     name_of,
     object_reference,
+    own_key,
     owner_reference,
     spec_of,
     status_of,
@@ -28,14 +28,14 @@ from kilauea.controllers.objects import (
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 LIMITS = {"Complete": ("successfulJobsHistoryLimit", 3), "Failed": ("failedJobsHistoryLimit", 1)}
-"""How many jobs that are over are kept, by how they ended."""
+"""Numbers of finished jobs to keep, by how they ended."""
 
 
 class CronJobController:
     """Makes jobs by schedules."""
 
     name = "cronjob-controller"
-    interests = (Interest(CRON_JOBS, itself), Interest(JOBS, its_controller(CRON_JOBS)))
+    interests = (Interest(CRON_JOBS, own_key), Interest(JOBS, its_controller(CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make a job if one is due, forget old ones, say which run."""
@@ -68,11 +68,11 @@ def _running(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Opera
         if reference["uid"] not in there:
             over = next((job for job in jobs if uid_of(job) == reference["uid"]), None)
             how = f", condition: {'Complete' if is_true(over, 'Complete') else 'Failed'}" if over is not None else ""
-            reason, words = (
+            reason, message = (
                 ("SawCompletedJob", "Saw completed job") if over is not None else ("MissingJob", "Active job")
             )
             end = how if over is not None else " went missing"
-            told.append(Record(cron, "Normal", reason, f"{words}: {reference['name']}{end}"))
+            told.append(Record(cron, "Normal", reason, f"{message}: {reference['name']}{end}"))
     done = [status_of(job).get("completionTime") or "" for job in jobs if is_true(job, "Complete")]
     status: dict[str, Any] = {"active": [object_reference(JOBS, job) for job in active] or None}
     latest = max([*done, status_of(cron).get("lastSuccessfulTime") or ""])
@@ -110,8 +110,8 @@ def _due(
     active = [job for job in jobs if ended(job) is None]
     policy = spec_of(cron).get("concurrencyPolicy", "Allow")
     if policy == "Forbid" and active:
-        words = "Not starting job because prior execution is running and concurrency policy is Forbid"
-        return [Record(cron, "Normal", "JobAlreadyActive", words)]
+        message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+        return [Record(cron, "Normal", "JobAlreadyActive", message)]
     operations: list[Operation] = []
     if policy == "Replace":
         for job in active:

@@ -1,4 +1,4 @@
-"""Which time of a schedule is to be served now, the latest of those that have passed, and how its job is called."""
+"""The time of a schedule to serve now, the latest of those that have passed, and the name of its job."""
 
 from __future__ import annotations
 

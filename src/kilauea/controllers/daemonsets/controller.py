@@ -8,15 +8,15 @@ from typing import Any
 
 from kilauea.api.kinds import DAEMON_SETS, NODES, PODS, REVISIONS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, Single, Together, View, key_of
-from kilauea.controllers.daemonsets.suiting import Suiting, node_for, pod_for
+from kilauea.controllers.daemonsets.node_fit import NodeFit, node_for, pod_for
 from kilauea.controllers.deployments.scaling import scaled
 from kilauea.controllers.objects import (
     NOTHING,
     dependents,
     is_going,
-    itself,
     labels_of,
     name_of,
+    own_key,
     spec_of,
     status_patch,
     uid_of,
@@ -27,7 +27,7 @@ from kilauea.controllers.revisions import REVISION_LABEL, History, forgotten, hi
 ALL = Key("", "all daemon sets")
 """The key for what concerns all of them: nodes."""
 NODES_SECONDS = 1.0
-"""How long changes of nodes may wait for more, before daemon sets are looked at."""
+"""Seconds for which changes of nodes are collected before daemon sets are reconciled."""
 
 
 def _all(node: Obj) -> Iterable[Key]:
@@ -39,7 +39,7 @@ class DaemonSetController:
 
     name = "daemonset-controller"
     interests = (
-        Interest(DAEMON_SETS, itself),
+        Interest(DAEMON_SETS, own_key),
         dependents(PODS, DAEMON_SETS),
         dependents(REVISIONS, DAEMON_SETS, delay=0.0),
         Interest(NODES, _all, delay=NODES_SECONDS),
@@ -48,32 +48,32 @@ class DaemonSetController:
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make pods where they are missing, delete those that do not belong, replace old ones, count."""
         if key == ALL:
-            outcomes = [Look(view, each, now).outcome() for each in view.list(DAEMON_SETS)]
+            outcomes = [Reconciliation(view, each, now).outcome() for each in view.list(DAEMON_SETS)]
             waits = [each.again for each in outcomes if each.again is not None]
             return Outcome([each for outcome in outcomes for each in outcome.operations], min(waits, default=None))
         daemon_set = view.get(DAEMON_SETS, key)
-        return NOTHING if daemon_set is None else Look(view, daemon_set, now).outcome()
+        return NOTHING if daemon_set is None else Reconciliation(view, daemon_set, now).outcome()
 
 
-class Look:
+class Reconciliation:
     """One look at a daemon set."""
 
     def __init__(self, view: View, daemon_set: Obj, now: int) -> None:
         self._view, self._set = view, daemon_set
         self._pods, self._claims = claim(view, DAEMON_SETS, daemon_set)
         self._history: History = history(view, DAEMON_SETS, daemon_set)
-        suiting, self._nodes = Suiting(spec_of(daemon_set)["template"]), view.list(NODES)
+        suiting, self._nodes = NodeFit(spec_of(daemon_set)["template"]), view.list(NODES)
         self._on: dict[str, list[Obj]] = {}
         for pod in self._pods:
             self._on.setdefault(node_for(pod), []).append(pod)
-        self._wanted = [name_of(node) for node in self._nodes if suiting.comes(node)]
-        self._stays = {name_of(node) for node in self._nodes if name_of(node) in self._on and suiting.stays(node)}
+        self._wanted = [name_of(node) for node in self._nodes if suiting.should_run(node)]
+        self._stays = {name_of(node) for node in self._nodes if name_of(node) in self._on and suiting.may_stay(node)}
         self._patience = int(spec_of(daemon_set).get("minReadySeconds") or 0)
         self._now = now
         self.again: float | None = None
 
     def outcome(self) -> Outcome:
-        """What is to be done."""
+        """The operations that bring the daemon set up to date."""
         operations: list[Operation] = [*self._claims]
         if not is_going(self._set):
             operations += self._history.operations
@@ -100,15 +100,15 @@ class Look:
                 (pod for pod in pods if not is_going(pod)), key=lambda pod: pod["metadata"]["creationTimestamp"]
             )
             kept = next((pod for pod in live if not is_finished(pod)), None)
-            stays = node in self._stays or node not in there
-            yield from (pod for pod in live if pod is not kept or not stays)
+            may_stay = node in self._stays or node not in there
+            yield from (pod for pod in live if pod is not kept or not may_stay)
 
     def _deletion(self, pod: Obj) -> list[Single]:
         told = Record(self._set, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
         return [Delete(PODS, key_of(pod), uid_of(pod)), told]
 
     def _outdated(self) -> list[Obj]:
-        """Pods of old templates that may go now: those that serve nobody, and others while enough serve."""
+        """Pods of old templates that may go now: those that are not available, and others while enough are."""
         strategy = spec_of(self._set).get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return []

@@ -10,7 +10,7 @@ from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Rec
 from kilauea.controllers.deployments import revisions, scaling
 from kilauea.controllers.deployments.revisions import HASH, REVISION
 from kilauea.controllers.deployments.status import (
-    Said,
+    ConditionState,
     availability,
     conditions,
     counts,
@@ -25,9 +25,9 @@ from kilauea.controllers.objects import (
     controller_of,
     dependents,
     is_going,
-    itself,
     labels_of,
     name_of,
+    own_key,
     spec_of,
     status_of,
     status_patch,
@@ -49,7 +49,7 @@ class DeploymentController:
 
     name = "deployment-controller"
     interests = (
-        Interest(DEPLOYMENTS, itself),
+        Interest(DEPLOYMENTS, own_key),
         dependents(REPLICA_SETS, DEPLOYMENTS, delay=0.0),
         Interest(PODS, _keys_of_pod),
     )
@@ -82,11 +82,11 @@ class Rollout:
         self._now = now
         self._newest = revisions.current(deployment, owned)
         self._old = [each for each in owned if each is not self._newest]
-        self.said: Said | None = None
+        self.said: ConditionState | None = None
         self.collisions = int(status_of(deployment).get("collisionCount") or 0)
 
     def step(self) -> list[Operation]:
-        """What comes next."""
+        """Return the next operations."""
         deployment, owned, newest = self._deployment, self._owned, self._newest
         paused = bool(spec_of(deployment).get("paused"))
         self._say_pause(paused)
@@ -94,8 +94,8 @@ class Rollout:
             operations = self._scaled(scaling.in_proportion(deployment, owned, newest))
             return operations + self._kept_current(paused)
         if newest is not None:
-            operations = revisions.brought_up_to_date(deployment, owned, newest)
-            operations += revisions.numbered(
+            operations = revisions.refreshed(deployment, owned, newest)
+            operations += revisions.set_revision(
                 deployment, revisions.wanted_annotations(deployment, owned, newest)[REVISION]
             )
             self._found(newest)
@@ -111,9 +111,9 @@ class Rollout:
         if spec_of(self._deployment).get("progressDeadlineSeconds") is None or was == paused:
             return
         if paused:
-            self.said = Said("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+            self.said = ConditionState("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
         else:
-            self.said = Said("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
+            self.said = ConditionState("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
 
     def _kept_current(self, paused: bool) -> list[Operation]:
         """A deployment that is paused or resized keeps what it has; old revisions may still be forgotten."""
@@ -121,8 +121,8 @@ class Rollout:
 
     def _found(self, newest: Obj) -> None:
         if condition_of(self._deployment, "Progressing") is None:
-            words = f'Found new replica set "{name_of(newest)}"'
-            self.said = Said("Progressing", "True", "FoundNewReplicaSet", words)
+            message = f'Found new replica set "{name_of(newest)}"'
+            self.said = ConditionState("Progressing", "True", "FoundNewReplicaSet", message)
 
     def _begin(self) -> list[Operation]:
         """Make the replica set of a new template."""
@@ -133,8 +133,8 @@ class Rollout:
         operations: list[Operation] = [creation]
         if size:
             operations.append(self._told("up", name, 0, size))
-        self.said = Said("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
-        return operations + revisions.numbered(deployment, annotations[REVISION])
+        self.said = ConditionState("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
+        return operations + revisions.set_revision(deployment, annotations[REVISION])
 
     def _roll(self, newest: Obj) -> list[Operation]:
         """New pods first, then fewer old ones."""
@@ -161,7 +161,7 @@ class Rollout:
         return self._scaled(old) if any(map(scaling.wanted_replicas, self._old)) else []
 
     def _old_pods(self) -> bool:
-        """Whether pods of old templates may still run."""
+        """True if pods of old templates may still run."""
         return any(not is_finished(pod) for each in self._old for pod in self._view.owned(PODS, uid_of(each)))
 
     def _tidy(self) -> list[Operation]:
@@ -189,8 +189,8 @@ class Rollout:
         return operations
 
     def _told(self, way: str, name: str, before: int, after: int) -> Record:
-        words = f"Scaled {way} replica set {name} from {before} to {after}"
-        return Record(self._deployment, "Normal", "ScalingReplicaSet", words)
+        message = f"Scaled {way} replica set {name} from {before} to {after}"
+        return Record(self._deployment, "Normal", "ScalingReplicaSet", message)
 
     def tell(self) -> list[Patch]:
         """The status, if it has changed."""

@@ -41,7 +41,7 @@ _OWN = frozenset(
 
 
 def replicas_of(workload: Obj) -> int:
-    """How many pods are wanted."""
+    """Return the number of replicas that is wanted."""
     return int(spec_of(workload).get("replicas", 1))
 
 
@@ -139,20 +139,20 @@ def wanted_annotations(deployment: Obj, owned: Sequence[Obj], mine: Obj | None) 
     return {**kept, DESIRED: str(desired), MAXIMUM: str(maximum)}
 
 
-def brought_up_to_date(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operation]:
-    """What makes the current replica set carry the deployment's annotations and the highest revision."""
+def refreshed(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> list[Operation]:
+    """Operations that give the current replica set the deployment's annotations and the highest revision."""
     wanted = wanted_annotations(deployment, owned, mine)
     has = annotations_of(mine)
     changed = {name: value for name, value in wanted.items() if has.get(name) != value}
     patch: dict[str, Any] = {"metadata": {"annotations": changed}} if changed else {}
-    patience = spec_of(deployment).get("minReadySeconds", 0)
-    if spec_of(mine).get("minReadySeconds", 0) != patience:
-        patch["spec"] = {"minReadySeconds": patience}
+    retry_delay = spec_of(deployment).get("minReadySeconds", 0)
+    if spec_of(mine).get("minReadySeconds", 0) != retry_delay:
+        patch["spec"] = {"minReadySeconds": retry_delay}
     return [Patch(REPLICA_SETS, key_of(mine), patch)] if patch else []
 
 
-def numbered(deployment: Obj, revision: str) -> list[Operation]:
-    """What makes the deployment carry its revision number, by way of the status: that makes no new generation."""
+def set_revision(deployment: Obj, revision: str) -> list[Operation]:
+    """Operations that write the revision number to the deployment, through the status: that makes no new generation."""
     if annotations_of(deployment).get(REVISION) == revision:
         return []
     patch = {"metadata": {"annotations": {REVISION: revision}}}

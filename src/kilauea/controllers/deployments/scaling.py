@@ -1,4 +1,4 @@
-"""How many pods each replica set of a deployment may have, so that never too few serve nor too many exist."""
+"""Sizes of the replica sets of a deployment, so that there are never too few available pods nor too many in all."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def scaled(value: object, whole: int, *, up: bool) -> int:
 
 
 def is_rolling(deployment: Obj) -> bool:
-    """Whether old pods go while new ones come."""
+    """Return True if old pods are deleted while new ones are created."""
     return bool((spec_of(deployment).get("strategy") or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def margins(deployment: Obj) -> tuple[int, int]:
-    """How many pods there may be beyond those wanted, and how many of those may be unavailable; never both none."""
+    """Return the surge and the number of pods that may be unavailable; never both zero."""
     if not is_rolling(deployment):
         return 0, 0
     replicas = wanted_replicas(deployment)
@@ -40,23 +40,23 @@ def margins(deployment: Obj) -> tuple[int, int]:
 
 
 def wanted_replicas(workload: Obj) -> int:
-    """How many pods are wanted."""
+    """Return the number of replicas that is wanted."""
     return int(spec_of(workload).get("replicas", 1))
 
 
 def figures(deployment: Obj) -> tuple[int, int]:
-    """How many pods are wanted, and how many there may be; replica sets keep both, to tell when they change."""
+    """Return the wanted and the maximum number of pods; replica sets keep both, to detect a change."""
     replicas = wanted_replicas(deployment)
     return replicas, replicas + margins(deployment)[0]
 
 
 def available(replica_set: Obj) -> int:
-    """How many pods of a replica set can be counted on."""
+    """Return the number of available pods of a replica set."""
     return int(status_of(replica_set).get("availableReplicas") or 0)
 
 
 def new_size(deployment: Obj, owned: Sequence[Obj], has: int) -> int:
-    """How many pods the current replica set, which is asked for so many now, may be asked for."""
+    """Return the size that the current replica set, which has size `has` now, may get."""
     wanted, most = figures(deployment)
     if not is_rolling(deployment) or has >= wanted:
         return wanted
@@ -65,7 +65,7 @@ def new_size(deployment: Obj, owned: Sequence[Obj], has: int) -> int:
 
 
 def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int]:
-    """How many pods each older replica set shall have, by its place in `owned`, where that is fewer than it has."""
+    """Return the new size of each older replica set that shrinks, by its place in `owned`."""
     _, unavailable = margins(deployment)
     least = wanted_replicas(deployment) - unavailable
     waiting = max(0, wanted_replicas(mine) - available(mine))
@@ -77,7 +77,7 @@ def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int
     for place, each in enumerate(owned):
         if each is mine:
             continue
-        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # pods that serve nobody are not missed
+        idle = min(spare, max(0, wanted_replicas(each) - available(each)))  # pods that are not available are not missed
         gone = min(max(0, serving), wanted_replicas(each) - idle)
         spare, serving = spare - idle, serving - gone
         if idle or gone:
@@ -86,7 +86,7 @@ def old_sizes(deployment: Obj, owned: Sequence[Obj], mine: Obj) -> dict[int, int
 
 
 def resized(deployment: Obj, owned: Sequence[Obj]) -> bool:
-    """Whether another number of pods is wanted than its replica sets were last told."""
+    """Return True if the number of pods differs from the one last written to the replica sets."""
     desired = str(wanted_replicas(deployment))
     told = [annotations_of(each).get(DESIRED) for each in owned if wanted_replicas(each)]
     return any(each is not None and each != desired for each in told)

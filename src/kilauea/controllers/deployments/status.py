@@ -1,4 +1,4 @@
-"""How far the rollout of a deployment is, as `kubectl rollout status` reads it."""
+"""Progress of the rollout of a deployment, as `kubectl rollout status` reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDLESS = 2**31 - 1
 DONE, LATE = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
-class Said(NamedTuple):
+class ConditionState(NamedTuple):
     """A condition without its times."""
 
     type: str
@@ -41,17 +41,17 @@ def counts(deployment: Obj, owned: Sequence[Obj], newest: Obj | None) -> dict[st
 
 
 def is_complete(deployment: Obj, status: dict[str, Any]) -> bool:
-    """Whether all pods are of the current template and can be counted on."""
+    """Return True if all pods are of the current template and available."""
     wanted = wanted_replicas(deployment)
     return all((status[name] or 0) == wanted for name in ("updatedReplicas", "replicas", "availableReplicas"))
 
 
-def availability(deployment: Obj, status: dict[str, Any]) -> Said:
-    """Whether enough pods can be counted on."""
+def availability(deployment: Obj, status: dict[str, Any]) -> ConditionState:
+    """The condition Available."""
     if (status["availableReplicas"] or 0) >= wanted_replicas(deployment) - margins(deployment)[1]:
-        return Said("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+        return ConditionState("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     words = "Deployment does not have minimum availability."
-    return Said("Available", "False", "MinimumReplicasUnavailable", words)
+    return ConditionState("Available", "False", "MinimumReplicasUnavailable", words)
 
 
 def _deadline(deployment: Obj) -> int | None:
@@ -60,8 +60,10 @@ def _deadline(deployment: Obj) -> int | None:
     return None if seconds is None or int(seconds) == ENDLESS else int(seconds)
 
 
-def progress(deployment: Obj, status: dict[str, Any], newest: Obj | None, now: int) -> tuple[Said | None, bool]:
-    """What to say of the progress, and whether there was some just now; None if the condition stays as it is."""
+def progress(
+    deployment: Obj, status: dict[str, Any], newest: Obj | None, now: int
+) -> tuple[ConditionState | None, bool]:
+    """Return the condition Progressing (None to leave it as it is), and True if there was progress just now."""
     deadline, before = _deadline(deployment), condition_of(deployment, "Progressing")
     if deadline is None:
         return None, False
@@ -70,16 +72,16 @@ def progress(deployment: Obj, status: dict[str, Any], newest: Obj | None, now: i
     if settled:
         return None, False
     if is_complete(deployment, status):
-        return Said("Progressing", "True", DONE, f"{subject} has successfully progressed."), True
+        return ConditionState("Progressing", "True", DONE, f"{subject} has successfully progressed."), True
     if _moved(status_of(deployment), status):
-        return Said("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing."), True
+        return ConditionState("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing."), True
     if before is not None and before.get("reason") not in (DONE, LATE) and late_in(deployment, now) == 0:
-        return Said("Progressing", "False", LATE, f"{subject} has timed out progressing."), True
+        return ConditionState("Progressing", "False", LATE, f"{subject} has timed out progressing."), True
     return None, False
 
 
 def _moved(old: Any, new: dict[str, Any]) -> bool:
-    """Whether there are more new pods, fewer old ones, or more that serve."""
+    """Return True if there are more new pods, fewer old ones, or more ready ones."""
 
     def grown(name: str) -> int:
         return int(new[name] or 0) - int(old.get(name) or 0)
@@ -97,7 +99,7 @@ def late_in(deployment: Obj, now: int) -> float | None:
     return max(0.0, (since + deadline * SECOND - now) / SECOND)
 
 
-def conditions(deployment: Obj, said: Sequence[tuple[Said, bool]], now: int) -> list[dict[str, Any]]:
+def conditions(deployment: Obj, said: Sequence[tuple[ConditionState, bool]], now: int) -> list[dict[str, Any]]:
     """The conditions with what is said of them now; a transition keeps its time if nothing has changed.
 
     Args:

@@ -1,4 +1,4 @@
-"""How many members HyperNodes have."""
+"""Numbers of members of HyperNodes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.objects import (
     NOTHING,
     is_going,
-    itself,
     labels_of,
     matcher,
     name_of,
+    own_key,
     spec_of,
     status_of,
     status_patch,
@@ -24,7 +24,7 @@ from kilauea.engine.model.patterns import pattern_of
 EVERY = Key("", "")
 """Stands for all HyperNodes."""
 COUNTING_SECONDS = 1.0
-"""How long changes of nodes may wait for more, before members are counted."""
+"""Seconds for which changes of nodes are collected before members are counted."""
 
 
 class HyperNodeController:
@@ -32,7 +32,7 @@ class HyperNodeController:
 
     name = "hyperNode-controller"
     interests = (
-        Interest(HYPER_NODES, itself),
+        Interest(HYPER_NODES, own_key),
         Interest(NODES, lambda node: (EVERY,), delay=COUNTING_SECONDS),
     )
 

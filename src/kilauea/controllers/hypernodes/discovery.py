@@ -15,7 +15,7 @@ from kilauea.controllers.objects import NOTHING, is_going, labels_of, merge_patc
 
 CONFIGURATION = Key("volcano-system", "volcano-controller-configmap")
 DISCOVERY_SECONDS = 1.0
-"""How long changes of nodes may wait for more, before HyperNodes are made of them."""
+"""Seconds for which changes of nodes are collected before HyperNodes are made of them."""
 
 
 class DiscoveryController:
@@ -43,7 +43,7 @@ class DiscoveryController:
         if config_map is None:
             return NOTHING
         read = read_configuration(config_map)
-        operations: list[Operation] = [Record(config_map, "Warning", "Discovery", each) for each in read.complaints]
+        operations: list[Operation] = [Record(config_map, "Warning", "Discovery", each) for each in read.errors]
         if read.types is None:
             return Outcome(operations)
         nodes = [node for node in view.list(NODES) if not is_going(node)]

@@ -27,8 +27,8 @@ class Domain(NamedTuple):
 
 
 @dataclass
-class Content:
-    """What is to be known of a domain."""
+class DomainMembers:
+    """The members of a domain, collected from labels."""
 
     type: str
     tier: int
@@ -36,9 +36,9 @@ class Content:
     """Names of nodes, or domains."""
 
 
-def domains_of(nodes: Iterable[Obj], types: Mapping[str, Sequence[str]]) -> dict[Domain, Content]:
+def domains_of(nodes: Iterable[Obj], types: Mapping[str, Sequence[str]]) -> dict[Domain, DomainMembers]:
     """The domains in which nodes are, by the labels of each type from the node upwards."""
-    found: dict[Domain, Content] = {}
+    found: dict[Domain, DomainMembers] = {}
     for type, labels in types.items():
         for node in nodes:
             member: Domain | str = name_of(node)
@@ -47,12 +47,12 @@ def domains_of(nodes: Iterable[Obj], types: Mapping[str, Sequence[str]]) -> dict
                 if not value:
                     break
                 domain = Domain(label, value)
-                found.setdefault(domain, Content(type, tier)).members.add(member)
+                found.setdefault(domain, DomainMembers(type, tier)).members.add(member)
                 member = domain
     return found
 
 
-def hypernodes_of(found: Mapping[Domain, Content], existing: Iterable[Obj], taken: Collection[str]) -> list[Obj]:
+def hypernodes_of(found: Mapping[Domain, DomainMembers], existing: Iterable[Obj], taken: Collection[str]) -> list[Obj]:
     """The objects of domains.
 
     Args:
@@ -67,7 +67,7 @@ def hypernodes_of(found: Mapping[Domain, Content], existing: Iterable[Obj], take
     return [_hypernode(domain, content, names) for domain, content in found.items()]
 
 
-def _name(domain: Domain, content: Content, existing: Sequence[Obj], taken: Collection[str]) -> str:
+def _name(domain: Domain, content: DomainMembers, existing: Sequence[Obj], taken: Collection[str]) -> str:
     cleaned = re.sub(r"[^a-z0-9.-]", "-", content.type.lower())
     cleaned = re.sub(r"[.-]*[.][.-]*", ".", cleaned).strip(".-")  # no part of a name begins or ends with a hyphen
     prefix = f"hypernode-{cleaned}-tier{content.tier}-"
@@ -78,7 +78,7 @@ def _name(domain: Domain, content: Content, existing: Sequence[Obj], taken: Coll
     return next(name for name in free if name not in taken)
 
 
-def _hypernode(domain: Domain, content: Content, names: Mapping[Domain, str]) -> dict[str, Any]:
+def _hypernode(domain: Domain, content: DomainMembers, names: Mapping[Domain, str]) -> dict[str, Any]:
     members = sorted(names[each] if isinstance(each, Domain) else each for each in content.members)
     kind = "Node" if content.tier == 1 else "HyperNode"
     return {

@@ -10,16 +10,16 @@ from kilauea.api.ports import Create, Delete, Interest, Key, Obj, Outcome, Patch
 from kilauea.controllers.jobflows import BY_FLOW, BY_TEMPLATE
 from kilauea.controllers.jobflows.status import job_name, phases, vertices_of, wanted_status
 from kilauea.controllers.objects import (
+    DEBOUNCE_SECONDS,
     NOTHING,
-    SETTLING_SECONDS,
     is_going,
     its_controller,
-    itself,
     merge_patch,
     name_of,
-    nobody,
+    no_keys,
+    own_key,
     owner_reference,
-    patience,
+    retry_delay,
     spec_of,
     status_of,
     uid_of,
@@ -27,7 +27,7 @@ from kilauea.controllers.objects import (
 
 LONGEST_LABEL = 63
 MISSING_SECONDS = 5.0
-"""How soon a new flow looks again for what stood in its way."""
+"""Seconds until a new flow looks again for a missing object."""
 
 
 class JobFlowController:
@@ -35,9 +35,9 @@ class JobFlowController:
 
     name = "jobflow-controller"
     interests = (
-        Interest(JOB_FLOWS, itself),
-        Interest(VC_JOBS, its_controller(JOB_FLOWS), delay=SETTLING_SECONDS),
-        Interest(JOB_TEMPLATES, nobody),
+        Interest(JOB_FLOWS, own_key),
+        Interest(VC_JOBS, its_controller(JOB_FLOWS), delay=DEBOUNCE_SECONDS),
+        Interest(JOB_TEMPLATES, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -51,7 +51,7 @@ class JobFlowController:
         if status["state"]["phase"] in ("Pending", "Running"):
             chains = list(_starts(flow, jobs, view)) or list(_endless(flow, jobs))
             stuck = any(not isinstance(chain[0], Create) for chain in chains)
-            again = patience(flow, now, MISSING_SECONDS) if stuck else None
+            again = retry_delay(flow, now, MISSING_SECONDS) if stuck else None
             return Outcome([*operations, Together(chains)] if chains else operations, again)
         if status["state"]["phase"] == "Succeed" and spec_of(flow).get("jobRetainPolicy") == "delete":
             there = [job for job in jobs if not is_going(job)]
@@ -76,8 +76,8 @@ def _starts(flow: Obj, jobs: Sequence[Obj], view: View) -> Iterator[list[Single]
         if ready is not None:
             yield [*_start(flow, name, view), *_ignored(flow, ready)]
         elif unknown:
-            words = f'{name} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
-            yield [_failure(flow, words)]
+            message = f'{name} depends on "{unknown[0]}", which is not in spec.flows: name one that is'
+            yield [_failure(flow, message)]
 
 
 def _entries(flow: Obj) -> dict[str, list[Mapping[str, Any]]]:
@@ -100,8 +100,8 @@ def _endless(flow: Obj, jobs: Sequence[Obj]) -> Iterator[list[Single]]:
     if not names:
         yield [_failure(flow, "spec.flows is empty: name a jobtemplate in it")]
     elif waiting and all(each == "Completed" for each in found.values()):
-        words = f"{', '.join(waiting)} depend on each other in a circle: take one dependsOn away"
-        yield [_failure(flow, words)]
+        message = f"{', '.join(waiting)} form a dependency cycle: remove one dependsOn"
+        yield [_failure(flow, message)]
 
 
 def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
@@ -110,12 +110,16 @@ def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
     template = view.get(JOB_TEMPLATES, Key(namespace, vertex))
     labels = {BY_TEMPLATE: f"{namespace}.{vertex}", BY_FLOW: f"{namespace}.{name_of(flow)}"}
     if template is None:
-        return [_failure(flow, f'jobtemplate "{vertex}" is not there: create it, or name another in spec.flows')]
+        return [_failure(flow, f'jobtemplate "{vertex}" does not exist: create it, or name another in spec.flows')]
     if view.get(VC_JOBS, Key(namespace, name)) is not None:
-        return [_failure(flow, f'job "{name}" is there and is not this flow\'s: rename it or the flow')]
+        return [_failure(flow, f'job "{name}" exists and does not belong to this flow: rename it or the flow')]
     long = max(labels.values(), key=len)
     if len(long) > LONGEST_LABEL:
-        return [_failure(flow, f'"{long}" is no label: use a namespace and a name of {LONGEST_LABEL - 1} together')]
+        return [
+            _failure(
+                flow, f'"{long}" is too long for a label: use a namespace and a name of {LONGEST_LABEL - 1} together'
+            )
+        ]
     metadata = {
         "name": name,
         "namespace": namespace,
@@ -128,12 +132,12 @@ def _start(flow: Obj, vertex: str, view: View) -> list[Single]:
 
 
 def _ignored(flow: Obj, vertex: Mapping[str, Any]) -> Iterator[Record]:
-    """Says which fields of a vertex nobody looks at, here as in the original."""
+    """Warn of fields of a vertex that have no effect, here as in the original."""
     given = {"patch": vertex.get("patch"), "dependsOn.probe": (vertex.get("dependsOn") or {}).get("probe")}
     for field, what in given.items():
         if what:
-            words = f"{field} of {vertex['name']} has no effect: only the template and dependsOn.targets count"
-            yield Record(flow, "Warning", "IgnoredField", words)
+            message = f"{field} of {vertex['name']} has no effect: only the template and dependsOn.targets count"
+            yield Record(flow, "Warning", "IgnoredField", message)
 
 
 def _failure(flow: Obj, why: str) -> Record:

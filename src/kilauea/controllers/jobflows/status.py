@@ -1,4 +1,4 @@
-"""How far a flow is: its jobs by phase, what became of each, and the phase of the whole.
+"""Status of a flow: its jobs by phase, the history of each, and the phase of the whole.
 
 A job that was completed and is gone since, by its time to live for instance, stays completed: the status remembers it;
 and so a flow that is over remembers all its jobs that had ended.
@@ -20,7 +20,7 @@ LISTS = {
     "Completed": "completedJobs",
     "Terminated": "terminatedJobs",
 }
-"""Where jobs are listed by their phase; those with another one are in `unKnowJobs`, but for what will end soon."""
+"""Lists of jobs by phase; those with another phase are in `unKnowJobs`, but for those that will end soon."""
 ENDING = frozenset({"Completing", "Terminating"})
 ENDED = frozenset({"Completed", "Failed", "Terminated"})
 """Phases that a job does not leave again."""
@@ -39,7 +39,7 @@ def vertices_of(flow: Obj) -> Sequence[Mapping[str, Any]]:
 
 
 def remembered(flow: Obj) -> Mapping[str, Mapping[str, Any]]:
-    """What the status says of jobs that had ended when it was written, by name.
+    """Return the jobs that the status recorded as ended when it was written, by name.
 
     While a flow goes on, only those that were completed: others that are gone are made again.
     """
@@ -89,7 +89,7 @@ def wanted_status(flow: Obj, jobs: Sequence[Obj]) -> dict[str, Any]:
     status: dict[str, Any] = {
         **lists,
         "conditions": {name: said for name, said in conditions.items() if said},
-        "jobStatusList": [_story(there[name]) if name in there else past[name] for name in found],
+        "jobStatusList": [_job_history(there[name]) if name in there else past[name] for name in found],
     }
     return {**{name: said for name, said in status.items() if said}, "state": {"phase": phase(flow, found)}}
 
@@ -106,8 +106,8 @@ def _condition(job: Obj) -> dict[str, Any]:
     return {name: said for name, said in fields.items() if said}
 
 
-def _story(job: Obj) -> dict[str, Any]:
-    """What became of a job."""
+def _job_history(job: Obj) -> dict[str, Any]:
+    """The history of a job."""
     status, start = status_of(job), job["metadata"]["creationTimestamp"]
     fields = {
         "name": name_of(job),
@@ -121,7 +121,7 @@ def _story(job: Obj) -> dict[str, Any]:
 
 
 def _end(start: str, lasted: str) -> str | None:
-    """When a job ended that lasted so long; None if that is not known."""
+    """The end of a job that lasted so long; None if unknown."""
     try:
         return format_time(parse_time(start) + parse_duration(lasted))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which jobs were made from a template."""
+"""The jobs that were made from a template."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kilauea.api.kinds import JOB_TEMPLATES, VC_JOBS
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
 from kilauea.controllers.jobflows import BY_TEMPLATE
 from kilauea.controllers.objects import (
+    DEBOUNCE_SECONDS,
     NOTHING,
-    SETTLING_SECONDS,
     is_going,
-    itself,
     labels_of,
     name_of,
+    own_key,
     status_of,
     status_patch,
 )
@@ -32,8 +32,8 @@ class JobTemplateController:
 
     name = "jobtemplate-controller"
     interests = (
-        Interest(JOB_TEMPLATES, itself),
-        Interest(VC_JOBS, _template_of, labels=(BY_TEMPLATE,), delay=SETTLING_SECONDS),
+        Interest(JOB_TEMPLATES, own_key),
+        Interest(VC_JOBS, _template_of, labels=(BY_TEMPLATE,), delay=DEBOUNCE_SECONDS),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

@@ -16,28 +16,28 @@ from kilauea.controllers.jobs.counting import (
     replaces_only_failed,
     untracked,
 )
-from kilauea.controllers.jobs.index_failures import limit_of
-from kilauea.controllers.jobs.indexes import index_of
-from kilauea.controllers.jobs.making import new_pods, pause_left, pauses_left, removed, surplus, wanted_active
-from kilauea.controllers.jobs.verdict import (
+from kilauea.controllers.jobs.ending import (
     JobEnd,
     condition,
     deadline_in,
     ended,
+    ending,
     expiry_in,
-    verdict,
     with_condition,
 )
+from kilauea.controllers.jobs.index_failures import limit_of
+from kilauea.controllers.jobs.indexes import index_of
+from kilauea.controllers.jobs.scaling import new_pods, pause_left, pauses_left, removed, surplus, wanted_active
 from kilauea.controllers.objects import (
+    DEBOUNCE_SECONDS,
     NOTHING,
     ORPHANS,
-    SETTLING_SECONDS,
     controller_of,
     is_going,
     is_true,
     its_controller,
-    itself,
     orphans_of,
+    own_key,
     spec_of,
     status_of,
     status_patch,
@@ -61,9 +61,9 @@ class JobController:
 
     name = "job-controller"
     interests = (
-        Interest(JOBS, itself),
+        Interest(JOBS, own_key),
         Interest(
-            PODS, its_controller(JOBS), indexes={ORPHANS: orphans_of, TRACKED: tracked_by}, delay=SETTLING_SECONDS
+            PODS, its_controller(JOBS), indexes={ORPHANS: orphans_of, TRACKED: tracked_by}, delay=DEBOUNCE_SECONDS
         ),
     )
 
@@ -78,7 +78,7 @@ class JobController:
             return NOTHING
         if ended(job) is not None:
             return _after_the_end(view, job, operations, now)
-        look = Look(view, job, now)
+        look = Reconciliation(view, job, now)
         return Outcome([*operations, *look.operations()], look.again)
 
 
@@ -97,7 +97,7 @@ def _after_the_end(view: View, job: Obj, operations: list[Operation], now: int) 
     return Outcome(operations, left)
 
 
-class Look:
+class Reconciliation:
     """One look at a job that is not over.
 
     Attributes:
@@ -120,7 +120,7 @@ class Look:
     def operations(self) -> list[Operation]:
         """The status first, so that no pod is let go uncounted; then pods."""
         job = self._job
-        found = verdict(job, self._count, self._active, self._now)
+        found = ending(job, self._count, self._active, self._now)
         if is_going(job):
             doing: list[Operation] = []
         elif found is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kilauea.api.kinds import PODS
 from kilauea.api.ports import Obj, Patch, key_of
-from kilauea.controllers.jobs.failures import meaning_of
+from kilauea.controllers.jobs.failure_policy import failure_effect
 from kilauea.controllers.jobs.index_failures import fails_index, last_of_each, limit_of
 from kilauea.controllers.jobs.indexes import format_indexes, index_of, parse_indexes
 from kilauea.controllers.objects import is_going, is_true, spec_of, status_of, uid_of
@@ -23,7 +23,7 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 
 
 def is_tracked(pod: Obj) -> bool:
-    """Whether a pod waits to be counted."""
+    """Return True if a pod waits to be counted."""
     return TRACKING in (pod["metadata"].get("finalizers") or ())
 
 
@@ -34,18 +34,18 @@ def untracked(pod: Obj) -> Patch:
 
 
 def is_indexed(job: Obj) -> bool:
-    """Whether each pod has a number of its own."""
+    """Return True if each pod has an index of its own."""
     return bool(spec_of(job).get("completionMode") == "Indexed")
 
 
 def replaces_only_failed(job: Obj) -> bool:
-    """Whether a pod is replaced only once it has ended, not as soon as it is being deleted."""
+    """Return True if a pod is replaced only when it has ended, not as soon as it is being deleted."""
     return bool(spec_of(job).get("podReplacementPolicy") == "Failed")
 
 
 @dataclass
 class Count:
-    """What is known about the pods of a job that have ended.
+    """Counts of the pods of a job that have ended.
 
     Attributes:
         succeeded: number, without those in `uncounted`.
@@ -89,7 +89,7 @@ class Count:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything is in the numbers."""
+        """True if every ended pod is in the numbers."""
         return not any(self.uncounted.values())
 
 
@@ -124,7 +124,7 @@ def count(job: Obj, pods: Sequence[Obj], *, over: bool) -> Count:
 def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool) -> None:
     """Count pods that have failed, by what that means for the job."""
     failed = [pod for pod in pods if phase_of(pod) != "Succeeded" and _has_failed(job, pod, over=over)]
-    meanings = {uid_of(pod): meaning_of(job, pod) for pod in failed}
+    meanings = {uid_of(pod): failure_effect(job, pod) for pod in failed}
     found.fatal = next((each.message for each in meanings.values() if each.action == "FailJob"), "")
     if limit_of(job) is not None:
         found.failed_indexes |= {
@@ -145,7 +145,7 @@ def _take_in_failures(job: Obj, pods: Sequence[Obj], found: Count, *, over: bool
 
 
 def _written(status: Any, tracked: set[str]) -> Count:
-    """What the status says; uids whose pods have been let go become numbers."""
+    """Read the counts from the status; uids whose pods have been released become numbers."""
     uncounted = status.get("uncountedTerminatedPods") or {}
     sums, kept = {}, {}
     for how in ("succeeded", "failed"):
@@ -156,7 +156,7 @@ def _written(status: Any, tracked: set[str]) -> Count:
 
 
 def _has_failed(job: Obj, pod: Obj, *, over: bool) -> bool:
-    """Whether a pod that has not succeeded counts as failed."""
+    """Return True if a pod that has not succeeded counts as failed."""
     if phase_of(pod) == "Failed":
         return True
     return is_going(pod) and (over or is_going(job) or not replaces_only_failed(job)) and not is_finished(pod)

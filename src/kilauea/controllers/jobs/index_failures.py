@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kilauea.api.ports import Obj
-from kilauea.controllers.jobs.failures import meaning_of
+from kilauea.controllers.jobs.failure_policy import failure_effect
 from kilauea.controllers.jobs.indexes import index_of
 from kilauea.controllers.objects import annotations_of, spec_of
 
@@ -18,13 +18,13 @@ IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 def limit_of(job: Obj) -> int | None:
-    """How often an index may fail and be tried again; None if indexes have no limits of their own."""
+    """Return the number of retries of an index; None if indexes have no limits of their own."""
     limit = spec_of(job).get("backoffLimitPerIndex")
     return None if limit is None else int(limit)
 
 
 def failures_before(pod: Obj) -> tuple[int, int]:
-    """How often the index of a pod had failed before it: counted, and ignored."""
+    """Return the failures of an index before this pod: counted, and ignored."""
     return _number(pod, FAILURES), _number(pod, IGNORED)
 
 
@@ -36,12 +36,12 @@ def _number(pod: Obj, annotation: str) -> int:
 def failures_after(job: Obj, pod: Obj) -> tuple[int, int]:
     """The same with the failure of the pod itself."""
     counted, ignored = failures_before(pod)
-    return (counted, ignored + 1) if meaning_of(job, pod).action == "Ignore" else (counted + 1, ignored)
+    return (counted, ignored + 1) if failure_effect(job, pod).action == "Ignore" else (counted + 1, ignored)
 
 
 def fails_index(job: Obj, pod: Obj) -> bool:
-    """Whether an index is not tried again after the failure of this pod."""
-    action, limit = meaning_of(job, pod).action, limit_of(job)
+    """Return True if an index is not tried again after the failure of this pod."""
+    action, limit = failure_effect(job, pod).action, limit_of(job)
     if limit is None or action == "Ignore":
         return False
     return action == "FailIndex" or failures_before(pod)[0] >= limit

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from kilauea.api.kinds import LEASES, NODES, PODS
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, Record, View
 from kilauea.api.times import SECOND
-from kilauea.controllers.nodes.eviction import driven_away, lost, stay_left, unready
-from kilauea.controllers.nodes.health import GRACE_SECONDS, heard, readiness, taints, unknown
-from kilauea.controllers.objects import condition_of, is_going, itself, nobody, spec_of, uid_of
+from kilauea.controllers.nodes.eviction import lost, stay_left, taint_eviction, unready
+from kilauea.controllers.nodes.health import GRACE_SECONDS, last_heartbeat, readiness, taints, unknown
+from kilauea.controllers.objects import condition_of, is_going, no_keys, own_key, spec_of, uid_of
 from kilauea.controllers.pods import is_finished
 
 LEASE_NAMESPACE = "kube-node-lease"
 NODE_NAME = "spec.nodeName"
 ARRIVAL_SECONDS = 1.0
-"""How long pods that are new on a node may wait for more, before the node is looked at."""
+"""Seconds for which new pods on a node are collected before the node is reconciled."""
 
 
 def node_of(pod: Obj) -> str:
@@ -34,7 +34,7 @@ def _keys_of_pod(pod: Obj) -> Iterable[Key]:
 
 
 EVERYWHERE = Key("", "")
-"""Asked about at the start: nodes may have gone while nobody watched, so that no event tells of them."""
+"""Reconciled at the start: nodes may have been deleted while the controller was down, so that there is no event."""
 
 
 class NodeLifecycleController:
@@ -46,9 +46,9 @@ class NodeLifecycleController:
 
     name = "node-lifecycle-controller"
     interests = (
-        Interest(NODES, itself, always=(EVERYWHERE,)),
+        Interest(NODES, own_key, always=(EVERYWHERE,)),
         Interest(PODS, _keys_of_pod, indexes={NODE_NAME: node_of}, delay=ARRIVAL_SECONDS),
-        Interest(LEASES, nobody),
+        Interest(LEASES, no_keys),
     )
 
     def __init__(self, since: int = 0) -> None:
@@ -64,7 +64,7 @@ class NodeLifecycleController:
         if is_going(node):
             return Outcome()
         lease = view.get(LEASES, Key(LEASE_NAMESPACE, key.name))
-        silence = (heard(node, lease, self._since) - now) / SECOND + GRACE_SECONDS
+        silence = (last_heartbeat(node, lease, self._since) - now) / SECOND + GRACE_SECONDS
         state = readiness(node) if silence > 0 else "Unknown"
         operations: list[Operation] = []
         if silence <= 0:
@@ -126,7 +126,7 @@ def _driven(view: View, name: str, driving: list[dict[str, str]], now: int) -> t
     for pod in view.indexed(PODS, NODE_NAME, name):
         left = None if is_going(pod) or is_finished(pod) else stay_left(pod, driving, now)
         if left == 0:
-            operations += driven_away(pod, now)
+            operations += taint_eviction(pod, now)
         elif left is not None:
             waits.append(left)
     return operations, min(waits, default=None)

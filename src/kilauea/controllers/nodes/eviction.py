@@ -13,18 +13,18 @@ from kilauea.controllers.objects import condition_of, is_going, spec_of, uid_of
 from kilauea.controllers.pods import is_finished, is_ready
 
 QUARANTINE_SECONDS = 40
-"""How long a pod is left on a node that is not there: its node may be news that has not arrived."""
+"""Seconds for which a pod stays on a missing node: the node may be too new to be known."""
 
 
 def stay_left(pod: Obj, taints: Sequence[Any], now: int) -> float | None:
     """Seconds that a pod may stay on a node with taints that drive away; None if it may stay for ever."""
     left: float | None = None
     for taint in taints:
-        patience = _patience(pod, taint)
-        if patience is None:
+        retry_delay = _patience(pod, taint)
+        if retry_delay is None:
             continue
         added = taint.get("timeAdded")
-        until = max(0.0, (parse_time(added) - now) / SECOND + patience) if added and patience > 0 else 0.0
+        until = max(0.0, (parse_time(added) - now) / SECOND + retry_delay) if added and retry_delay > 0 else 0.0
         left = until if left is None else min(left, until)
     return left
 
@@ -45,7 +45,7 @@ def _toleration(toleration: Any) -> TolerationKey:
     return TolerationKey(toleration.get("key") or "", operator, value, toleration.get("effect") or "")
 
 
-def driven_away(pod: Obj, now: int) -> list[Operation]:
+def taint_eviction(pod: Obj, now: int) -> list[Operation]:
     """Deletes a pod because of a taint."""
     key = key_of(pod)
     message = "Taint manager: deleting due to NoExecute taint"

@@ -1,4 +1,4 @@
-"""Whether a node is heard of, and the taints that say how it is."""
+"""Readiness of nodes by their heartbeats, and the taints that show it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilauea.api.wellknown import UNSCHEDULABLE_TAINT
 from kilauea.controllers.objects import condition_of, spec_of
 
 GRACE_SECONDS = 50
-"""How long a node may be silent."""
+"""Seconds without a heartbeat after which a node is unreachable."""
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _BY_CONDITION = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
@@ -24,8 +24,8 @@ OURS = frozenset({NOT_READY, UNREACHABLE, UNSCHEDULABLE_TAINT, *_BY_CONDITION.va
 """Taints that are set and taken away here."""
 
 
-def heard(node: Obj, lease: Obj | None, since: int) -> int:
-    """When a node was last heard of, in microseconds since 1970; not before `since`, when somebody began to listen."""
+def last_heartbeat(node: Obj, lease: Obj | None, since: int) -> int:
+    """The last heartbeat of a node, in microseconds since 1970; not before `since`, the start of the controller."""
     found = [since, parse_time(node["metadata"]["creationTimestamp"])]
     ready = condition_of(node, "Ready")
     if ready is not None and ready.get("status") != "Unknown" and ready.get("lastHeartbeatTime"):

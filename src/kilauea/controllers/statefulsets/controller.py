@@ -11,10 +11,10 @@ from kilauea.controllers.objects import (
     NOTHING,
     dependents,
     is_going,
-    itself,
     labels_of,
     name_of,
-    nobody,
+    no_keys,
+    own_key,
     spec_of,
     status_of,
     status_patch,
@@ -30,10 +30,10 @@ class StatefulSetController:
 
     name = "statefulset-controller"
     interests = (
-        Interest(STATEFUL_SETS, itself),
+        Interest(STATEFUL_SETS, own_key),
         dependents(PODS, STATEFUL_SETS, delay=0.0),
         dependents(REVISIONS, STATEFUL_SETS, delay=0.0),
-        Interest(CLAIMS, nobody),
+        Interest(CLAIMS, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
@@ -42,7 +42,7 @@ class StatefulSetController:
         if stateful_set is None:
             return NOTHING
         pods, operations = claim(view, STATEFUL_SETS, stateful_set)
-        look = Look(view, stateful_set, pods, now)
+        look = Reconciliation(view, stateful_set, pods, now)
         if not is_going(stateful_set):
             operations += look.history.operations
             operations += look.step()
@@ -50,7 +50,7 @@ class StatefulSetController:
         return Outcome([*operations, *look.tell()], look.again)
 
 
-class Look:
+class Reconciliation:
     """One look at a stateful set.
 
     Attributes:
@@ -65,8 +65,8 @@ class Look:
         self._numbers = numbers(stateful_set)
         self.history: History = history(view, STATEFUL_SETS, stateful_set)
         self.current: str = status_of(stateful_set).get("currentRevision") or self.history.newest
-        patience = int(spec_of(stateful_set).get("minReadySeconds") or 0)
-        waits = {number: seconds_until_available(pod, patience, now) for number, pod in self._pods.items()}
+        retry_delay = int(spec_of(stateful_set).get("minReadySeconds") or 0)
+        waits = {number: seconds_until_available(pod, retry_delay, now) for number, pod in self._pods.items()}
         self._ready = {number for number, wait in waits.items() if wait is not None}
         self._available = {number for number, wait in waits.items() if wait == 0}
         self.again = min((wait for wait in waits.values() if wait), default=None)
@@ -77,7 +77,7 @@ class Look:
         self._partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
 
     def step(self) -> list[Operation]:
-        """What comes next; one pod at a time, if that is asked for."""
+        """Return the next operations; one pod at a time, if the pod management policy asks for that."""
         operations: list[Operation] = []
         for number in self._numbers:
             pod = self._pods.get(number)
@@ -111,8 +111,8 @@ class Look:
         return list(creation(self._view, self._set, number, template, revision))
 
     def _end(self, pod: Obj) -> list[Operation]:
-        words = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"
-        return [Delete(PODS, key_of(pod), uid_of(pod)), Record(self._set, "Normal", "SuccessfulDelete", words)]
+        message = f"delete Pod {name_of(pod)} in StatefulSet {name_of(self._set)} successful"
+        return [Delete(PODS, key_of(pod), uid_of(pod)), Record(self._set, "Normal", "SuccessfulDelete", message)]
 
     def _update(self) -> list[Operation]:
         """Replace the last pod that has an old template, once all after it serve."""

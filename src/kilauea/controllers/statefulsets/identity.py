@@ -36,8 +36,8 @@ def creation(
         own = claim["metadata"]["name"]
         if view.get(CLAIMS, Key(stateful_set["metadata"]["namespace"], own)) is None:
             yield Create(CLAIMS, claim, about=stateful_set)
-            words = f"Create Claim {own} Pod {name} in StatefulSet {owner} success"
-            yield Record(stateful_set, "Normal", "SuccessfulCreate", words)
+            message = f"Create Claim {own} Pod {name} in StatefulSet {owner} success"
+            yield Record(stateful_set, "Normal", "SuccessfulCreate", message)
     yield Create(PODS, pod, about=stateful_set)
     yield Record(stateful_set, "Normal", "SuccessfulCreate", f"Create Pod {name} in StatefulSet {owner} successful")
 

@@ -14,8 +14,8 @@ from kilauea.controllers.objects import (
     NOTHING,
     is_going,
     its_controller,
-    itself,
     name_of,
+    own_key,
     owner_reference,
     spec_of,
     status_patch,
@@ -30,7 +30,7 @@ class VcCronJobController:
     """Makes Volcano's jobs by schedules."""
 
     name = "vccronjob-controller"
-    interests = (Interest(VC_CRON_JOBS, itself), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
+    interests = (Interest(VC_CRON_JOBS, own_key), Interest(VC_JOBS, its_controller(VC_CRON_JOBS)))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Make a job if one is due, forget old ones, say which run."""
@@ -42,8 +42,8 @@ class VcCronJobController:
         operations += forgotten(cron, jobs)
         again: float | None = None
         if not spec_of(cron).get("suspend"):
-            schedule, complaints = _schedule(cron)
-            operations += complaints
+            schedule, errors = _schedule(cron)
+            operations += errors
             if schedule is not None:
                 found = slots(cron, schedule, now)
                 operations += _due(cron, schedule, found, jobs, status, view)
@@ -54,22 +54,22 @@ class VcCronJobController:
 def _schedule(cron: Obj) -> tuple[Schedule | Interval | None, list[Operation]]:
     """The schedule, if it can be read, and what is to be said about it."""
     text, zone = str(spec_of(cron)["schedule"]), spec_of(cron).get("timeZone") or ""
-    complaints: list[Operation] = []
+    errors: list[Operation] = []
     if text.startswith(("TZ=", "CRON_TZ=")):
         prefix, _, text = text.partition(" ")
         zone = prefix.partition("=")[2]
-        words = f"{prefix} in the schedule is not supported: write timeZone: {zone}"
-        complaints.append(Record(cron, "Warning", "UnsupportedSchedule", words))
+        message = f"{prefix} in the schedule is not supported: write timeZone: {zone}"
+        errors.append(Record(cron, "Warning", "UnsupportedSchedule", message))
     try:
         parse_schedule(text)
     except ValueError as error:
-        words = f"unparseable schedule for cronjob: {text}: {error}"
-        return None, [*complaints, Record(cron, "Warning", "UnParseableCronJobSchedule", words)]
+        message = f"unparseable schedule for cronjob: {text}: {error}"
+        return None, [*errors, Record(cron, "Warning", "UnParseableCronJobSchedule", message)]
     try:
-        return parse_schedule(text, zone), complaints
+        return parse_schedule(text, zone), errors
     except ValueError as error:
-        words = f'Invalid time zone "{zone}": {error}'
-        return None, [*complaints, Record(cron, "Warning", "InvalidTimeZone", words)]
+        message = f'Invalid time zone "{zone}": {error}'
+        return None, [*errors, Record(cron, "Warning", "InvalidTimeZone", message)]
 
 
 def _due(
@@ -80,8 +80,8 @@ def _due(
         return []
     operations: list[Operation] = []
     if found.many:
-        words = "too many missed start times: set startingDeadlineSeconds, or look at the clocks of the cluster"
-        operations.append(Record(cron, "Warning", "TooManyMissedTimes", words))
+        message = "too many missed start times: set startingDeadlineSeconds, or look at the clocks of the cluster"
+        operations.append(Record(cron, "Warning", "TooManyMissedTimes", message))
     name, active = job_name(cron, schedule, found.latest), running(jobs)
     job = _job(cron, name, found.latest)
     there = view.get(VC_JOBS, Key(cron["metadata"]["namespace"], name))
@@ -89,20 +89,20 @@ def _due(
         if any(uid_of(there) == uid_of(each) for each in jobs):  # made, and then the status was not written
             status["lastScheduleTime"] = format_time(found.latest)
             return operations
-        words = f"job {name} is there and is not of this cron job: delete or rename it"
-        return [*operations, Record(cron, "Warning", "ForeignJob", words)]
+        message = f"job {name} exists and does not belong to this cron job: delete or rename it"
+        return [*operations, Record(cron, "Warning", "ForeignJob", message)]
     policy = spec_of(cron).get("concurrencyPolicy") or "Allow"
     if policy == "Forbid" and active:
-        words = "Skipping job creation because another job is already running"
-        return [*operations, Record(cron, "Warning", "ForbidConcurrent", words)]
+        message = "Skipping job creation because another job is already running"
+        return [*operations, Record(cron, "Warning", "ForbidConcurrent", message)]
     if policy == "Replace" and active:
         operations.append(Record(cron, "Warning", "ReplaceConcurrent", "Replacing active job for CronJob"))
         for each in active:
             operations += [] if is_going(each) else deletion(cron, each)
         status["active"] = None
     status["lastScheduleTime"] = format_time(found.latest)
-    words = f"Created job {name} for CronJob {cron['metadata']['namespace']}/{name_of(cron)}"
-    return [*operations, Create(VC_JOBS, job, about=cron), Record(cron, "Normal", "SuccessfulCreate", words)]
+    message = f"Created job {name} for CronJob {cron['metadata']['namespace']}/{name_of(cron)}"
+    return [*operations, Create(VC_JOBS, job, about=cron), Record(cron, "Normal", "SuccessfulCreate", message)]
 
 
 def _job(cron: Obj, name: str, due: int) -> dict[str, Any]:

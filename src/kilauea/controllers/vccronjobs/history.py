@@ -28,7 +28,7 @@ def running(jobs: Sequence[Obj]) -> list[Obj]:
 
 
 def noted(cron: Obj, jobs: Sequence[Obj]) -> tuple[dict[str, Any], list[Operation]]:
-    """What the status says of the jobs, and what is told of those that it names and that do not run any more."""
+    """Return the status of the jobs, and records of those that it lists and that have ended."""
     known = {each.get("uid", ""): each for each in status_of(cron).get("active") or ()}
     staying = [job for job in running(jobs) if not is_going(job)]
     active = {uid_of(job): known.get(uid_of(job)) or object_reference(VC_JOBS, job) for job in staying}
@@ -66,5 +66,5 @@ def _age(job: Obj) -> tuple[str, str]:
 
 def deletion(cron: Obj, job: Obj) -> list[Operation]:
     """Deletes a job and says so."""
-    words = f'Deleted job "{name_of(job)}"'
-    return [Delete(VC_JOBS, key_of(job), uid_of(job)), Record(cron, "Normal", "SuccessfulDelete", words)]
+    message = f'Deleted job "{name_of(job)}"'
+    return [Delete(VC_JOBS, key_of(job), uid_of(job)), Record(cron, "Normal", "SuccessfulDelete", message)]

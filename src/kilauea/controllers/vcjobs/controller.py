@@ -1,8 +1,9 @@
 """The controller of Volcano's jobs.
 
-It has no memory: what has happened is read off the objects (`evidence`), what follows is said by policies and commands
-(`choice`), what an action does in which phase by a table (`machine`). Then the job is kept in step (`syncing`), or pods
-are ended (`killing`). The status is written first and commits the rest, which any later look goes on with.
+It is stateless: events are read from the objects (`observed_events`), policies and commands choose an action
+(`decision`), and a table holds the effect of each action in each phase (`machine`). Then the job is brought up to date
+(`syncing`), or pods are deleted (`killing`). The status is written first and commits the rest; any later reconciliation
+can finish it.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ from kilauea.api.kinds import (
 )
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Record, View, key_of
 from kilauea.controllers.objects import (
-    SETTLING_SECONDS,
+    DEBOUNCE_SECONDS,
     controller_of,
     is_going,
     its_controller,
-    itself,
-    nobody,
+    no_keys,
+    own_key,
     status_of,
     uid_of,
 )
-from kilauea.controllers.vcjobs.choice import NextStep, choose, order
+from kilauea.controllers.vcjobs.decision import Decision, decide, decide_command
 from kilauea.controllers.vcjobs.killing import kill_all, kill_targets
-from kilauea.controllers.vcjobs.machine import ORDERS, TARGETED, step
+from kilauea.controllers.vcjobs.machine import COMMANDED_ACTIONS, TARGETED, step
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.refusals import refusal
 from kilauea.controllers.vcjobs.syncing import Sync
 from kilauea.controllers.vcjobs.work import Work
 
-ORDERED = "job"
+COMMANDED = "job"
 _its_job = its_controller(VC_JOBS)
 
 
-def ordered_job(command: Obj) -> str:
+def commanded_job(command: Obj) -> str:
     """An index: namespace and name of the job that a command is for; empty if it is for something else."""
     target = command.get("target") or {}
     if target.get("kind") != VC_JOBS.kind or target.get("apiVersion") != VC_JOBS.api_version:
@@ -55,7 +56,7 @@ def ordered_job(command: Obj) -> str:
 
 
 def _keys_of_command(command: Obj) -> Iterable[Key]:
-    if ordered_job(command):
+    if commanded_job(command):
         yield Key(command["metadata"]["namespace"], command["target"]["name"])
 
 
@@ -69,41 +70,41 @@ class VcJobController:
 
     name = "vcjob-controller"
     interests = (
-        Interest(VC_JOBS, itself),
-        Interest(PODS, _its_job, delay=SETTLING_SECONDS),
+        Interest(VC_JOBS, own_key),
+        Interest(PODS, _its_job, delay=DEBOUNCE_SECONDS),
         Interest(POD_GROUPS, _unless_running),
-        Interest(POD_GROUPS, _its_job, delay=SETTLING_SECONDS),
-        Interest(COMMANDS, _keys_of_command, indexes={ORDERED: ordered_job}),
-        *(Interest(each, _its_job, delay=SETTLING_SECONDS) for each in (CLAIMS, SERVICES, CONFIG_MAPS, SECRETS)),
-        Interest(NETWORK_POLICIES, _its_job, delay=SETTLING_SECONDS),
-        Interest(QUEUES, nobody),
-        Interest(PRIORITY_CLASSES, nobody),
+        Interest(POD_GROUPS, _its_job, delay=DEBOUNCE_SECONDS),
+        Interest(COMMANDS, _keys_of_command, indexes={COMMANDED: commanded_job}),
+        *(Interest(each, _its_job, delay=DEBOUNCE_SECONDS) for each in (CLAIMS, SERVICES, CONFIG_MAPS, SECRETS)),
+        Interest(NETWORK_POLICIES, _its_job, delay=DEBOUNCE_SECONDS),
+        Interest(QUEUES, no_keys),
+        Interest(PRIORITY_CLASSES, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Do what a command or a policy says, or keep the job in step."""
         job = view.get(VC_JOBS, key)
-        commands = view.indexed(COMMANDS, ORDERED, str(key))
+        commands = view.indexed(COMMANDS, COMMANDED, str(key))
         if job is None or is_going(job):
             return Outcome([_done(each) for each in commands])
         work = Work(job)
         members, group = Members(work, view), _group_of(work, view)
         current = None if group is None or work.has_outlived(group) else group
         if commands:
-            return _obey(work, members, group, min(commands, key=_age), view, now)
-        return _act(work, members, group, choose(work, members, current, now), (), view, now)
+            return _execute_command(work, members, group, min(commands, key=_age), view, now)
+        return _act(work, members, group, decide(work, members, current, now), (), view, now)
 
 
-def _obey(work: Work, members: Members, group: Obj | None, command: Obj, view: View, now: int) -> Outcome:
+def _execute_command(work: Work, members: Members, group: Obj | None, command: Obj, view: View, now: int) -> Outcome:
     """Do what a command says; it is deleted once the status says that it is done."""
     action = str(command.get("action") or "")
     if action in TARGETED:
         return _refuse(work, command, f"{action} needs a target, and a command names none: use RestartJob, or a policy")
-    if action not in ORDERS:
-        return _refuse(work, command, f'"{action}" is no action for a job: use one of {", ".join(ORDERS)}')
+    if action not in COMMANDED_ACTIONS:
+        return _refuse(work, command, f'invalid action "{action}" for a job: use one of {", ".join(COMMANDED_ACTIONS)}')
     words = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
-    heard: tuple[Operation, ...] = (Record(work.obj, "Normal", "CommandIssued", words), _done(command))
-    return _act(work, members, group, order(work, action), heard, view, now)
+    acknowledgement: tuple[Operation, ...] = (Record(work.obj, "Normal", "CommandIssued", words), _done(command))
+    return _act(work, members, group, decide_command(work, action), acknowledgement, view, now)
 
 
 def _refuse(work: Work, command: Obj, words: str) -> Outcome:
@@ -115,8 +116,8 @@ def _act(
     work: Work,
     members: Members,
     group: Obj | None,
-    choice: NextStep,
-    heard: Iterable[Operation],
+    decision: Decision,
+    acknowledgement: Iterable[Operation],
     view: View,
     now: int,
 ) -> Outcome:
@@ -125,18 +126,18 @@ def _act(
     What waits is noted before the status forgets its reason, and is taken from the notes once the status says that it
     is done.
     """
-    taken = step(work.phase, choice.action)
+    taken = step(work.phase, decision.action)
     if taken.procedure == "sync":
         sync = Sync(work, members, group, view, now)
-        said = [*choice.records, *sync.records]
-        due = [each for each in (choice.again, sync.again) if each is not None]
-        operations = [*choice.notes, *sync.status, *heard, *said, *sync.operations]
+        said = [*decision.records, *sync.records]
+        due = [each for each in (decision.again, sync.again) if each is not None]
+        operations = [*decision.notes, *sync.status, *acknowledgement, *said, *sync.operations]
         return Outcome(operations, min(due, default=None), refused=partial(refusal, work, group, now))
     if taken.procedure == "kill":
-        written, doing = kill_all(work, members, group, taken, choice, view, now)
-        return Outcome([*written, *choice.notes, *heard, *choice.records, *doing], choice.again)
-    marked, doing = kill_targets(work, members, taken, choice, now)
-    return Outcome([*marked, *choice.notes, *heard, *choice.records, *doing], choice.again)
+        written, doing = kill_all(work, members, group, taken, decision, view, now)
+        return Outcome([*written, *decision.notes, *acknowledgement, *decision.records, *doing], decision.again)
+    marked, doing = kill_targets(work, members, taken, decision, now)
+    return Outcome([*marked, *decision.notes, *acknowledgement, *decision.records, *doing], decision.again)
 
 
 def _group_of(work: Work, view: View) -> Obj | None:

@@ -1,4 +1,4 @@
-"""How many pods of a Volcano job are in which phase, and what phase of the job follows from that."""
+"""Numbers of pods of a Volcano job by phase, and the phase of the job that follows from them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def count(work: Work, members: Members, gone: frozenset[str] = frozenset()) -> C
         for name in members.names(task) if found else ():
             member = found.get(name)
             if member is not None:
-                counts.add(member, ending=member.going or name in gone or members.is_doomed(member))
+                counts.add(member, ending=member.going or name in gone or members.must_go(member))
     return counts
 
 
@@ -91,7 +91,7 @@ def count_ending(work: Work, members: Members, doomed: frozenset[str], *, keep: 
 
 
 def next_phase(work: Work, counts: Counts) -> str:
-    """Where a job goes whose pods stand so, if nothing else happens to it."""
+    """Return the next phase of a job with these counts, if nothing else happens to it."""
     phase = work.phase or PENDING
     if phase == RESTARTING:
         return _after_restarting(work, counts)
@@ -125,7 +125,7 @@ def _after_running(work: Work, counts: Counts) -> str:
 
 
 def _has_succeeded(work: Work, counts: Counts) -> bool:
-    """Whether a job of which all pods have ended has done what it was to do."""
+    """Return True if a job of which all pods have ended has succeeded."""
     if work.min_available >= sum(task.minimum for task in work.tasks):
         for task in work.tasks:
             found = counts.by_task.get(task.name)

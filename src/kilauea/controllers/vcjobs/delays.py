@@ -52,8 +52,8 @@ class Delayed(NamedTuple):
 _decode = msgspec.json.Decoder(list[Delayed]).decode
 
 
-def noted(work: Work, now: int) -> dict[str, Delayed]:
-    """What waits, by pod; what cannot be read, or is from before all pods were killed, waits no more."""
+def delayed_actions(work: Work, now: int) -> dict[str, Delayed]:
+    """Delayed actions, by pod, without those that cannot be read or are from before all pods were killed."""
     text = annotations_of(work.obj).get(NOTE)
     if not text:
         return {}

@@ -77,7 +77,7 @@ def _kept(job: Obj, priorities: Callable[[str], int]) -> dict[str, Any]:
 
 
 def minimum_of(task: Task) -> int:
-    """How many pods of a task the gang needs."""
+    """Return the number of pods of a task that the gang needs."""
     if task.get("minAvailable") is not None:
         return int(task["minAvailable"])
     policy = task.get("partitionPolicy") or {}
@@ -110,7 +110,7 @@ def _topology(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _resources(job: Obj, priorities: Callable[[str], int]) -> dict[str, str]:
-    """What the pods that the gang needs take together; those of higher priority are counted first."""
+    """Resources of the pods that the gang needs together; those of higher priority are counted first."""
     total: Amounts = {}
     for task, count in _needed(job, priorities):
         if count:
@@ -120,7 +120,7 @@ def _resources(job: Obj, priorities: Callable[[str], int]) -> dict[str, str]:
 
 
 def _needed(job: Obj, priorities: Callable[[str], int]) -> Iterator[tuple[Task, int]]:
-    """How many pods of each task make up the minimum of the job."""
+    """The number of pods of each task in the minimum of the job."""
     given = spec_of(job)
     own = given.get("priorityClassName") or ""
 

@@ -13,8 +13,8 @@ from kilauea.api.kinds import POD_GROUPS, PODS
 from kilauea.api.ports import Delete, Obj, Operation, Patch, Single, Together, View, key_of
 from kilauea.controllers.objects import is_going, uid_of
 from kilauea.controllers.vcjobs import status
-from kilauea.controllers.vcjobs.choice import NextStep
 from kilauea.controllers.vcjobs.counting import count, count_ending, next_phase
+from kilauea.controllers.vcjobs.decision import Decision
 from kilauea.controllers.vcjobs.machine import ABORTED, RESTARTING, Step
 from kilauea.controllers.vcjobs.members import ENDED, OUT_OF_SYNC, Member, Members
 from kilauea.controllers.vcjobs.plugins import PluginFault, active
@@ -26,15 +26,15 @@ HOW_TO_RESUME = "the job is suspended, so it has no pods: `vcctl job resume` sta
 
 
 def kill_all(
-    work: Work, members: Members, group: Obj | None, step: Step, choice: NextStep, view: View, now: int
+    work: Work, members: Members, group: Obj | None, step: Step, decision: Decision, view: View, now: int
 ) -> tuple[list[Patch], list[Operation]]:
-    """The status of a job that ends or begins anew, and what ends its pods and takes away what it does not need."""
+    """The status of a job that ends or restarts, and the deletion of its pods and of objects that it does not need."""
     keep = ENDED if step.keep_ended or _is_last_try(work, step) else frozenset[str]()
     doomed = [each for each in members if not each.going and (each.marked or each.phase not in keep)]
     names = frozenset(each.name for each in doomed)
     counts = count_ending(work, members, names, keep=not step.becomes)
     phase = step.becomes or next_phase(work, counts)
-    action, cause = choice.action if step.becomes else None, _cause(work, step, choice)
+    action, cause = decision.action if step.becomes else None, _cause(work, step, decision)
     if phase == ABORTED:
         action, cause = SUSPENDED, HOW_TO_RESUME
     written = status.changed(
@@ -58,19 +58,19 @@ def kill_all(
 
 
 def kill_targets(
-    work: Work, members: Members, step: Step, choice: NextStep, now: int
+    work: Work, members: Members, step: Step, decision: Decision, now: int
 ) -> tuple[list[Operation], list[Operation]]:
     """The status after pods that an action is about are gone and marks on them, and what ends them."""
     keep = ENDED if _is_last_try(work, step) else frozenset[str]()
-    chosen = [each for each in choice.targets.values() if each.phase not in keep]
+    chosen = [each for each in decision.targets.values() if each.phase not in keep]
     counts = count(work, members, frozenset(each.name for each in chosen))
     written = status.changed(
         work,
         counts,
         now,
         phase=step.becomes,
-        reason=choice.action,
-        message=_cause(work, step, choice),
+        reason=decision.action,
+        message=_cause(work, step, decision),
         version=work.version,
         retries=work.retries + step.counts,
         controlled=work.status.get("controlledResources") or {},
@@ -80,19 +80,19 @@ def kill_targets(
     return [*written, *marks], together([deletion(each)] for each in chosen if not each.going)
 
 
-def _cause(work: Work, step: Step, choice: NextStep) -> str:
-    """Why the job is where it goes, and which retry that is if it counts as one."""
+def _cause(work: Work, step: Step, decision: Decision) -> str:
+    """The cause of the new phase, and the number of the retry if it counts as one."""
     retry = work.retry_words(work.retries + 1) if step.counts else ""
-    return ", ".join(filter(None, (choice.cause, retry)))
+    return ", ".join(filter(None, (decision.cause, retry)))
 
 
 def _is_last_try(work: Work, step: Step) -> bool:
-    """Whether no further try follows: then pods that have ended stay, to be looked at."""
+    """Return True if no further try follows: then pods that have ended stay, to be looked at."""
     return work.retries + step.counts >= work.max_retry
 
 
 def _claims(work: Work) -> dict[str, str]:
-    """What of a job's things outlives its pods."""
+    """The claims of a job that outlive its pods."""
     controlled = work.status.get("controlledResources") or {}
     return {name: value for name, value in controlled.items() if not name.startswith("plugin-")}
 

@@ -1,4 +1,4 @@
-"""What an action does to a Volcano job in each phase: a table, and where a job that is left to itself goes next.
+"""The state machine of a Volcano job: a table of actions in each phase, and the transitions that need no action.
 
 A whole job is killed (all pods, keeping those that have ended where that is said), or one target of it, or it is kept
 in step with its specification.
@@ -25,13 +25,13 @@ OVER = frozenset({COMPLETED, FAILED, TERMINATED})
 STOPPED = OVER | {ABORTED}
 PHASES = {PENDING, RUNNING, RESTARTING} | STOPPING.keys() | STOPPED
 _STOPS = {"AbortJob": ABORTING, "CompleteJob": COMPLETING, "TerminateJob": TERMINATING}
-ORDERS = (*_STOPS, RESTART_JOB, RESUME_JOB)
+COMMANDED_ACTIONS = (*_STOPS, RESTART_JOB, RESUME_JOB)
 """Actions that a command may name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do.
+    """The effect of an action.
 
     Attributes:
         procedure: kill everything, kill what the action is about, or keep in step.
@@ -51,7 +51,7 @@ _HOLD = Step("kill")
 
 
 def step(phase: str, action: str) -> Step:
-    """What an action does in a phase; an action that is not known does nothing of its own.
+    """Return the effect of an action in a phase; an unknown action has none of its own.
 
     Other than in the original, a job that restarts can be aborted, completed and terminated, resuming it does nothing
     more, and a resumption does not count as a try.

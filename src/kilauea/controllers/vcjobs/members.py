@@ -13,7 +13,7 @@ from kilauea.controllers.vcjobs.names import JOB_NAME, JOB_VERSION
 from kilauea.controllers.vcjobs.work import MOST_PODS, Task, Work
 
 OUT_OF_SYNC = "volcano.sh/controller-out-of-sync"
-"""On a pod that the controller deletes: it is not one that somebody else has taken away."""
+"""Marks a pod that the controller deletes, as opposed to one that was deleted from outside."""
 ENDED = frozenset({"Succeeded", "Failed"})
 COUNTED = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 """Phases by which pods are counted."""
@@ -86,8 +86,8 @@ class Members:
         start = f"{self._work.name}-{task.name}-"
         return [f"{start}{index}" for index in range(min(task.replicas, MOST_PODS))]
 
-    def is_doomed(self, member: Member) -> bool:
-        """Whether a pod is to go: it is marked, or left from before all were killed."""
+    def must_go(self, member: Member) -> bool:
+        """Return True if a pod is to be deleted: it is marked, or left from before all were killed."""
         if member.marked:
             return True
         if member.version >= self._work.version:

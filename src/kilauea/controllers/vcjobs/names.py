@@ -1,4 +1,4 @@
-"""What a Volcano job calls its objects, and the annotations and labels by which they say where they belong."""
+"""Names of the objects of a Volcano job, and the annotations and labels that say where they belong."""
 
 from __future__ import annotations
 

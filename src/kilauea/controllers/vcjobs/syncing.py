@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from kilauea.api.job_plugins import unknown_arguments
 from kilauea.api.kinds import POD_GROUPS, PRIORITY_CLASSES, QUEUES, VC_JOBS
 from kilauea.api.ports import Create, Delete, Key, Obj, Operation, Patch, Record, View, key_of
-from kilauea.controllers.objects import annotations_of, is_going, patience, spec_of, status_of, uid_of
+from kilauea.controllers.objects import annotations_of, is_going, retry_delay, spec_of, status_of, uid_of
 from kilauea.controllers.unserved import NO_SCHEDULER
 from kilauea.controllers.vcjobs import status
 from kilauea.controllers.vcjobs.counting import count, next_phase
 from kilauea.controllers.vcjobs.groups import group_changes, group_of
 from kilauea.controllers.vcjobs.killing import deletion, together
 from kilauea.controllers.vcjobs.machine import FAILED, OVER, PENDING, RESTARTING
-from kilauea.controllers.vcjobs.making import Making
 from kilauea.controllers.vcjobs.members import Members
 from kilauea.controllers.vcjobs.names import FORWARDING
 from kilauea.controllers.vcjobs.plugins import JobPlugin, PluginFault, active
@@ -32,13 +31,14 @@ from kilauea.controllers.vcjobs.refusals import (
     group_retraction,
     is_refused,
 )
+from kilauea.controllers.vcjobs.scaling import Scaling
 from kilauea.controllers.vcjobs.volumes import volumes_of
 from kilauea.controllers.vcjobs.work import GROUP_VERSION, Work
 
 MAX_RETRY_REACHED = "MaxRetryReached"
-"""Why a job has failed that was restarted as often as it may be."""
+"""Reason of a job that has failed after its last retry."""
 GANG_NEVER_COMPLETE = "GangNeverComplete"
-"""Why a job waits whose gang needs pods that are made only once the gang runs."""
+"""Reason of a job that waits because its gang needs pods that are created only once the gang runs."""
 FIRST_WAIT = 1.0
 """Seconds until a new job that something is wrong with is looked at again."""
 
@@ -65,7 +65,7 @@ class Sync:
         self._phase = next_phase(work, self._counts)
         self._reason, self._message = self._why()
         if not work.phase:  # a new job has none: so it is said once
-            self._tell_what_is_ignored()
+            self._warn_of_unknown_arguments()
         if self._phase not in OVER:
             self._keep_in_step()
             self._say_faults()
@@ -115,7 +115,7 @@ class Sync:
         return None, ""
 
     def _why_pending(self) -> tuple[str | None, str]:
-        """Whether the job waits for ever; told once, and taken back when the job was changed so that it does not."""
+        """The reason why the job waits for ever, if it does; recorded once, and cleared when it is gone."""
         work, before = self._work, self._work.status.get("state") or {}
         late = (self._members.of(name) for name in work.late_tasks)
         message = "" if any(late) else work.endless_wait
@@ -125,7 +125,7 @@ class Sync:
             self.records.append(Record(work.obj, "Warning", GANG_NEVER_COMPLETE, message))
         return GANG_NEVER_COMPLETE, message
 
-    def _tell_what_is_ignored(self) -> None:
+    def _warn_of_unknown_arguments(self) -> None:
         for words in unknown_arguments(spec_of(self._work.obj).get("plugins") or {}):
             self.records.append(Record(self._work.obj, "Warning", "UnknownPluginArgument", words))
 
@@ -133,7 +133,7 @@ class Sync:
         """Say what is wrong, and look again; the older the job, the later."""
         self.records.append(Record(self._work.obj, "Warning", reason, message))
         self._faults.append((reason, message))
-        self.again = patience(self._work.obj, self._now, FIRST_WAIT)
+        self.again = retry_delay(self._work.obj, self._now, FIRST_WAIT)
 
     # --- what belongs to the job
 
@@ -194,7 +194,7 @@ class Sync:
         if changes:
             self.operations.append(Patch(POD_GROUPS, key_of(group), changes))
         if work.phase == PENDING:
-            self._tell_why_it_waits(group)
+            self._report_waiting(group)
         return status_of(group).get("phase") not in (None, "", "Pending")
 
     def _new_group(self) -> Create:
@@ -207,7 +207,7 @@ class Sync:
         found = self._view.get(PRIORITY_CLASSES, Key("", name))
         return int(found.get("value") or 0) if found else 0
 
-    def _tell_why_it_waits(self, group: Obj) -> None:
+    def _report_waiting(self, group: Obj) -> None:
         conditions = [each for each in status_of(group).get("conditions") or () if each.get("status") == "True"]
         conditions = [each for each in conditions if each["type"] != PODS_NOT_CREATED]  # has an event of its own
         if not conditions:
@@ -222,11 +222,11 @@ class Sync:
     # --- the pods
 
     def _delete_doomed(self) -> None:
-        doomed = [each for each in self._members if not each.going and self._members.is_doomed(each)]
+        doomed = [each for each in self._members if not each.going and self._members.must_go(each)]
         self.operations += together([deletion(each)] for each in doomed)
 
     def _keep_pods(self, plugins: Sequence[JobPlugin]) -> None:
-        making = Making(self._work, self._members, self._view, plugins)
+        making = Scaling(self._work, self._members, self._view, plugins)
         self.operations += making.operations()
         for reason, message in making.faults:
             self._fault(reason, message)

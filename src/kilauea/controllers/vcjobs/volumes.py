@@ -1,6 +1,6 @@
 """Volumes of a Volcano job: claims that it names must be there, those that it only describes are made for it.
 
-Names that Volcano draws by chance come from a hash here: asked again, the controller says the same, so that a second
+Names that are random in Volcano come from a hash here: asked again, the controller says the same, so that a second
 try after a failure does not make a second claim.
 """
 
@@ -22,7 +22,7 @@ SUFFIX_LENGTH = 12
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """What the volumes of a job need.
+    """Claims to create and problems to report for the volumes of a job.
 
     Attributes:
         operations: claims to be made.
@@ -38,7 +38,7 @@ class Volumes:
 
 
 def volumes_of(job: Obj, view: View) -> Volumes:
-    """What the volumes of a job need, as claims are now."""
+    """Return the needs of the volumes of a job, with claims as they are now."""
     operations: list[Operation] = []
     names: dict[int, str] = {}
     controlled: dict[str, str] = {}

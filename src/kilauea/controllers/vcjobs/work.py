@@ -25,7 +25,7 @@ MAX_RETRY = 3
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is to be done when something happens.
+    """An action for an event.
 
     Attributes:
         events: on these.
@@ -40,7 +40,7 @@ class Policy:
     timeout: int | None
 
     def covers(self, event: str, exit_code: int) -> bool:
-        """Whether an event is meant, or its exit code; a pod that is pending only if it may be so for a time."""
+        """Return True if the policy matches; one for pending pods only does so if it has a timeout."""
         if exit_code and self.exit_code == exit_code:
             return True
         if event == POD_PENDING and self.timeout is None:
@@ -76,12 +76,12 @@ class Task:
 
     @property
     def minimum(self) -> int:
-        """How many pods the gang needs of it."""
+        """The number of its pods that the gang needs."""
         return self.replicas if self.min_available is None else self.min_available
 
     @property
     def order(self) -> OrderedTask:
-        """What counts of it where tasks depend on each other."""
+        """The fields that count where tasks depend on each other."""
         ready_at = self.min_available or 0
         return OrderedTask(self.name, self.replicas, self.minimum, ready_at, self.needs, self.needs_all)
 
@@ -119,7 +119,7 @@ class Work:
 
     @property
     def excess(self) -> str:
-        """Why none of its pods are made, if they are more than anybody can mean; else empty."""
+        """The reason why none of its pods are made, if the number is absurd; else empty."""
         if self.replicas <= MOST_PODS:
             return ""
         return f"{self.replicas} pods are wanted, and a job may have {MOST_PODS}: set fewer replicas in spec.tasks"
@@ -131,7 +131,7 @@ class Work:
 
     @property
     def endless_wait(self) -> str:
-        """Why the gang can never be complete, as tasks depend on each other; empty if it can."""
+        """The reason why the gang can never be complete, as tasks depend on each other; empty if it can."""
         return endless_wait([task.order for task in self.tasks], self.min_available)
 
     @property
@@ -162,7 +162,7 @@ class Work:
 
     @property
     def version(self) -> int:
-        """How often all pods were killed."""
+        """The number of times that all pods were killed."""
         return _number(self.status.get("version"))
 
     @property
@@ -171,12 +171,12 @@ class Work:
         return _number(self.status.get("retryCount"))
 
     def retry_words(self, number: int) -> str:
-        """How a retry is counted, in words."""
+        """Describe the number of a retry."""
         return f"retry {number} of spec.maxRetry {self.max_retry}"
 
     @property
     def no_retry_left(self) -> str:
-        """Why the last retry ends the job, and what can be done; to be asked while it is still Restarting."""
+        """The reason why the last retry ends the job, and the fix; valid while it is still Restarting."""
         state = self.status.get("state") or {}
         action, last = state.get("reason") or "a restart", state.get("message") or self.retry_words(self.retries)
         way_out = "create the job again, with a larger spec.maxRetry if its pods are often evicted or fail"
@@ -184,12 +184,12 @@ class Work:
 
     @property
     def restarts_all(self) -> bool:
-        """Whether all pods are to be made anew, also those that have ended; they stay after the last try."""
+        """True if all pods are restarted, also those that have ended; they stay after the last try."""
         state = self.status.get("state") or {}
         return self.phase == RESTARTING and state.get("reason") == RESTART_JOB and self.retries < self.max_retry
 
     def has_outlived(self, group: Obj) -> bool:
-        """Whether a pod group is from before all pods were killed; one that does not say so is not."""
+        """Return True if a pod group is from before all pods were killed; one that does not say so is not."""
         text = annotations_of(group).get(GROUP_VERSION, "")
         return text.isascii() and text.isdigit() and int(text) < self.version
 

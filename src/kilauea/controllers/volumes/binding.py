@@ -1,4 +1,4 @@
-"""What is written when a claim and a volume belong together, and the volume that is made for a claim."""
+"""The writes that bind a claim and a volume, and the volume that is made for a claim."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PROVISIONERS = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kuberne
 
 
 def reference_to(claim: Obj) -> dict[str, Any]:
-    """How a volume names its claim."""
+    """Return the reference of a volume to its claim."""
     metadata = claim["metadata"]
     names = {"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]}
     return {"apiVersion": "v1", "kind": CLAIMS.kind, "resourceVersion": metadata["resourceVersion"], **names}
 
 
 def bound(claim: Obj, volume: Obj) -> list[Operation]:
-    """What makes a claim and a volume belong together; the volume first, unless somebody else has changed it."""
+    """Operations that bind a claim and a volume; the volume first, unless another client has changed it."""
     operations: list[Operation] = []
     if (spec_of(volume).get("claimRef") or {}).get("uid") != uid_of(claim):
         patch: dict[str, Any] = {"spec": {"claimRef": reference_to(claim)}}
@@ -76,11 +76,11 @@ def provisioned(claim: Obj, storage_class: Obj) -> list[Operation]:
     }
     metadata = {"name": name, "annotations": {PROVISIONED_BY: provisioner}}
     made = {"apiVersion": "v1", "kind": VOLUMES.kind, "metadata": metadata, "spec": spec}
-    words = f"Successfully provisioned volume {name}"
+    message = f"Successfully provisioned volume {name}"
     return [
         *announced(claim, provisioner),
         Create(VOLUMES, made, about=claim),
-        Record(claim, "Normal", "ProvisioningSucceeded", words),
+        Record(claim, "Normal", "ProvisioningSucceeded", message),
     ]
 
 
@@ -89,5 +89,5 @@ def lost(claim: Obj) -> list[Operation]:
     said = status_patch(CLAIMS, claim, {"phase": "Lost", "accessModes": None, "capacity": None})
     if status_of(claim).get("phase") == "Lost":
         return []
-    words = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-    return [*said, Record(claim, "Warning", "ClaimLost", words)]
+    message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+    return [*said, Record(claim, "Warning", "ClaimLost", message)]

@@ -8,13 +8,13 @@ from typing import Any
 from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, Record, View
 from kilauea.api.wellknown import BIND_COMPLETED, NO_PROVISIONER, SELECTED_NODE
-from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, nobody, spec_of
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, no_keys, own_key, spec_of
 from kilauea.controllers.volumes.binding import announced, bound, lost, provisioned
 from kilauea.controllers.volumes.matching import best, class_of, is_bound, refers_to
 
 OF_CLASS = "storageClassName"
 RETRY_SECONDS = 15.0
-"""How soon a claim looks again for what is missing."""
+"""Seconds until a claim looks again for a missing object."""
 
 
 def claims_of(pod: Obj) -> Iterator[Key]:
@@ -46,11 +46,11 @@ class ClaimController:
 
     name = "persistentvolume-binder-controller"
     interests = (
-        Interest(CLAIMS, itself),
+        Interest(CLAIMS, own_key),
         Interest(VOLUMES, _claim_of, indexes={OF_CLASS: class_index}),
         Interest(PODS, claims_of, delay=0.1),
-        Interest(STORAGE_CLASSES, nobody),
-        Interest(NODES, nobody),
+        Interest(STORAGE_CLASSES, no_keys),
+        Interest(NODES, no_keys),
     )
 
     def __init__(self, provisioners: Collection[str] | None = None) -> None:

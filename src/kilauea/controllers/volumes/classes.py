@@ -5,7 +5,7 @@ from __future__ import annotations
 from kilauea.api.kinds import STORAGE_CLASSES
 from kilauea.api.ports import Create, Interest, Key, Outcome, View
 from kilauea.api.wellknown import DEFAULT_STORAGE_CLASS
-from kilauea.controllers.objects import NOTHING, nobody
+from kilauea.controllers.objects import NOTHING, no_keys
 
 STANDARD = {
     "apiVersion": STORAGE_CLASSES.api_version,
@@ -22,7 +22,7 @@ class DefaultClassController:
     """Makes a default class at the start, if there is no class at all."""
 
     name = "default-storage-class-controller"
-    interests = (Interest(STORAGE_CLASSES, nobody, always=(Key("", "standard"),)),)
+    interests = (Interest(STORAGE_CLASSES, no_keys, always=(Key("", "standard"),)),)
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Create the class if there is none."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kilauea.api.kinds import CLAIMS, PODS, STORAGE_CLASSES
 from kilauea.api.ports import Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.wellknown import SELECTED_NODE
-from kilauea.controllers.objects import NOTHING, annotations_of, is_going, nobody, spec_of
+from kilauea.controllers.objects import NOTHING, annotations_of, is_going, no_keys, spec_of
 from kilauea.controllers.pods import is_active
 from kilauea.controllers.volumes.claims import claims_of
 from kilauea.controllers.volumes.matching import class_of, is_bound
@@ -26,7 +26,7 @@ class ConsumerController:
     """Writes the node of a pod on its claims that wait for it."""
 
     name = "first-consumer-controller"
-    interests = (Interest(PODS, _placed_with_claims), Interest(CLAIMS, nobody), Interest(STORAGE_CLASSES, nobody))
+    interests = (Interest(PODS, _placed_with_claims), Interest(CLAIMS, no_keys), Interest(STORAGE_CLASSES, no_keys))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Tell the claims of a pod where it is."""

@@ -1,4 +1,4 @@
-"""Which volume suits a claim."""
+"""Matching of claims and volumes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def class_of(obj: Obj) -> str:
 
 
 def is_bound(claim: Obj) -> bool:
-    """Whether a claim has a volume."""
+    """Return True if a claim has a volume."""
     return bool(spec_of(claim).get("volumeName"))
 
 
@@ -45,14 +45,14 @@ def size_of(resources: Mapping[str, Any] | None) -> int:
 
 
 def refers_to(volume: Obj, claim: Obj) -> bool:
-    """Whether a volume is meant for a claim: by its name, and by its uid if that is said."""
+    """Return True if a volume is reserved for a claim: by its name, and by its uid if there is one."""
     reference = spec_of(volume).get("claimRef") or {}
     named = (reference.get("namespace"), reference.get("name")) == (claim["metadata"]["namespace"], name_of(claim))
     return named and reference.get("uid") in (None, "", uid_of(claim))
 
 
 def suits(volume: Obj, claim: Obj, node: Obj | None) -> bool:
-    """Whether a claim may be bound to a volume.
+    """Return True if a claim may be bound to a volume.
 
     Args:
         volume: one that may be taken already.
@@ -78,7 +78,7 @@ def suits(volume: Obj, claim: Obj, node: Obj | None) -> bool:
 
 
 def _reaches(volume: Obj, node: Obj) -> bool:
-    """Whether a volume can be used on a node."""
+    """Return True if a volume can be used on a node."""
     required = (spec_of(volume).get("nodeAffinity") or {}).get("required")
     terms = node_terms_of(msgspec.convert(required, NodeSelector)) if required else None
     return terms is None or any(node_term_matches(term, labels_of(node), name_of(node)) for term in terms)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kilauea.api.kinds import CLAIMS, PODS, VOLUMES
 from kilauea.api.ports import Interest, Key, Obj, Outcome, View
-from kilauea.controllers.objects import NOTHING, is_going, itself, spec_of, status_of, uid_of, without_finalizer
+from kilauea.controllers.objects import NOTHING, is_going, own_key, spec_of, status_of, uid_of, without_finalizer
 from kilauea.controllers.pods import is_finished
 from kilauea.controllers.volumes.claims import claims_of
 
@@ -17,7 +17,7 @@ class ClaimProtectionController:
     """Lets claims go that are being deleted, once no pod on a node uses them."""
 
     name = "persistentvolumeclaim-protection-controller"
-    interests = (Interest(CLAIMS, itself), Interest(PODS, claims_of, delay=0.1))
+    interests = (Interest(CLAIMS, own_key), Interest(PODS, claims_of, delay=0.1))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Take the finalizer from a claim that is not in use."""
@@ -41,7 +41,7 @@ class VolumeProtectionController:
     """Lets volumes go that are being deleted, once they are not bound."""
 
     name = "persistentvolume-protection-controller"
-    interests = (Interest(VOLUMES, itself), Interest(CLAIMS, _volume_of))
+    interests = (Interest(VOLUMES, own_key), Interest(CLAIMS, _volume_of))
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """Take the finalizer from a volume that is not in use."""

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from kilauea.api.kinds import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, View, key_of
 from kilauea.api.wellknown import SELECTED_NODE
-from kilauea.controllers.objects import NOTHING, annotations_of, is_going, itself, nobody, spec_of, status_patch, uid_of
+from kilauea.controllers.objects import (
+    NOTHING,
+    annotations_of,
+    is_going,
+    no_keys,
+    own_key,
+    spec_of,
+    status_patch,
+    uid_of,
+)
 from kilauea.controllers.volumes.binding import PROVISIONED_BY, bound
 from kilauea.controllers.volumes.claims import OF_CLASS, class_index
 from kilauea.controllers.volumes.matching import class_of, is_bound, suits
@@ -30,10 +39,10 @@ class VolumeController:
 
     name = "persistentvolume-controller"
     interests = (
-        Interest(VOLUMES, itself, indexes={OF_CLASS: class_index}),
+        Interest(VOLUMES, own_key, indexes={OF_CLASS: class_index}),
         Interest(CLAIMS, _volume_of, indexes={WAITING: waiting_index}),
-        Interest(STORAGE_CLASSES, nobody),
-        Interest(NODES, nobody),
+        Interest(STORAGE_CLASSES, no_keys),
+        Interest(NODES, no_keys),
     )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:

@@ -8,7 +8,7 @@ come (`kilauea.engine.placement.admission_backoff`). Spec of the scheduler, 5.2.
 from __future__ import annotations
 
 from kilauea.engine.action import Action
-from kilauea.engine.placement.admission_backoff import kept_out
+from kilauea.engine.placement.admission_backoff import backoff_refusal
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
 
@@ -25,7 +25,7 @@ class Enqueue(Action):
             job = turns.next_job(queue)
             if job is None:
                 continue
-            refusal = kept_out(session, queue, job)
+            refusal = backoff_refusal(session, queue, job)
             if refusal is None and job.min_resources is not None:
                 refusal = session.job_enqueueable(job)
             if refusal is None:

@@ -131,10 +131,10 @@ class PluginConf:
     """Enable flags by `flag_of`."""
     arguments: Mapping[str, object] = field(default_factory=dict)
     path: Path = field(default=(), compare=False)
-    """Where it stands in the document."""
+    """The path in the document."""
 
     def is_enabled(self, *flags: str) -> bool:
-        """Whether any of the flags is on; true without flags. A flag that is not set is on, but for a few."""
+        """True if any of the flags is on, or if there are none. A flag that is not set is on, but for a few."""
         return not flags or any(self.flags.get(flag, flag not in OFF_BY_DEFAULT) for flag in flags)
 
 

@@ -13,7 +13,7 @@ from kilauea.engine.model.shapes import TaskShape
 EVALUATION_BYTES = 64 * 1024 * 1024
 """Room for evaluations that are kept."""
 BYTES_A_NODE = 17
-"""What an evaluation takes of it: two scores and a mask for each node."""
+"""Size of an evaluation, for each node: two scores and a mask."""
 
 
 class EvaluationCache:

@@ -1,7 +1,7 @@
 """Nodes evaluated for one shape: which can take it, how good they are, and if none can, why.
 
 The whole vector over nodes is computed once; afterwards only the nodes that changed since are looked at again, by the
-table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked anew at each choice.
+table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked again at each choice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NodeChoice:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Why no node takes a shape: how many nodes for which reason, and the scarcest resource among them."""
+    """The reasons why no node takes a shape: the number of nodes for each, and the scarcest resource among them."""
 
     nodes: int
     reasons: tuple[NodeReason, ...]
@@ -58,7 +58,7 @@ class Unfit:
 
 
 class Examined(NamedTuple):
-    """What was found at some nodes (n,): whether they fit once everything has ended, have room now, and their score."""
+    """The result for some nodes (n,): if they fit once everything has ended, if they have room now, and their score."""
 
     fit: NDArray[np.bool_]
     room: NDArray[np.bool_]
@@ -83,11 +83,11 @@ class Evaluation:
         self._batch: list[NodeScorer] = [s for _, s in batch]
         scopes = {*(p.scope for p in self._local), *(s.scope for s in self._scorers)}
         self._by_figures = scopes <= {Scope.FIGURES}
-        """Whether nodes with equal figures are equally good; `_possible` aside, which depends on their objects."""
+        """True if nodes with equal numbers are equally good; except for `_possible`, which depends on their objects."""
         self._known: dict[bytes, Examined] = {}
         """Of nodes that changed, by their figures."""
         self._seen = -1
-        """How much of the table's list of changes is taken in; -1 before the first look."""
+        """The part of the table's list of changes that is processed; -1 before the first look."""
         self._unfit: tuple[int, Unfit] | None = None
 
     # --- choosing
@@ -157,8 +157,8 @@ class Evaluation:
         if self._seen < 0:
             self._look_at_all()
         elif self._seen < len(changed):
-            # The list of changes only grows, and each evaluation remembers how far it has read: whoever places a task
-            # need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
+            # The list of changes only grows, and each evaluation remembers how far it has read: code that places a
+            # task need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
             rows = sorted(set(changed[self._seen :]))
             if len(rows) == 1 and self._by_figures:
                 self._look_again_at(rows[0])
@@ -236,11 +236,11 @@ class Evaluation:
         return total
 
     def _blame(self, scorers: list[NodeScorer], nodes: NodeRows) -> None:
-        """Find the plugin whose score is no number."""
+        """Find the plugin whose score is not a number."""
         for scorer in scorers:
             score = scorer.function(self._shape, nodes)
             if score is not None and not kernels.all_finite(score):
-                raise PluginFault(scorer.plugin, "node score", "a score is no finite number")
+                raise PluginFault(scorer.plugin, "node score", "a score is not a finite number")
 
     def _cluster_fit(self) -> NDArray[np.bool_] | None:
         out: NDArray[np.bool_] | None = None
@@ -270,7 +270,7 @@ class Evaluation:
     # --- why not
 
     def unfit(self, within: NDArray[np.intp] | None = None, domain: str = "") -> Unfit:
-        """Why no node takes the shape as things stand: for every node the first reason, room before predicates.
+        """Return the reasons why no node takes the shape now: for every node the first one, room before predicates.
 
         With `within` (rows) only those nodes are looked at; `domain` is the name of the network domain that they are.
         """
@@ -282,7 +282,7 @@ class Evaluation:
         return self._unfit[1]
 
     def never(self) -> Unfit | None:
-        """Why no node takes the shape even when it is empty, by its size and by what it is; None if one does.
+        """Return the reasons why no node takes the shape even when it is empty; None if one does.
 
         So it tells what the cluster lacks from what others hold of it.
         """

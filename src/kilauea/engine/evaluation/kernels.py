@@ -26,7 +26,7 @@ def fits(used: IntArray, need: IntArray, allocatable: IntArray) -> BoolArray:
 
 
 def all_finite(scores: FloatArray) -> bool:
-    """Whether every score is a number (a sum is not finite as soon as one of its parts is not)."""
+    """Return True if every score is a number (a sum is not finite as soon as one of its parts is not)."""
     return math.isfinite(np.add.reduce(scores))
 
 

@@ -1,4 +1,4 @@
-"""Which of the nodes that can take a task it gets, when something beside the scores decides."""
+"""The choice among nodes that can take a task, when something beside the scores decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Picker:
 
     @property
     def needed(self) -> bool:
-        """Whether anything but the scores and the order of the nodes decides."""
+        """True if anything but the scores and the order of the nodes decides."""
         return self._tie_order is not None or bool(self._points.tiers_of("best_node"))
 
     def pick(self, shape: TaskShape, nodes: NodeRows, scores: NDArray[np.float64]) -> int:

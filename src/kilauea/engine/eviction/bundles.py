@@ -1,4 +1,4 @@
-"""What other jobs may give up for a gang that lacks room, in bundles.
+"""Bundles of tasks that other jobs can lose to a gang that lacks room.
 
 A job that runs gives up to two bundles: `Safe`, the tasks that it can spare, and `Whole`, the gang with all its tasks.
 Which of them go, and for whom, is in `by_domain.py`. Spec of the scheduler, 5.8.
@@ -25,7 +25,7 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class GangClaim:
-    """Who wants room, as `unified_evictable` is told.
+    """A gang that claims room, as it is passed to `unified_evictable`.
 
     Attributes:
         action: `gangpreempt` or `gangreclaim`.
@@ -82,7 +82,7 @@ class Bundles:
         pool: VictimPool,
         eligible: NDArray[np.bool_],
         action: str,
-        let_go: LetGo,
+        plugins_allow: LetGo,
         in_order: InOrder,
         queue: Queue,
         job: Job,
@@ -94,7 +94,7 @@ class Bundles:
         self._pool = pool
         self._eligible = eligible
         self._action = action
-        self._let_go = let_go
+        self._allowed = plugins_allow
         self._in_order = in_order
         self._queue = queue
         self._job = job
@@ -105,7 +105,7 @@ class Bundles:
         self._smallest = least_of(session, tasks, 1)
 
     def of(self, domain: int, hopeful: NDArray[np.bool_]) -> list[Bundle]:
-        """What may be evicted for room in a domain, in the order in which it goes.
+        """Bundles that may be evicted for room in a domain, in order of eviction.
 
         Args:
             domain: number of the domain.
@@ -126,13 +126,13 @@ class Bundles:
         found = [b for key, tasks in by_job.items() for b in self._of_job(session.state.jobs[key], tasks)]
         asked = {task.key: task for bundle in found for task in bundle.tasks}
         claim = GangClaim(self._action, self._job, domain)
-        let_go = {task.key for task in self._let_go(claim, list(asked.values()))}
+        plugins_allow = {task.key for task in self._allowed(claim, list(asked.values()))}
         kept = []
         for bundle in found:
-            left = tuple(task for task in bundle.tasks if task.key in let_go)
+            left = tuple(task for task in bundle.tasks if task.key in plugins_allow)
             if bundle.whole and self._whole:
                 # A plugin that counts as it goes may spare a gang among all candidates that it lets go alone.
-                if len(left) == len(bundle.tasks) or len(self._let_go(claim, bundle.tasks)) == len(bundle.tasks):
+                if len(left) == len(bundle.tasks) or len(self._allowed(claim, bundle.tasks)) == len(bundle.tasks):
                     kept.append(bundle)
             elif left and not bundle.whole:
                 kept.append(Bundle(bundle.job, left, whole=False, gain=math.inf))
@@ -153,7 +153,7 @@ class Bundles:
             yield Bundle(job, tasks, whole=True, gain=self._gain(rest, tasks))
 
     def _gain(self, here: Sequence[Task], lost: Sequence[Task]) -> float:
-        """What evicting tasks brings in the domain, against what their job loses."""
+        """The gain of evicting tasks in the domain, against the loss of their job."""
         brings, costs = 0.0, 0.0
         for name, need in self._need.items():
             if need > EPSILON:

@@ -34,7 +34,7 @@ EVICTION = "Evict"
 """The purpose for which domains are asked."""
 
 Enough = Callable[[], bool]
-"""Whether the job lacks nothing more that others would be evicted for."""
+"""True if the job lacks nothing more that others would be evicted for."""
 
 
 def domain_search(
@@ -47,7 +47,7 @@ def domain_search(
     domains: int,
     whole: bool,
 ) -> Search:
-    """How room is made for tasks of a job, each time in a plan of its own. Arguments as for `DomainSearch`."""
+    """Return a search that makes room for tasks of a job, each time in a new plan. Arguments as for `DomainSearch`."""
     return lambda tasks, enough: DomainSearch(session, pool, policy, queue, job, domains=domains, whole=whole).make(
         tasks, enough
     )
@@ -91,7 +91,7 @@ class DomainSearch:
         self._refused = False
         """A unit stayed because its queue may not lose it."""
         self._crossing = False
-        """Whether a unit may take a queue from above to below what it deserves."""
+        """True if a unit may take a queue from above to below what it deserves."""
 
     def make(self, tasks: Sequence[Task], enough: Enough) -> bool:
         """Evict what it takes to place tasks in one domain, and nominate them; nothing is done if that fails.
@@ -137,12 +137,12 @@ class DomainSearch:
         return found or [0]
 
     def _lacking(self) -> int:
-        """How many tasks the gang lacks, at least one."""
+        """The number of tasks that the gang lacks, at least one."""
         job = self._job
         return max(job.min_available - job.ready_count - job.counts[status.PIPELINED] - job.pending_best_effort, 1)
 
     def _holds_enough(self, domain: int) -> bool:
-        """Whether the domain has as much free, all nodes together, as the gang takes at least."""
+        """Return True if all nodes of the domain together have at least the minimum of the gang free."""
         free = self._session.nodes.select(self._session.domains.tree.rows[domain]).future_idle
         return bool((np.maximum(free, 0).sum(axis=1) >= self._least).all())
 
@@ -175,7 +175,7 @@ class DomainSearch:
             self._pool,
             self._eligible,
             policy.action,
-            lambda claim, tasks: policy.let_go(Want(claim, self._asked), tasks),
+            lambda claim, tasks: policy.plugins_allow(Want(claim, self._asked), tasks),
             policy.in_order,
             self._queue,
             self._job,

@@ -38,7 +38,7 @@ NODES_TRIED = 8
 """Nodes on which a plan is worked out for one task, the most promising first."""
 
 NODES_IN_VAIN = 64
-"""Where none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
+"""If none of them has one, the next are tried, until so many were tried in vain for tasks of a kind."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Option:
     row: int
     units: list[Unit]
     overshoot: float
-    """How far they take queues below what these deserve."""
+    """The amount by which they take queues below what these deserve."""
     pods: int
     """Pods that are evicted."""
     serves: int
@@ -78,7 +78,7 @@ class Prospect:
     """Tasks that the job lacks; room for more serves nothing."""
 
     def may_beat(self, best: Option | None) -> bool:
-        """Whether any plan on this node could take fewer pods than an option, or as many and serve more tasks."""
+        """Return True if a plan on this node could take fewer pods than an option, or as many and serve more tasks."""
         if best is None or best.overshoot > 0:
             return True
         _, pods, serves, _ = best.rank
@@ -88,7 +88,7 @@ class Prospect:
 
 
 def fitting(free: NDArray[np.int64], asked: NDArray[np.int64]) -> int:
-    """How many times what is asked for (R,) fits into what is free (R,), at least one."""
+    """Return the number of times a request (R,) fits into what is free (R,), at least one."""
     some = asked > 0
     return max(int((free[some] // asked[some]).min()), 1) if some.any() else 1
 
@@ -119,7 +119,7 @@ class Attempt:
 
 
 def node_search(session: Session, pool: VictimPool, policy: Policy, queue: Queue, job: Job, *, gangs: bool) -> Search:
-    """How room is made for tasks of a job, each time in a plan of its own."""
+    """Return a search that makes room for tasks of a job, each time in a new plan."""
     return lambda tasks, enough: NodeSearch(session, pool, policy, queue, job, gangs=gangs).make(tasks, enough)
 
 
@@ -196,7 +196,7 @@ class NodeSearch:
         return None
 
     def _futile_kind(self, task: Task, over: Refusal | None) -> tuple[object, ...] | None:
-        """What tells tasks apart for which the same search must end the same as long as no plan is kept.
+        """Key of tasks for which the same search must end the same as long as no plan is kept.
 
         None where that is not known: in the middle of a plan, for votes that look at the job (preempt), and for those
         of plugins that users bring, which may look at anything. At rest a cycle then searches once for each kind.
@@ -208,7 +208,7 @@ class NodeSearch:
         return (*kind, self._session.shape_of(task), limited)
 
     def _attempts(self, task: Task, over: Refusal | None) -> Iterator[Attempt]:
-        """Who is thought of: the nearest queues, then farther ones too; then all of them, with units that cross."""
+        """Attempts in order: the nearest queues, then farther ones too; then all of them, with units that cross."""
         pool, session = self._pool, self._session
         wanted = self._policy.candidates(pool, self._job, task) & pool.there
         turns = pool.turns(session, self._queue)
@@ -315,12 +315,12 @@ class NodeSearch:
         candidates = in_victim_order(session, pool.on_node(prospect.row, attempt.wanted), self._queue)
         if pool.fresh.any():
             candidates.sort(key=lambda task: not pool.fresh[pool.index[task.key]])
-        let_go = {victim.key for victim in self._policy.let_go(want, candidates)}
-        best = self._several(attempt, [c for c in candidates if c.key in let_go], prospect.row)
+        plugins_allow = {victim.key for victim in self._policy.plugins_allow(want, candidates)}
+        best = self._several(attempt, [c for c in candidates if c.key in plugins_allow], prospect.row)
         if best is None or (known is not None and known.rank <= best.rank):
             best = known
         if prospect.may_beat(best):
-            best = self._single(attempt, candidates, let_go, prospect, best)
+            best = self._single(attempt, candidates, plugins_allow, prospect, best)
         return best
 
     def _several(self, attempt: Attempt, ordered: Sequence[Task], row: int) -> Option | None:
@@ -355,7 +355,7 @@ class NodeSearch:
             if not self._pool.has(victim):
                 continue
             unit = self._unit(attempt, victim)
-            if unit is None or not self._plugins_let_go(attempt, unit):
+            if unit is None or not self._plugins_allow_unit(attempt, unit):
                 continue
             if self._may_go(attempt, unit, crossing=False):
                 waiting[:0] = [task for task, _ in late]
@@ -373,14 +373,14 @@ class NodeSearch:
         self,
         attempt: Attempt,
         ordered: Sequence[Task],
-        let_go: Collection[str],
+        plugins_allow: Collection[str],
         prospect: Prospect,
         best: Option | None,
     ) -> Option | None:
         """The best of `best` and of single units that make room alone; in victim order among equals.
 
         A plugin that counts as it goes spares some among all candidates whom it does not spare alone. So those that
-        are not let go among all (`let_go`) are asked about alone.
+        are not let go among all (`plugins_allow`) are asked about alone.
         """
         session, pool, plan, task, row = self._session, self._pool, self._plan, attempt.task, prospect.row
         checkpoint = plan.checkpoint()
@@ -395,9 +395,9 @@ class NodeSearch:
                 continue
             if (plan.held(unit, row) < lacking).any():
                 continue
-            if victim.key not in let_go and not self._policy.let_go(attempt.want, [victim]):
+            if victim.key not in plugins_allow and not self._policy.plugins_allow(attempt.want, [victim]):
                 continue
-            if not self._plugins_let_go(attempt, unit):
+            if not self._plugins_allow_unit(attempt, unit):
                 continue
             if not self._may_go(attempt, unit, crossing=attempt.crossing):
                 continue
@@ -410,7 +410,7 @@ class NodeSearch:
         return best
 
     def _unit(self, attempt: Attempt, victim: Task) -> Unit | None:
-        """What goes with a victim, if all of it is wanted."""
+        """The unit of a victim, if all of it can be taken."""
         pool = self._pool
         unit = pool.unit(self._session, victim, gangs=self._plan.gangs)
         if unit is None or any(mate.group == self._job.key and mate is not victim for mate in unit):
@@ -419,12 +419,12 @@ class NodeSearch:
             return None
         return unit
 
-    def _plugins_let_go(self, attempt: Attempt, unit: Unit) -> bool:
-        """Whether the plugins let all of a unit go; of a single pod that is known."""
-        return len(unit) == 1 or len(self._policy.let_go(attempt.want, unit)) == len(unit)
+    def _plugins_allow_unit(self, attempt: Attempt, unit: Unit) -> bool:
+        """Return True if the plugins allow the eviction of a whole unit; of a single pod that is known."""
+        return len(unit) == 1 or len(self._policy.plugins_allow(attempt.want, unit)) == len(unit)
 
     def _may_go(self, attempt: Attempt, unit: Unit, *, crossing: bool) -> bool:
-        """Whether queues let a unit go; if only the line is in the way, that is noted."""
+        """Return True if queues allow the eviction of a unit; a refusal by what they deserve alone is recorded."""
         if self._policy.keeps(self._queue, attempt.want, unit, crossing=crossing) is None:
             return True
         known = crossing or not self._policy.may_cross or attempt.kind in self._pool.held_by_the_line
@@ -433,7 +433,7 @@ class NodeSearch:
         return False
 
     def _option(self, attempt: Attempt, row: int, units: list[Unit], overshoot: float) -> Option:
-        """What has just been evicted for a task on a node, as an option."""
+        """Return the latest evictions for a task on a node as an option."""
         index = [self._pool.index[unit[0].key] for unit in units]
         pods = sum(map(self._pool.cost, units))
         room = fitting(self._plan.free(row), self._session.shape_of(attempt.task).request)

@@ -1,4 +1,4 @@
-"""What reclaim leaves to the queues that it takes from: the floor, for a queue and for each of its ancestors.
+"""The floor of reclaim: the amounts that a queue and each of its ancestors keep.
 
 A queue gives only while it holds more than it deserves, and never falls below its guarantee. One unit (a pod, or a
 gang that goes whole) may be larger than the excess. It may cross the line where no other choice of units serves the
@@ -30,7 +30,7 @@ Why = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What room is wanted for.
+    """A claim for room.
 
     Attributes:
         claimer: the task, or the gang in a domain, as plugins are told.
@@ -44,7 +44,7 @@ class Want:
 
 
 class Floor:
-    """What queues keep while an action takes from them.
+    """The amounts that queues keep while an action takes from them.
 
     Args:
         session: the cycle; what queues hold now counts as what they held when the action began.
@@ -55,7 +55,7 @@ class Floor:
         self._at_first = {name: dict(queue.allocated) for name, queue in session.queues.items()}
 
     def spares(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        """Why a unit may not go for a queue, after what went already; None if it may.
+        """Return the reason to spare a unit, after the evictions so far; None if it may be evicted.
 
         Args:
             claimer: the queue that wants room.
@@ -80,13 +80,13 @@ class Floor:
         return None
 
     def _may_cross(self, claimer: Queue, queue: Queue, asked: Amounts, lost: Amounts, *, crossing: bool) -> bool:
-        """Whether a queue may fall below what it deserves: the claimer then still holds no more than it deserves."""
+        """Return True if a queue may fall below what it deserves: the claimer then holds no more than it deserves."""
         deserved = queue.figures.deserved or NOTHING
         counted = {name: amount for name, amount in lost.items() if deserved.get(name, 0) > EPSILON}
         return crossing and within_share(self._unshared(claimer, queue), asked, counted)
 
     def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
-        """How far a unit takes queues below what they deserve, as parts of that; the largest part counts."""
+        """Return how far a unit takes queues below what they deserve, as parts of that; the largest part counts."""
         return max(
             (part for queue, lost in self._losses(claimer, unit) for part in self._crossed(queue, lost).values()),
             default=0.0,
@@ -107,7 +107,7 @@ class Floor:
         return ((self._session.queues[name], amounts) for name, amounts in lost.items())
 
     def _guaranteed(self, queue: Queue, lost: Amounts) -> Why | None:
-        """What of its guarantee a queue would lack."""
+        """The part of its guarantee that a queue would lack."""
         held, kept = queue.allocated, queue.guarantee
         short = [n for n in lost if n != PODS and held.get(n, 0) - lost[n] < kept.get(n, 0) - EPSILON]
         return ("Guarantee", "would have less", min(short, key=order_of), "than its guarantee") if short else None
@@ -147,7 +147,7 @@ class Floor:
 
 
 def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool:
-    """Whether a queue and its ancestors (`chain`) deserve what they hold of some resources and what is asked beside it.
+    """Return True if a queue and its ancestors (`chain`) deserve what they hold and ask for, of some resources.
 
     A level that deserves none of a resource says nothing about it, as long as another one of the chain does.
     """
@@ -162,12 +162,12 @@ def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool
 
 
 def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
-    """Why a queue may not take a task of another, as things stand between the two; None if it may.
+    """Return the reason why a queue may not take a task of another, as the two are now; None if it may.
 
     The resources that are short and that the task holds decide. Its queue has too much of one of them. The claimer has
     a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than it
-    deserves, or neither deserves any. A right to something else is no reason: two queues, each with a right to what is
-    not short, would take the same room from each other for ever.
+    deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to
+    what is not short, would take the same room from each other for ever.
 
     A claimer that stays within what it deserves of all that it asks for may take from a queue that has too much of any
     of it. Nothing can be taken back from it on the ground of this claim, so the two cannot evict each other in turn.
@@ -188,12 +188,12 @@ def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> Spa
     if not disputed and len(missing) < len(contested):
         return None
     what = " and ".join(sorted(missing, key=order_of))
-    words = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
-    return SpareReason("ClaimerHasItsShare", words)
+    message = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
+    return SpareReason("ClaimerHasItsShare", message)
 
 
 def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
-    """Whether a queue deserves all that it would hold, of each resource that is asked for."""
+    """Return True if a queue deserves all that it would hold, of each requested resource."""
     above = {ancestor.name for ancestor in owner.figures.ancestors}
     levels = [claimer, *(ancestor for ancestor in claimer.figures.ancestors if ancestor.name not in above)]
     return all(
@@ -205,7 +205,7 @@ def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
 
 
 def _has_right(claimer: Queue, owner: Queue, name: str, asked: float) -> bool:
-    """Whether a queue deserves what it would hold of a resource, or neither queue deserves any.
+    """Return True if a queue deserves what it would hold of a resource, or neither queue deserves any.
 
     For the claimer those of its ancestors may stand that take part in reclaim and are not the owner's too.
     """

@@ -82,7 +82,7 @@ class EvictionPlan:
         self.pool.evicted(evicted, gone=False)
 
     def nominations(self) -> list[tuple[Task, int]]:
-        """What is promised so far."""
+        """The nominations so far."""
         return [(op.task, op.row) for op in self._statement.operations if op.kind == PIPELINE]
 
     def restart(self, units: Sequence[Unit]) -> None:
@@ -99,7 +99,7 @@ class EvictionPlan:
         return free
 
     def fits(self, task: Task, row: int) -> bool:
-        """Whether a task could be placed on a node now; plugins are asked only where there is room."""
+        """Return True if a task could be placed on a node now; plugins are asked only where there is room."""
         session = self.session
         if (self.free(row) < session.shape_of(task).need[:, 0]).any():
             return False
@@ -116,7 +116,7 @@ class EvictionPlan:
         return held
 
     def may_stay(self, unit: Unit, others: Sequence[Unit]) -> bool:
-        """Whether a unit that goes can be put back while the others go; not as the rest of a gang, too few to work."""
+        """Return True if an evicted unit can be put back; not as the rest of a gang, too few to work."""
         group = unit[0].group
         going = sum(len(other) for other in others if other[0].group == group)
         return not self.gangs or going == 0 or enough_with(self.session.state.jobs[group], unit)
@@ -168,7 +168,7 @@ class EvictionPlan:
         return asked
 
     def _clearly_needed(self, unit: Unit, asked: dict[int, NDArray[np.int64]]) -> bool:
-        """Whether a node would have less of something than is promised on it without a unit."""
+        """Return True if a node would have less of a resource than is promised on it without a unit."""
         for row in {int(self.pool.node[self.pool.index[mate.key]]) for mate in unit} & asked.keys():
             short = self.free(row) < self.held(unit, row)
             if (short & (asked[row] > 0)).any():
@@ -190,7 +190,7 @@ class EvictionPlan:
     # --- keep
 
     def waits_for_room(self) -> bool:
-        """Whether a nomination needs room that others are about to leave; what is free already is for allocate."""
+        """True if a nomination needs room that others are about to leave; allocate takes what is free already."""
         asked: dict[int, NDArray[np.int64]] = {}
         for task, row in self.nominations():
             need = self.session.shape_of(task).need[:, 0]

@@ -1,4 +1,4 @@
-"""Who may lose pods to whom, for each action that evicts: one policy an action, asked by searches and by explanations.
+"""The rules of each action that evicts: one policy for an action, asked by searches and by explanations.
 
 A policy says which pods may be thought of, which of those the plugins let go, what queues keep (`floor.py`), and why a
 pod is spared. Preempt and reclaim look for room on a node for one task after another (`by_node.py`), gangpreempt and
@@ -25,7 +25,7 @@ from kilauea.engine.plan import SpareReason
 from kilauea.engine.session import Session
 
 STARVING, PENDING = "starving", "pending"
-"""Whom reclaim serves: jobs that starve, as the newest Volcano does, or every pod that waits."""
+"""The jobs that reclaim serves: those that starve, as the newest Volcano does, or all with waiting pods."""
 
 NOT_RUNNING = SpareReason("NotRunning", "does not run yet")
 QUEUE_CLOSED = SpareReason("QueueNotReclaimable", "its queue is not reclaimable")
@@ -58,39 +58,39 @@ class Policy(ABC):
         """(T,) tasks of the pool that may be thought of for a job, or for one task of it."""
 
     @abstractmethod
-    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
-        """Why a pod of the queues in question is not among the candidates."""
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
+        """Return the reason why a pod of the queues in question is not among the candidates."""
 
     def serves_pending(self, session: Session) -> bool:
-        """Whether the action serves every pod that waits; else only jobs that plugins find starving."""
+        """Return True if the action serves every pod that waits; else only jobs that plugins find starving."""
         return self.elsewhere and session.conf.action_arguments.get(self.action, {}).get("reclaimFor") != STARVING
 
-    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+    def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that the plugins let go."""
         return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
-        """Why a queue gets no turn; None if it does."""
+        """Return the reason why a queue gets no turn; None if it does."""
         return None
 
     def refusal(self, queue: Queue, tasks: Sequence[Task]) -> Refusal | None:
-        """Why no room may be made for tasks of a queue; None if it may."""
+        """Return the reason why no room may be made for tasks of a queue; None if it may."""
         return None
 
     def over_limit(self, queue: Queue, task: Task) -> Refusal | None:
-        """Why a queue may not have a task beside what it holds now; None if it may."""
+        """Return the reason why a queue may not have a task beside what it holds now; None if it may."""
         return self.session.points.allocatable(queue, task)
 
     def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
-        """Why a single pod stays, as things stand between its queue and the claimer's; None if it may go."""
+        """Return the reason to spare a single pod, by its queue and the claimer's; None if it may be evicted."""
         return None
 
     def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        """Why a unit may not go together, after what went already; None if it may. As `Floor.spares`."""
+        """Return the reason to spare a whole unit, after the evictions so far; else None. As `Floor.spares`."""
         return None
 
     def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
-        """How far a unit takes its queues below what they deserve."""
+        """Return how far a unit takes its queues below what they deserve."""
         return 0.0
 
 
@@ -104,7 +104,7 @@ class BetweenJobs(Policy):
         own: NDArray[np.bool_] = (pool.queue == pool.queue_of(job)) & (pool.job != job.row)
         return own & _takes_something(pool, task)
 
-    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return HOLDS_SOMETHING if task.spec.best_effort else NOT_LOWER
 
 
@@ -136,14 +136,14 @@ class BetweenQueues(Policy):
         chosen: NDArray[np.bool_] = pool.running & (pool.queue != pool.queue_of(job)) & self._open[pool.queue]
         return chosen
 
-    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         queue = self.session.queues[self.session.state.jobs[victim.group].queue]
         return NOT_RUNNING if queue.reclaimable else QUEUE_CLOSED
 
-    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+    def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         assert isinstance(want.claimer, Task)
         own = self.session.queues[self.session.state.jobs[want.claimer.group].queue]
-        return super().let_go(want, [task for task in candidates if self.spares(own, want, task) is None])
+        return super().plugins_allow(want, [task for task in candidates if self.spares(own, want, task) is None])
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
         return self.session.points.overused(queue)
@@ -185,7 +185,7 @@ class LesserGangs(Policy):
         chosen &= pool.job_open
         return chosen
 
-    def not_considered(self, job: Job, task: Task, victim: Task) -> SpareReason:
+    def not_a_candidate(self, job: Job, task: Task, victim: Task) -> SpareReason:
         return NOT_LOWER
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:
@@ -204,7 +204,7 @@ class GangsOfOtherQueues(BetweenQueues):
         chosen: NDArray[np.bool_] = super().candidates(pool, job, task) & pool.job_open
         return chosen
 
-    def let_go(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
+    def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
 
     def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:

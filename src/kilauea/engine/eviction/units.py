@@ -1,4 +1,4 @@
-"""What goes together when pods are evicted: a pod that its gang can spare, or a whole gang.
+"""Units of eviction: a pod that its gang can spare, or a whole gang.
 
 A gang that is left running below its minimum does no work and holds its room, so an eviction takes a pod beyond the
 minimum, or all pods of the gang. The units are the product's own; which tasks a job can spare is in the spec of the
@@ -19,7 +19,7 @@ Unit = tuple[Task, ...]
 
 
 def may_be_evicted(task: Task, job: Job) -> bool:
-    """What the pod says itself; else what its group says; else yes. A pod of another scheduler never may."""
+    """Return True if a pod may be evicted: by its own annotation, else its group's, else yes; a foreign one never."""
     if task.foreign:
         return False
     if task.preemptable is not None:
@@ -28,7 +28,7 @@ def may_be_evicted(task: Task, job: Job) -> bool:
 
 
 def surplus(job: Job, task: Task) -> int:
-    """How many tasks beyond its minimum the job has, in total and in the role of the task.
+    """Return the number of tasks beyond the job's minimum, in total and in the role of the task.
 
     Of a task that runs, without its mates that are to start in this cycle: until they run, they do not make up for it.
     """
@@ -42,7 +42,7 @@ def surplus(job: Job, task: Task) -> int:
 
 
 def whole_gang(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> bool:
-    """Whether tasks are all that a gang has on nodes: then they go together or not at all."""
+    """Return True if tasks are all that a gang has on nodes: then they are evicted together or not at all."""
     if len(tasks) < 2 or any(task.group != tasks[0].group for task in tasks):
         return False
     job = jobs.get(tasks[0].group)
@@ -50,7 +50,7 @@ def whole_gang(jobs: Mapping[str, Job], tasks: Sequence[Task]) -> bool:
 
 
 def enough_with(job: Job, unit: Unit) -> bool:
-    """Whether a gang would have its minimum again with a unit that goes put back."""
+    """Return True if a gang would have its minimum again with an evicted unit put back."""
     if job.ready_count + len(unit) < job.min_available:
         return False
     if job.min_available < job.role_minimum_total:
@@ -76,7 +76,7 @@ def spare_and_rest(job: Job, tasks: Iterable[Task]) -> tuple[list[Task], list[Ta
 
 
 class _Left:
-    """What a job can still lose."""
+    """The tasks that a job can still lose."""
 
     def __init__(self, job: Job, spare: int) -> None:
         self._job = job
@@ -94,7 +94,7 @@ class _Left:
         }
 
     def takes(self, task: Task) -> bool:
-        """Whether the task can go too; it is counted then."""
+        """Count the task and return True if it can be evicted too."""
         if self._spare <= 0 or self._roles.get(task.role, 1) <= 0:
             return False
         sub_job = self._job.sub_jobs.get(task.sub_job)

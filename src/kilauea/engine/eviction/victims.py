@@ -123,7 +123,7 @@ class VictimPool:
         return self._by_node(np.maximum, wanted, nodes)
 
     def in_vain(self, kind: tuple[object, ...]) -> NDArray[np.bool_]:
-        """(N,) nodes that were tried in vain for tasks of a kind; to be written to by whoever tries."""
+        """(N,) nodes that were tried in vain for tasks of a kind; searches write to it."""
         return self._in_vain.setdefault(kind, np.zeros(len(self._starts) - 1, dtype=bool))
 
     def at_minimum(self) -> NDArray[np.bool_]:
@@ -180,11 +180,11 @@ class VictimPool:
         return out
 
     def cost(self, unit: Unit) -> int:
-        """How many pods are evicted when a unit goes; those that have not started yet do not count."""
+        """Return the number of pods that are evicted with a unit, without those that have not started yet."""
         return sum(1 for task in unit if not self.fresh[self.index[task.key]])
 
     def unit(self, session: Session, task: Task, *, gangs: bool) -> Unit | None:
-        """What goes with a task: itself alone, or its whole gang; None if the gang cannot go.
+        """The unit of a task: itself alone, or its whole gang; None if the gang cannot be evicted.
 
         With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone.
         """
@@ -197,7 +197,7 @@ class VictimPool:
         return tuple(sorted(mates, key=lambda t: t.order))
 
     def has(self, task: Task) -> bool:
-        """Whether a task is in the pool and was not evicted."""
+        """Return True if a task is in the pool and was not evicted."""
         index = self.index.get(task.key)
         return index is not None and bool(self.there[index])
 
@@ -211,7 +211,7 @@ class VictimPool:
 
 
 def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) -> list[Job]:
-    """Whose tasks go first: by queue as plugins say, then who would be served last."""
+    """Jobs in the order in which they lose tasks: by queue as plugins say, then the one served last first."""
     points, listed = session.points, list(jobs)
     queues = {name: session.queues[name] for name in dict.fromkeys(job.queue for job in listed)}
     keys: dict[str, tuple[Any, ...]] = {
@@ -225,7 +225,7 @@ def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) 
 
 
 def in_victim_order(session: Session, candidates: Sequence[Task], claimer: Queue) -> list[Task]:
-    """Who goes first: by job, and of a job the task that would be served last."""
+    """Tasks in the order of eviction: by job, and within a job the one served last first."""
     jobs = {task.group: session.state.jobs[task.group] for task in candidates}
     turn = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, jobs.values(), claimer))}
     ordered = session.in_order(candidates, reverse=True)

@@ -212,7 +212,7 @@ class Inquiry:
         index = self._pool.index.get(task.key)
         if index is None:
             return MARKED
-        return None if self._wanted[index] else self._policy.not_considered(self._job, self._task, task)
+        return None if self._wanted[index] else self._policy.not_a_candidate(self._job, self._task, task)
 
     # --- what spares a pod
 

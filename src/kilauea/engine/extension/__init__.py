@@ -1,4 +1,4 @@
-"""How plugins and actions take part in a cycle: the extension points, guards around user code, and observers."""
+"""Extension of a cycle by plugins and actions: the extension points, guards around user code, and observers."""
 
 from kilauea.engine.extension.points import ExtensionPoints
 from kilauea.engine.extension.points.answers import (

@@ -2,7 +2,7 @@
 
 Plugins of this package are asked directly. Every function that another plugin registers is wrapped: what it raises is
 its fault by name, file and line; answers are looked at more closely; the figures of the nodes cannot be written to; and
-a watchdog bounds the time of each call. The engine has no clock, so the watchdog comes from whoever calls the engine
+a watchdog bounds the time of each call. The engine has no clock, so the watchdog is passed in by the caller
 (`kilauea.runtime.watchdog`); without one nothing is bounded.
 """
 
@@ -43,7 +43,7 @@ class Watchdog(Protocol):
     """Bounds the time of calls into plugins and actions that users bring."""
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers.
+        """Call the function and return its answer.
 
         Raises:
             Hang: inside the function, and never after this method is done, when the call takes too long for its kind.
@@ -54,7 +54,7 @@ class Unwatched:
     """A watchdog that sleeps."""
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers."""
+        """Call the function and return its answer."""
         return function(*arguments)
 
 
@@ -82,17 +82,17 @@ class Guard:
             # Lists belong to the engine: the plugin gets its own.
             given: list[Any] = [list(argument) if isinstance(argument, list) else argument for argument in arguments]
             answer = call(point, function, *given)
-            complaint = check(answer, arguments) if check is not None else ""
-            if not complaint and point.startswith("hyper_node_gradient"):
-                complaint = _strangers(answer, self._domains)
-            if complaint:
-                raise self._fault(self._name, point, complaint)
+            error = check(answer, arguments) if check is not None else ""
+            if not error and point.startswith("hyper_node_gradient"):
+                error = _unknown_domains(answer, self._domains)
+            if error:
+                raise self._fault(self._name, point, error)
             return answer
 
         return guarded
 
     def call(self, point: str, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers; what it raises instead is its fault.
+        """Call the function and return its answer; an exception becomes a fault of the plugin.
 
         Raises:
             PluginFault, ActionFault: the function raised or took too long, or asked a plugin that did.
@@ -145,7 +145,7 @@ def _kind(answer: object) -> str:
     return "None" if answer is None else f"{type(answer).__name__} {answer!r:.60}"
 
 
-def _truth(answer: object, _: Sequence[Any]) -> str:
+def _check_bool(answer: object, _: Sequence[Any]) -> str:
     return "" if isinstance(answer, (bool, np.bool_)) else f"expected True or False, got {_kind(answer)}"
 
 
@@ -196,7 +196,7 @@ def _gradient(answer: object, _: Sequence[Any]) -> str:
     return "" if good else f"expected lists of numbers of domains, got {_kind(answer)}"
 
 
-def _strangers(answer: Sequence[Sequence[int]], domains: int) -> str:
+def _unknown_domains(answer: Sequence[Sequence[int]], domains: int) -> str:
     stranger = next((domain for group in answer for domain in group if domain >= domains), None)
     return "" if stranger is None else f"there is no domain {stranger}, only {domains}"
 
@@ -209,7 +209,7 @@ OVER_NODES = frozenset("predicate node_score batch_node_score node_map best_node
 """Points whose functions get a shape and nodes."""
 ANSWERS: dict[str, Callable[[Any, Sequence[Any]], str]] = {
     **dict.fromkeys("job_order queue_order task_order sub_job_order cluster_order victim_queue_order".split(), _key),
-    **dict.fromkeys("job_ready sub_job_ready preemptive job_starving".split(), _truth),
+    **dict.fromkeys("job_ready sub_job_ready preemptive job_starving".split(), _check_bool),
     **dict.fromkeys("job_pipelined sub_job_pipelined".split(), _vote),
     **dict.fromkeys("preemptable reclaimable unified_evictable".split(), _last_vote),
     "job_enqueueable": _first_vote,

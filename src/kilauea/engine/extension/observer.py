@@ -1,4 +1,4 @@
-"""Cycles whose time is taken. The engine has no clock: whoever calls it brings one, and hears what took how long.
+"""Cycles whose time is taken. The engine has no clock: its caller passes one in, and receives the durations.
 
     cycle(state, conf, now, observer=stopwatch)      # kilauea.runtime.scheduler.timing
 

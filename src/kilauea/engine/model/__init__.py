@@ -1,1 +1,1 @@
-"""What the engine thinks in: resources, nodes, tasks, jobs, queues, and which pods are neighbours of which."""
+"""The model of the engine: resources, nodes, tasks, jobs, queues, and pods as neighbours of each other."""

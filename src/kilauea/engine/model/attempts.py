@@ -1,4 +1,4 @@
-"""What is remembered from cycle to cycle of groups that are admitted in vain; the rules are admission backoff's."""
+"""State of admission backoff between cycles: groups that were admitted in vain. The rules are admission backoff's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is remembered about a group.
+    """The attempts to place a group.
 
     Attributes:
         creation: of the group; one that comes to its name after it is another.
@@ -44,4 +44,4 @@ class AdmissionBackoff:
 
 
 NO_BACKOFF = AdmissionBackoff()
-"""What is remembered before the first cycle."""
+"""The state before the first cycle."""

@@ -44,7 +44,7 @@ NO_CARDS = CardCounts()
 
 
 def card_counts(annotations: Mapping[str, str], key: str, of: str) -> CardCounts:
-    """What an annotation says; `of` names the object for the message."""
+    """Parse the card counts of an annotation; `of` names the object for the message."""
     text = annotations.get(key)
     if not text:
         return NO_CARDS
@@ -81,7 +81,7 @@ class NodeCards:
     resources: Mapping[str, str] = field(default_factory=lambda: NO_NAMES)
     """By card name, the resource that it is to Kubernetes."""
     notes: tuple[str, ...] = ()
-    """What is odd about the node's labels."""
+    """Oddities in the node's labels."""
     product: str = ""
     """The model that the labels name, even if there is no card to be had now."""
 
@@ -115,7 +115,7 @@ def cards_of_node(node: str, labels: Mapping[str, str], allocatable: Mapping[str
             gib = (_number(labels[base + ".memory"]) + 512) // 1024
             found_card(f"{product}/mps-{gib}g*1/{replicas}", SHARED)
         else:
-            notes.append(f"Node <{node}> shares cards, but its label {REPLICAS} is no number above 0.")
+            notes.append(f"Node <{node}> shares cards, but its label {REPLICAS} is not a number above 0.")
     for name in offered:
         if name.startswith(SLICES):
             found_card(f"{product}/mig-{name.removeprefix(SLICES)}-mixed", name)

@@ -9,7 +9,7 @@ from kilauea.engine.model.tasks import Task
 
 
 class TaskCounts:
-    """How many tasks are in which state, against a minimum (spec of the scheduler, 1.5.3)."""
+    """Numbers of tasks by state, against a minimum (spec of the scheduler, 1.5.3)."""
 
     __slots__ = ("counts", "min_available", "pending_best_effort")
 
@@ -44,7 +44,7 @@ class TaskCounts:
 
     @property
     def is_pipelined(self) -> bool:
-        """The minimum is placed or promised room that is being freed."""
+        """Return True if the minimum is placed, or nominated to room that is being freed."""
         waiting = self.counts[status.PIPELINED]
         return waiting + self.ready_count + self.pending_best_effort >= self.min_available
 

@@ -26,12 +26,12 @@ ROOT = "<cluster-top-hypernode>"
 MOST_TIER = (1 << 31) - 1
 """Tiers above this stand for it."""
 LONGEST_SHOWN = 80
-"""How much of a pattern messages show, in characters."""
+"""Characters of a pattern that messages show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What a HyperNode's object says."""
+    """A HyperNode, as its object describes it."""
 
     name: str
     tier: int
@@ -46,7 +46,7 @@ class Domain:
     """Nodes with these labels."""
 
     def holds(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node is a direct member."""
+        """Return True if a node is a direct member."""
         return (
             name in self.nodes
             or any(pattern.search(name) for pattern in self.patterns)
@@ -58,7 +58,7 @@ def domain_of(obj: HyperNode) -> Domain:
     """Read a HyperNode's object.
 
     Raises:
-        ValueError: a pattern is no regular expression of RE2's.
+        ValueError: a pattern is not a regular expression of RE2's.
     """
     spec = obj.spec
     members = (spec.members if spec else None) or []
@@ -157,7 +157,7 @@ class HyperNodeTree:
         return next((n for n in self.ancestors(b) if n in around), -1)
 
     def inside(self, a: int, b: int) -> bool:
-        """Whether domain `a` is `b` or inside it."""
+        """Return True if domain `a` is `b` or inside it."""
         return b in self.ancestors(a)
 
     def within(self, number: int) -> list[int]:

@@ -30,7 +30,7 @@ class JobTable:
         self.stamp = 0
         """Grows with every row that is written."""
         self.stamps: list[int] = []
-        """By row, the stamp when it was written last: whoever keeps something by job knows by it what has changed."""
+        """By row, the stamp when it was written last: caches by job use it to find what has changed."""
         self._allocate(16)
 
     def _allocate(self, size: int) -> None:

@@ -70,7 +70,7 @@ class Job(TaskCounts):
         self.sub_jobs: dict[str, SubJob] = {}
         """Sub-gangs by key; empty for a group without sub-group policies."""
         self.allocated: dict[str, float] = {}
-        """What tasks hold or, within a session, are promised."""
+        """Resources that tasks hold or, within a session, are nominated for."""
         self.role_counts: dict[str, list[int]] | None = None
         self.numa_tasks = 0
         """Tasks that want their cpus on certain NUMA nodes."""
@@ -86,15 +86,17 @@ class Job(TaskCounts):
         self.min_available = 0
         self.min_resources: dict[str, float] | None = None
         self.uncounted_minimum: Mapping[str, int] = NOTHING
-        """What of minResources scheduling does not count but quotas may: `requests.cpu`, `count/pods` and so on."""
+        """The part of minResources that quotas count and scheduling does not: `requests.cpu`, `count/pods` etc.
+        """
         self.waiting_time: int | None = None
-        """How long the group may wait, in microseconds; None if it does not say."""
+        """Time that the group may wait, in microseconds; None if it does not tell."""
         self.cards = NO_CARDS
         """Accelerator cards by model that the group will want; its pods know better once they are there."""
         self.service_type = ""
-        """What the group says about the kind of its work: `inference`, `training`, or anything."""
+        """The kind of work that the group declares: `inference`, `training`, or anything."""
         self.budget = ("", "")
-        """How many pods have to be available, or may be unavailable; numbers or percentages as they are written."""
+        """Number of pods that have to be available, or may be unavailable; numbers or percentages as written.
+        """
         self.role_minimum: dict[str, int] = {}
         self.role_minimum_total = 0
         self.role_counts = None
@@ -295,7 +297,7 @@ class Job(TaskCounts):
     # --- resources (spec 1.5.4 and, for the queue plugins, 1.2)
 
     def total_request(self) -> dict[str, float]:
-        """What all tasks ask for that hold something or wait."""
+        """Sum of the requests of all tasks that hold resources or wait."""
         total: dict[str, float] = {}
         for task in self.tasks.values():
             if task.status in HOLDING or task.status == status.PENDING:
@@ -303,7 +305,7 @@ class Job(TaskCounts):
         return total
 
     def waiting_request(self) -> dict[str, float]:
-        """What the tasks ask for that wait; most of them ask for the same."""
+        """Sum of the requests of waiting tasks; most of them ask for the same."""
         total: dict[str, float] = {}
         if self.counts[status.PENDING]:
             for spec, count in Counter(task.spec for task in self.pending()).items():
@@ -311,11 +313,11 @@ class Job(TaskCounts):
         return total
 
     def elastic(self) -> dict[str, float]:
-        """What the job holds beyond its minimum."""
+        """Resources that the job holds beyond its minimum."""
         return exceeded(self.allocated, self.min_resources or {})
 
     def reserve(self) -> dict[str, float]:
-        """What of the minimum is not held yet."""
+        """Resources of the minimum that are not held yet."""
         out = {}
         for name, amount in (self.min_resources or {}).items():
             missing = amount - self.allocated.get(name, 0)
@@ -343,7 +345,7 @@ class Job(TaskCounts):
 
 
 def waiting_time(annotations: Mapping[str, str]) -> int | None:
-    """How long a pod group may wait, in microseconds: the first annotation for it that says more than nothing."""
+    """Return the time that a pod group may wait, in microseconds: the first annotation that is above zero."""
     for key in wellknown.WAITING_TIME:
         wait = positive_duration(annotations.get(key))
         if wait is not None:

@@ -16,7 +16,7 @@ from kilauea.api.selectors import Selector, selector_of
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a namespace may have in sum, and has. Names are those of quotas, such as `requests.cpu`."""
+    """Limits and usage of a namespace, in sum. Names are those of quotas, such as `requests.cpu`."""
 
     key: str
     namespace: str
@@ -26,12 +26,12 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many pods of a set may be disrupted now."""
+    """The number of pods of a set that may be disrupted now."""
 
     key: str
     namespace: str
     selector: Selector | None
-    """Whose pods; None and the empty one stand for nobody."""
+    """The pods that are protected; None and the empty one select none."""
     allowed: int
     disrupted: frozenset[str]
     """Names of pods whose disruption is counted already."""
@@ -61,7 +61,7 @@ def _amounts(field: str, resources: ResourceMap | None) -> dict[str, int]:
 
 
 def budget_of(obj: scheduling.PodDisruptionBudget) -> Budget:
-    """The budget of an object. Without a status nothing may be disrupted; a bad selector selects nobody."""
+    """The budget of an object. Without a status nothing may be disrupted; an invalid selector selects no pods."""
     status = obj.status or scheduling.PodDisruptionBudgetStatus()
     selector = selector_of(obj.spec.selector) if obj.spec else None
     allowed, disrupted = status.disruptions_allowed or 0, frozenset(status.disrupted_pods or ())

@@ -1,8 +1,8 @@
-"""How many pods that a selector means are on each node and in each topology domain, kept true within a session.
+"""Counts of the pods that a selector matches, by node and by topology domain, kept true within a session.
 
 Inter-pod affinity, anti-affinity and topology spread all ask the same two questions, for predicates and for scores
 alike: how many placed pods match this (`matching`), and how many placed pods carry a term that means this pod
-(`carriers`). Both are counted once, when first asked, and mended at each placement. In a cluster where nobody selects
+(`carriers`). Both are counted once, when first asked, and mended at each placement. In a cluster where no pod selects
 pods nothing is counted at all.
 """
 
@@ -20,7 +20,7 @@ from kilauea.engine.model.placements import LabelClass, LabelClasses, Placements
 from kilauea.engine.model.task_specs import PodTerm, TaskSpec
 from kilauea.engine.model.tasks import Task
 
-NOBODY: Mapping[str, str] = {}
+NO_LABELS: Mapping[str, str] = {}
 
 
 class Namespaces:
@@ -30,7 +30,7 @@ class Namespaces:
         self._labels = labels
 
     def meant(self, term: PodTerm, namespace: str, *, must_exist: bool) -> bool:
-        """Whether a term speaks of pods in this namespace.
+        """Return True if a term selects pods in this namespace.
 
         The original resolves the selector of an incoming pod's term among the namespaces that exist (`must_exist`), and
         takes a missing namespace as one without labels when it judges the terms of pods that run already.
@@ -43,7 +43,7 @@ class Namespaces:
         if labels is None:
             if must_exist:
                 return False
-            labels = NOBODY
+            labels = NO_LABELS
         return matches(term.namespace_selector, labels)
 
 
@@ -109,7 +109,7 @@ class Neighbours:
         self._classes = classes
         self.namespaces = namespaces
         self.needed = needed
-        """Whether anybody in the cluster selects pods; if not, nothing here is ever asked."""
+        """True if any pod of the cluster selects others; if not, nothing here is ever asked."""
         self._matching: dict[Wanted, MatchCount] = {}
         self._matching_class: dict[int, list[MatchCount]] = {}
         self._carriers = carriers
@@ -133,7 +133,7 @@ class Neighbours:
         return count
 
     def matches(self, wanted: Wanted, pod: LabelClass) -> bool:
-        """Whether a pod with this namespace and these labels is meant by every term."""
+        """Return True if every term selects a pod with this namespace and these labels."""
         return all(self._matches(term, pod) for term in wanted.terms)
 
     def carriers(self, pod: LabelClass) -> list[tuple[Carried, MatchCount]]:

@@ -36,7 +36,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node's object says, in the engine's units."""
+    """A node, as its object describes it, in the engine's units."""
 
     name: str
     allocatable: dict[str, int]
@@ -89,12 +89,12 @@ class LabelColumn:
 
     @cached_property
     def everywhere(self) -> bool:
-        """Whether all nodes have the label."""
+        """True if all nodes have the label."""
         return bool((self.ids >= 0).all())
 
     @cached_property
     def distinct(self) -> bool:
-        """Whether every node has a value of its own, as with the label of its name."""
+        """True if every node has a value of its own, as with the label of its name."""
         return len(self.values) == len(self.ids)
 
     def spread(self, by_value: NDArray[T]) -> NDArray[T]:
@@ -120,14 +120,14 @@ class NodeTable:
         for name, row in axis.rows.items():
             self.allocatable[row] = [f.allocatable.get(name, 0) for f in self.facts]
         self.complete = bool((self.allocatable[:2] > 0).all())
-        """Whether every node offers cpu and memory."""
+        """True if every node offers cpu and memory."""
         self._offered: list[str] | None = None
         self.changed: list[int] = []
-        """Rows that a session changed, in order, repeats included; whoever keeps figures by node mends them by it."""
+        """Rows that a session changed, in order, repeats included; values cached by node are updated from it."""
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
         """Arrays over nodes that depend on the nodes' objects alone (`kilauea.engine.evaluation.matching`)."""
         self.future = False
-        """Whether any node has anything releasing or pipelined."""
+        """True if any node has anything releasing or pipelined."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -191,7 +191,7 @@ class NodeTable:
 
     @cached_property
     def holds_images(self) -> bool:
-        """Whether any node says which images it holds."""
+        """True if any node reports which images it holds."""
         return any(f.images for f in self.facts)
 
     @cached_property
@@ -295,7 +295,7 @@ class NodeRows:
 
     @property
     def task_count(self) -> IntArray:
-        """(n,) number of pods on the nodes, with those that are being removed and those that are promised room."""
+        """(n,) number of pods on the nodes, with terminating and nominated ones."""
         count: IntArray = self.used[2] + self.pipelined[2]
         return count
 
@@ -306,5 +306,5 @@ class NodeRows:
         return count
 
     def resource(self, name: str) -> int | None:
-        """Row of a resource in the (R, n) arrays; None for one that nobody has or asks for."""
+        """Row of a resource in the (R, n) arrays; None for one that no node has and no task requests."""
         return self.table.axis.rows.get(name)

@@ -25,7 +25,7 @@ MOST_REPEATS = 1000
 MOST_STEPS = 2000
 """Largest automaton, in steps; what is repeated with a bound counts as often as it is repeated."""
 MOST_STATES = 1000
-"""States that an automaton remembers before it begins anew."""
+"""States that an automaton remembers before it starts over."""
 
 # How `re` reads a pattern, as a tree. The module has no public name; `test_patterns` fails if it changes.
 _parser: Any = importlib.import_module("re._parser")
@@ -52,7 +52,7 @@ _CLASSES = {
 
 
 class Pattern(Protocol):
-    """What nodes are found by."""
+    """A pattern that finds nodes."""
 
     def search(self, name: str, /) -> object:
         """Something true if the name contains a match."""
@@ -63,7 +63,7 @@ def pattern_of(text: str) -> Pattern:
     """The pattern that a text stands for.
 
     Raises:
-        ValueError: it is no regular expression, not one that RE2 has, or too large.
+        ValueError: it is not a regular expression, not one that RE2 has, or too large.
     """
     if len(text) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} characters")
@@ -82,7 +82,7 @@ def pattern_of(text: str) -> Pattern:
 
 
 def _choices(tree: Any, repeated: bool) -> float:
-    """How often a pattern leaves more than one way to go on; infinite if it does so again and again.
+    """The number of times that a pattern has more than one way to go on; infinite in a loop.
 
     Raises:
         ValueError: it holds what RE2 does not have.
@@ -195,7 +195,7 @@ def _literal(code: int) -> str:
 
 
 def _place(name: str, flags: int) -> Callable[[str, str], bool]:
-    """Whether a place is the one that is asked for."""
+    """Return the test of a position."""
     if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
         wanted = name == "AT_BOUNDARY"
         return lambda before, behind: (bool(_WORD.match(before)) != bool(_WORD.match(behind))) == wanted
@@ -234,7 +234,7 @@ class _Automaton:
         return number
 
     def search(self, name: str) -> bool:
-        """Whether the name contains a match."""
+        """Return True if the name contains a match."""
         if len(self._states) > MOST_STATES:
             self._forget()
         at = 0

@@ -1,4 +1,4 @@
-"""Which pods are where, as columns, so that the pods that a selector means can be counted by node in one stroke.
+"""Places of pods as columns, so that the pods that a selector matches can be counted by node in one operation.
 
 `LabelClasses` gives pods with the same namespace and labels one number; `Placements` holds, for every pod, its class
 and the row of its node. Both belong to the cluster state; `neighbours.py` counts with them in a session.

@@ -16,7 +16,7 @@ from kilauea.engine.model.queues import Queue
 
 
 class TreeFault(NamedTuple):
-    """Why a queue is left out of the tree: a reason for programs (`ParentNotFound`, `ParentCycle`), and in words."""
+    """The reason why a queue is left out of the tree: a code (`ParentNotFound`, `ParentCycle`), and a message."""
 
     reason: str
     message: str
@@ -24,7 +24,7 @@ class TreeFault(NamedTuple):
 
 @dataclass
 class QueueTree:
-    """Who is whose child.
+    """The children and parents of queues.
 
     Attributes:
         ancestors: by queue, its ancestors from the root to the parent; only queues that hang on the root.
@@ -46,7 +46,7 @@ class QueueTree:
         return below
 
     def is_leaf(self, name: str) -> bool:
-        """Whether a queue has no children."""
+        """Return True if a queue has no children."""
         return not self.children.get(name)
 
     def way_up(self, queue: Queue) -> Iterator[Queue]:

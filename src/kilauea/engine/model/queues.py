@@ -63,7 +63,7 @@ class Queue:
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
         """Names and weights on the way from the root to the queue, in the tree that annotations describe."""
         self.wishes = wishes_of_queue(obj.annotations, spec.affinity if spec else None)
-        """What it asks of plugins that may not be configured."""
+        """Wishes for plugins that may not be configured."""
         self.row = -1
         self.allocated: dict[str, float] = {}
         self.request: dict[str, float] = {}
@@ -73,12 +73,12 @@ class Queue:
 
     @property
     def open(self) -> bool:
-        """Whether the queue takes work."""
+        """True if the queue accepts work."""
         return self.state == "Open"
 
 
 class QueueFigures:
-    """What the queue plugin makes of a queue in this session; None where no plugin says anything."""
+    """Amounts that the queue plugin computes for a queue in this session; None where no plugin does."""
 
     __slots__ = ("ancestors", "capability", "deserved", "real_capability", "reclaim_level", "share")
 
@@ -90,7 +90,7 @@ class QueueFigures:
         self.ancestors: tuple[Queue, ...] = ()
         """From the parent to the root, where the plugin knows a tree."""
         self.reclaim_level = 0
-        """How many of them may stand for the queue when it takes back."""
+        """Number of them that may stand for the queue when it reclaims."""
 
 
 def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:

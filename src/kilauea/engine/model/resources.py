@@ -107,7 +107,7 @@ def insufficient(a: Amounts, limit: Amounts, asked: Amounts) -> list[str]:
 
 
 def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
-    """What `a` has beyond `b`. cpu and memory are always there; a scalar only where there is some."""
+    """The excess of `a` over `b`. cpu and memory are always there; a scalar only where there is some."""
     out = {name: max(a.get(name, 0) - b.get(name, 0), 0) for name in ALWAYS}
     for name, value in a.items():
         if name not in out and value - b.get(name, 0) > 0:
@@ -116,7 +116,7 @@ def exceeded(a: Amounts, b: Amounts) -> dict[str, float]:
 
 
 def cap(a: Amounts, b: Amounts, *, missing_is_zero: bool = False) -> dict[str, float]:
-    """`a` cut down to `b`. A scalar that `b` does not list is no limit, or zero if `missing_is_zero`."""
+    """`a` cut down to `b`. A scalar that `b` does not list is unlimited, or zero if `missing_is_zero`."""
     out: dict[str, float] = {}
     for name in (*ALWAYS, *(n for n in a if n not in ALWAYS)):
         value = a.get(name, 0)

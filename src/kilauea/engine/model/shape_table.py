@@ -15,7 +15,7 @@ class ShapeTable:
         self._axis = axis
         self._classes = classes
         self._selected = selected
-        """Label keys that any selector names; None when nobody selects pods at all."""
+        """Label keys that any selector names; None when no pods are selected at all."""
         self._images = images
         self._shapes: dict[tuple[object, ...], TaskShape] = {}
 

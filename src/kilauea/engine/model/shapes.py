@@ -1,6 +1,6 @@
 """A shape: tasks that no predicate and no score can tell apart in this session.
 
-Two tasks with the same `TaskSpec` have the same shape unless somebody looks at what the spec leaves out: labels and
+Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
 namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
 gang, if its tasks are to be close together in the network, and the queue of tasks that name accelerator cards.
 """
@@ -19,7 +19,7 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 
 
 class TaskShape:
-    """What predicates and scores see of a task."""
+    """The part of a task that predicates and scores see."""
 
     __slots__ = ("freed", "held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
 
@@ -38,7 +38,7 @@ class TaskShape:
         self.owner = owner
         """The gang or sub-gang whose tasks are to be close together in the network; empty for other tasks."""
         self.label_class = label_class
-        """Namespace and labels of one task of this shape; others differ only in labels that nobody selects by."""
+        """Namespace and labels of one task of this shape; others differ only in labels that no selector uses."""
         self.images = images
         self.request: NDArray[np.int64] = axis.vector(spec.requests)
         """(R,) what a task takes of its node."""

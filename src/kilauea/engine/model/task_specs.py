@@ -1,4 +1,4 @@
-"""What pods ask for, as values that equal pods share: requests, selectors, tolerations, ports, spread, claims."""
+"""Requests of pods, as values that equal pods share: resources, selectors, tolerations, ports, spread, claims."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class HostPort(NamedTuple):
 
 
 class TaskSpec:
-    """What a pod asks of a node. Equal asks are one object (see `SpecTable`), so identity is equality."""
+    """The requests of a pod to a node. Equal ones are one object (see `SpecTable`), so identity is equality."""
 
     __slots__ = (
         "__weakref__",
@@ -140,12 +140,12 @@ class TaskSpec:
 
     @property
     def selects_pods(self) -> bool:
-        """Whether placement depends on the labels of other pods."""
+        """True if placement depends on the labels of other pods."""
         return bool(self.affinity or self.anti_affinity or self.preferred_pods or self.spread)
 
     @property
     def carries_terms(self) -> bool:
-        """Whether the pod, once placed, attracts or repels others by its terms."""
+        """True if the pod, once placed, attracts or repels others by its terms."""
         return bool(self.anti_affinity or self.preferred_pods)
 
 
@@ -354,7 +354,7 @@ def _limited(container: Container) -> Mapping[str, int]:
 
 
 def _revocable(annotations: Mapping[str, str]) -> bool:
-    """Whether the pod may run on lent nodes: what it says about that, else whether it says that it is preemptable."""
+    """Return True if the pod may run on lent nodes: by its own annotation, else if it is annotated as preemptable."""
     zone = annotations.get(wellknown.REVOCABLE_ZONE)
     if zone is not None:
         return zone == "*"

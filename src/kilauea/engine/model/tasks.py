@@ -1,7 +1,7 @@
 """A task is a pod as the scheduler sees it; its `TaskSpec` is everything of the pod that decides where it may run.
 
 Pods that ask for the same share one `TaskSpec`, so that whatever is computed for it is computed once. Labels, images
-and the namespace are kept apart: they matter only in clusters where somebody selects pods by them (`shapes.py`).
+and the namespace are kept apart: they matter only in clusters where pods are selected by them (`shapes.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Task:
     priority: int
     priority_class: str
     preemptable: bool | None
-    """What the pod says itself; None when it says nothing."""
+    """The pod's own annotation; None without one."""
     gated: bool
     foreign_gate: bool
     """Held back by a gate that is not the queue's own."""
@@ -63,9 +63,9 @@ class Task:
     cooldown: str = ""
     """For how long after it was scheduled the pod wants to be left alone; a duration as it is written."""
     scheduled: int = 0
-    """When the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if nobody says."""
+    """Time at which the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
     ends: int = 0
-    """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
+    """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
     numa: bool = False
     """Wants its cpus on certain NUMA nodes."""
     foreign: bool = False
@@ -117,18 +117,18 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
 
 
 class Stage(NamedTuple):
-    """How far a pod has come: everything of a task that changes from its creation to its end."""
+    """The stage of a pod's life: everything of a task that changes from its creation to its end."""
 
     node: str
     status: int
     nominated: str
     scheduled: int
     ends: int = 0
-    """When a pod that terminates should have ended, in microseconds since 1970; 0 if it does not terminate."""
+    """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
 
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
-    """How far a pod with this cooldown has come."""
+    """Return the stage of a pod with this cooldown."""
     pod_status, node = pod.status, pod.spec.node_name or ""
     return Stage(
         node,
@@ -155,7 +155,7 @@ def _ends(deletion: str | None) -> int:
 
 
 def _scheduled(pod: Pod) -> int:
-    """When a pod that runs was scheduled; 0 if its conditions do not say."""
+    """The time at which a running pod was scheduled; 0 if its conditions do not tell."""
     if pod.status is None or pod.status.phase != "Running":
         return 0
     for condition in pod.status.conditions or ():
@@ -192,6 +192,6 @@ def _priority(pod: Pod) -> int:
 
 
 def _preemptable(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool | None:
-    """What the pod says itself; None when it says nothing."""
+    """The pod's own annotation; None without one."""
     text = annotations.get(wellknown.PREEMPTABLE, labels.get(wellknown.PREEMPTABLE))
     return None if text is None else bool(wellknown.parse_bool(text))

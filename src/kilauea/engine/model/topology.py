@@ -1,4 +1,4 @@
-"""How close together a gang has to be, and where it is, as a session reads it.
+"""Network topology of gangs in a session: their wishes, and where they are.
 
 Spec of the scheduler, 3.2; of the node plugins, 10.2.
 """
@@ -42,7 +42,7 @@ def closeness(wish: NetworkTopology | None, tree: HyperNodeTree, around: Closene
 
 
 class Domains:
-    """Where the gangs of a session are, and how close they have to be."""
+    """The places of the gangs of a session, and how close they have to be."""
 
     def __init__(self, tree: HyperNodeTree, row_of: dict[str, int]) -> None:
         self.tree = tree
@@ -68,16 +68,16 @@ class Domains:
         return self._closeness[key]
 
     def wishes(self, job: Job) -> bool:
-        """Whether the job or any sub-gang of it has a wish."""
+        """Return True if the job or any sub-gang of it has a wish."""
         return job.topology is not None or any(s.topology is not None for s in job.sub_jobs.values())
 
     def binds(self, job: Job) -> bool:
-        """Whether the job or any sub-gang of it has to be inside one domain (softly, of any tier)."""
+        """Return True if the job or any sub-gang of it has to be inside one domain (softly, of any tier)."""
         parts: list[SubJob | None] = [None, *job.sub_jobs.values()]
         return any((c := self.of(job, part)) is not None and c.tier is not None for part in parts)
 
     def problem(self, job: Job) -> str:
-        """Why no domain can be what a hard wish of the job asks for, whatever the room; empty if one can."""
+        """Return the reason why no domain can meet a hard wish of the job, whatever the room; empty if one can."""
         for wish in (job.topology, *(sub_job.topology for sub_job in job.sub_jobs.values())):
             if wish is None or wish.mode == "soft":
                 continue
@@ -89,7 +89,7 @@ class Domains:
         return ""
 
     def _tiers(self) -> str:
-        """What tiers there are, with their names."""
+        """List the tiers that exist, with their names."""
         names = {tier: name for name, tier in self.tree.tier_names.items()}
         tiers = sorted(set(self.tree.tiers[1:]))
         if not tiers:
@@ -112,7 +112,7 @@ class Domains:
         return [by_tier[tier] for tier in sorted(by_tier)]
 
     def search_root(self, key: str, tier: int, domain: int) -> int:
-        """Where the search begins: the domain given, cut down to what holds the part's placed tasks; -1 if nowhere."""
+        """Return the domain where the search starts: the one given, cut down to the part's placed tasks; -1 if none."""
         placed = self.chosen.get(key, -1)
         if placed < 0:
             return domain

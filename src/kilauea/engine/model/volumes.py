@@ -54,13 +54,13 @@ class Volume:
 
     @property
     def free(self) -> bool:
-        """Whether any claim may have it."""
+        """True if any claim may have it."""
         return self.claim is None and self.phase == AVAILABLE and not self.deleting
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What an unbound claim asks of a volume."""
+    """Requirements of an unbound claim on a volume."""
 
     size: int
     modes: tuple[str, ...]
@@ -69,11 +69,11 @@ class Wish:
     """None for any."""
 
     def holds(self, volume: Volume) -> bool:
-        """Whether a volume can hold what is to be stored, whoever it is meant for."""
+        """Return True if a volume can hold what is to be stored, whichever claim it is reserved for."""
         return volume.size >= self.size and volume.mode == self.mode and not volume.deleting
 
     def accepts(self, volume: Volume) -> bool:
-        """Whether a volume of the right class that is free will do."""
+        """Return True if a free volume of the right class is acceptable."""
         fits = self.holds(volume) and volume.modes.issuperset(self.modes)
         return fits and (self.selector is None or matches(self.selector, volume.labels))
 
@@ -98,13 +98,13 @@ class Claim:
     """UID of the object that it belongs to."""
 
     def refers(self, ref: ClaimRef | None) -> bool:
-        """Whether the claim of a volume is this one."""
+        """Return True if the claim of a volume is this one."""
         return ref is not None and ref.key == self.key and (not ref.uid or ref.uid == self.uid)
 
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """How volumes are made, and when claims are bound."""
+    """Provisioning of volumes, and when claims are bound."""
 
     name: str
     provisioner: str
@@ -115,7 +115,7 @@ class StorageClass:
 
     @property
     def provisions(self) -> bool:
-        """Whether volumes are made on demand."""
+        """True if volumes are made on demand."""
         return self.provisioner not in ("", wellknown.NO_PROVISIONER)
 
 
@@ -217,7 +217,7 @@ def class_of(obj: storage.StorageClass) -> StorageClass:
 
 
 def limits_of(obj: storage.CSINode) -> dict[str, int]:
-    """How many volumes of each driver a node takes, of those that have a limit."""
+    """Return the number of volumes of each driver that a node takes, for drivers with a limit."""
     drivers = obj.spec.drivers or ()
     counts = {d.name: d.allocatable.count for d in drivers if d.allocatable}
     return {name: within(count, 0, MOST_PODS) for name, count in counts.items() if count is not None}
@@ -269,7 +269,7 @@ class Storage:
         return list(self._kinds[kind][0]) if kind in self._kinds else []
 
     def is_delayed(self, claim: Claim) -> bool:
-        """Whether the scheduler is to bind a claim: it names no volume yet, and its class waits for a consumer."""
+        """Return True if the scheduler is to bind a claim: it has no volume yet, and its class waits for a consumer."""
         of = self.classes.get(claim.class_name)
         return not claim.bound and not claim.volume and of is not None and of.delayed
 

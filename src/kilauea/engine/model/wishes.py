@@ -1,4 +1,4 @@
-"""What queues and pod groups ask for that one plugin alone serves.
+"""Wishes of queues and pod groups, each of which only one plugin serves.
 
 Where that plugin is not configured such a wish is ignored, and its object has to say so. Wishes of groups are bits, so
 that those of all jobs are one column.
@@ -117,5 +117,5 @@ def wishes_of_group(
 
 
 def wants_numa(annotations: Mapping[str, str]) -> bool:
-    """Whether a pod wants its cpus on certain NUMA nodes."""
+    """Return True if a pod wants its cpus on certain NUMA nodes."""
     return annotations.get(wellknown.NUMA_POLICY, "none") not in ("", "none")

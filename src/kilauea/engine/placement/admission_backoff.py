@@ -37,14 +37,14 @@ PLACED = ("Binding", "Bound", "Running", "Releasing", "Pipelined")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is remembered after a cycle, and the groups that give their admission back."""
+    """The state after a cycle, and the groups whose admission is withdrawn."""
 
     backoff: AdmissionBackoff
     given_back: Mapping[str, GroupOutcome]
 
 
-def kept_out(session: Session, queue: Queue, job: Job) -> Refusal | None:
-    """Why a group is not admitted now; None if it may be."""
+def backoff_refusal(session: Session, queue: Queue, job: Job) -> Refusal | None:
+    """Return the reason why a group is not admitted now; None if it may be."""
     backoff = session.backoff
     attempt = backoff.attempts.get(job.key)
     if attempt is None or attempt.creation != job.creation or attempt.until <= backoff.moment:
@@ -53,7 +53,7 @@ def kept_out(session: Session, queue: Queue, job: Job) -> Refusal | None:
 
 
 def after_cycle(backoff: AdmissionBackoff, session: Session, groups: Mapping[str, GroupOutcome]) -> Outcome:
-    """What follows from a cycle that ends with these outcomes of groups."""
+    """Return the state after a cycle that ends with these outcomes of groups."""
     if "enqueue" not in session.conf.actions:
         return Outcome(backoff, {})
     jobs = session.state.jobs
@@ -86,14 +86,14 @@ def _again(backoff: AdmissionBackoff, job: Job) -> Attempt:
 
 
 def _refusal(attempt: Attempt) -> Refusal:
-    """Why a group is not admitted."""
+    """The reason why a group is not admitted."""
     waited = f"could not be placed within {FRUITLESS // SECOND} s of its admission, which others waited for"
     at = format_time(attempt.told // SECOND * SECOND)
     return Refusal(CODE, f"{waited}; it is admitted again when it could be placed, and tried again at {at}")
 
 
 def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
-    """Whether a group is admitted, holds quota, has all its pods, and nothing of it is placed."""
+    """Return True if a group is admitted, holds quota, has all its pods, and nothing of it is placed."""
     if job is None or job.min_resources is None or outcome.phase != INQUEUE or not job.tasks:
         return False
     if any(outcome.counts.get(name) for name in PLACED):
@@ -103,7 +103,7 @@ def is_fruitless(outcome: GroupOutcome, job: Job | None) -> bool:
 
 
 def could_be_placed(session: Session, queue: Queue, job: Job) -> bool:
-    """Whether a group that is not admitted would have its minimum on the cluster as it is now; changes nothing."""
+    """Return True if a group that is not admitted would have its minimum on the cluster now; changes nothing."""
     sheet = None if session.job_valid(job) or session.points.overused(queue) else worksheet(session, job)
     if sheet is None:
         return False
@@ -121,5 +121,5 @@ def could_be_placed(session: Session, queue: Queue, job: Job) -> bool:
 
 
 def _others_wait(groups: Iterable[GroupOutcome]) -> bool:
-    """Whether a group waits to be admitted that has not itself just given its admission back."""
+    """Return True if a group waits to be admitted whose admission was not withdrawn just now."""
     return any(o.phase == PENDING and o.refusal is not None and o.refusal.code != CODE for o in groups)

@@ -58,7 +58,7 @@ class Trial:
 
 
 def worksheet(session: Session, job: Job) -> Worksheet | None:
-    """What of a job is to be placed; None if that is nothing."""
+    """Return the tasks of a job to place; None if there are none."""
     tasks = [task for task in job.pending() if not task.foreign_gate and not task.spec.best_effort]
     if not tasks:
         return None
@@ -69,7 +69,7 @@ def worksheet(session: Session, job: Job) -> Worksheet | None:
 
 
 def place_job(session: Session, queue: Queue, sheet: Worksheet) -> Statement | None:
-    """A statement that makes a job ready, or would once promised room is free; None if there is none."""
+    """A statement that makes a job ready, or would once nominated room is free; None if there is none."""
     if sheet.structured:
         return place_gang(session, queue, sheet)
     statement = session.statement()

@@ -6,7 +6,7 @@ would go to the next in line, and more pods would be evicted for the same claim.
 room out of what others may have, and allocate gives it to its owner as soon as it is free.
 
 A promise lapses when its node is gone or takes the pod no longer, when the queue may not have the pod any more, or when
-its gang can no longer be completed: held room that helps nobody would stay idle. It lapses too while a pod whose room
+its gang can no longer be completed: held room that helps no task would stay idle. It lapses too while a pod whose room
 it needs is overdue: with a finalizer that pod may stay for ever, and with it what a gang holds elsewhere meanwhile.
 """
 
@@ -63,18 +63,18 @@ def _hold(session: Session, job: Job, tasks: Sequence[Task]) -> None:
 
 
 def _is_overdue(session: Session, node: str) -> bool:
-    """Whether a pod that terminates on a node should have ended long ago, and perhaps never will."""
+    """Return True if a pod that terminates on a node should have ended long ago, and perhaps never will."""
     return any(0 < task.ends < session.now - OVERDUE for task in session.state.terminating(node))
 
 
 def serve_promises(session: Session) -> None:
-    """Start what was promised room that is free now."""
+    """Place nominated tasks whose room is free now."""
     for job, promised in _open_promises(session):
         session.kept_promises.update(start_where_free(session, job, promised))
 
 
 def serve_elsewhere(session: Session) -> None:
-    """Start what still waits for promised room on other nodes, where room is left after everybody had a turn.
+    """Place tasks that still wait for their nominated node on others, if room is left after all had a turn.
 
     A victim may take long to end, or never end. Gangs that have to stay in one network domain wait for theirs.
     """

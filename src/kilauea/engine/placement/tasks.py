@@ -22,7 +22,7 @@ from kilauea.engine.statement import Operation, Statement
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is placed together: a job, or one sub-gang of it."""
+    """A job, or one sub-gang of it: tasks that are placed together."""
 
     queue: Queue
     job: Job
@@ -55,7 +55,7 @@ def place_tasks(session: Session, statement: Statement, part: Part, tasks: list[
         domain: number of the network domain to stay in; -1 for the whole cluster.
 
     Returns:
-        Whether the part is ready, or would be once promised room is free. If not, everything is undone.
+        Whether the part is ready, or would be once nominated room is free. If not, everything is undone.
     """
     checkpoint = statement.checkpoint()
     rows = None if domain < 0 else session.domains.tree.rows[domain]
@@ -131,7 +131,7 @@ def _follow(session: Session, part: Part, task: Task) -> None:
 
 
 def may_continue(part: Part, unfit: Mapping[str, object]) -> bool:
-    """Whether placing the other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
+    """Return True if placing other tasks makes sense after one did not fit (spec 1.5.3, NeedContinueAllocating)."""
     job = part.job
     if job.min_available == len(job.tasks):
         return False

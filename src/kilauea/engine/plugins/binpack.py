@@ -101,7 +101,7 @@ class Binpack(Plugin):
         return full * factor
 
     def _plan(self, shape: TaskShape) -> Counted:
-        """What counts for a shape."""
+        """The resources that count for a shape."""
         plan = self._plans.get(shape)
         if plan is None:
             requests = shape.spec.requests

@@ -2,7 +2,7 @@
 
 What:
     Each queue names what it deserves. It may use more, up to its `capability` and to what the guarantees of the others
-    leave, as long as nobody else claims it; a queue below what it deserves takes back from those above. With
+    leave, as long as no other queue claims it; a queue below what it deserves takes back from those above. With
     `enableHierarchy: true` queues form a tree by `spec.parent`: a parent's limits bind its children, and the use of
     children adds up in their parents. Jobs go to leaves.
 
@@ -81,7 +81,7 @@ class CapacityArguments:
 
 @dataclass
 class Limits:
-    """What queues deserve and may use at most.
+    """The amounts that queues deserve and may use at most.
 
     Attributes:
         tree: who is whose child; empty in the flat form.
@@ -105,7 +105,7 @@ class Limits:
 
 
 def room_beside(whole: Amounts, guaranteed: Amounts, queue: Queue) -> dict[str, float]:
-    """What the guarantees of the others leave of the whole."""
+    """Return the whole without the guarantees of the others."""
     limit = exceeded(whole, guaranteed)
     add(limit, queue.guarantee)
     return limit
@@ -208,7 +208,7 @@ class Capacity(Plugin):
         return out
 
     def _root_capability(self, root: Queue) -> dict[str, float]:
-        """What the whole tree may use: the cluster's total, or with an open root no end."""
+        """The limit of the whole tree: the cluster's total, or with an open root none."""
         total = self._session.total
         if self.arguments.root_quota == "total":
             return dict(total)
@@ -301,7 +301,7 @@ class Capacity(Plugin):
     # --- who may have what
 
     def _out_of_place(self, queue: Queue) -> Refusal | None:
-        """Why no job of this queue is scheduled, because of where the queue stands."""
+        """The reason why no job of this queue is scheduled, because of its place in the tree."""
         if not self._hierarchy:
             return None
         fault = self._tree.faults.get(queue.name)
@@ -338,7 +338,7 @@ class Capacity(Plugin):
         return (PERMIT, None) if refusal is None else (REJECT, refusal)
 
     def _no_room(self, at: Queue, job: Job) -> Refusal | None:
-        """Why a queue on the way up has no room for a job's minimum, not even in what is lent out below it."""
+        """The reason why a queue on the way up has no room for a job's minimum, even with what is lent out below it."""
         limit = at.figures.real_capability or NOTHING
         refusal = no_room_for_minimum(at, limit, job)
         if refusal is None or not (lent := self._lending.room_for(job, at)):
@@ -353,7 +353,7 @@ class Capacity(Plugin):
     # --- who may take back from whom
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Whether a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
+        """Return True if a queue may reclaim: one resource that it asks for is within what it deserves (spec 2.9)."""
         wanted: dict[str, float] = {}
         for task in tasks:
             add(wanted, task.spec.requests)
@@ -405,7 +405,7 @@ class Capacity(Plugin):
     def _keeps(
         self, queue: Queue, task: Task, left: dict[str, dict[str, float]], claimer: Queue, reclaimer: Task
     ) -> SpareReason | None:
-        """Why a task stays, with what the queues hold that is `left`; None if it may go (spec 2.8)."""
+        """The reason to spare a task, with what the queues hold that is `left`; None if there is none (spec 2.8)."""
         requests = task.spec.requests
         if not useful(requests) & useful(reclaimer.spec.requests):
             return NOTHING_IN_COMMON
@@ -468,7 +468,7 @@ class Capacity(Plugin):
 
 
 def figures_of(queue: Queue) -> tuple[dict[str, float], ...]:
-    """What a queue holds, asks, lends and has admitted."""
+    """Return the amounts that a queue holds, asks for, lends and has admitted."""
     return queue.allocated, queue.request, queue.elastic, queue.inqueue
 
 
@@ -482,7 +482,7 @@ def inherited(capability: Amounts, parent: Amounts) -> dict[str, float]:
 
 
 def keeps(queue: Queue, held: Amounts, requests: Amounts) -> SpareReason | None:
-    """Why a queue that holds this keeps a task: its guarantee, or that it has no more than it deserves of any part."""
+    """Return the reason why a queue keeps a task: its guarantee, or that it has no more than it deserves."""
     after = dict(held)
     add(after, requests, -1)
     if not less_equal(queue.guarantee, after):

@@ -54,7 +54,7 @@ class Cdp(Plugin):
         return [task for task in candidates if not self._protected(task)], PERMIT
 
     def _protected(self, task: Task) -> bool:
-        """Whether the pod runs, and was scheduled less than its cooldown ago."""
+        """Return True if the pod runs, and was scheduled less than its cooldown ago."""
         if not task.cooldown:
             return False
         try:

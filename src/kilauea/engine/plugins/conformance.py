@@ -1,4 +1,4 @@
-"""What keeps the cluster itself alive is never evicted.
+"""Never evict pods that keep the cluster itself alive.
 
 What:
     Pods with priority class `system-cluster-critical` or `system-node-critical`, and all pods in namespace
@@ -45,5 +45,5 @@ class Conformance(Plugin):
 
 
 def spare_system(_: object, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-    """Candidates that are no part of the system."""
+    """Candidates that are not part of the system."""
     return [t for t in candidates if t.priority_class not in SYSTEM_CLASSES and t.namespace != SYSTEM_NAMESPACE], PERMIT

@@ -105,7 +105,7 @@ class Gang(Plugin):
 
 
 def valid(job: Job) -> Refusal | None:
-    """Why the job has too few pods ever to start; None if it has enough."""
+    """Return the reason why the job has too few pods ever to start; None if it has enough."""
     if not job.roles_have((*status.READY, status.PIPELINED, status.PENDING)):
         return Refusal("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling", job.queue)
     if not job.sub_groups_have(lambda _: True):

@@ -93,7 +93,7 @@ class NetworkTopologyAware(Plugin):
         self._totals: dict[str, dict[str, float]] = {}
         """By part: what all its tasks ask for."""
         self._waiting: tuple[tuple[str, int], dict[str, float]] = (("", -1), {})
-        """What the waiting tasks of a part ask for; by part and number of changes, the last one only."""
+        """Requests of the waiting tasks of a part; by part and number of changes, the last one only."""
         self._near: dict[int, NDArray[np.float64]] = {}
         """By domain: nearness of the closest domains to it."""
         self._held: dict[str, NDArray[np.float64]] = {}
@@ -154,7 +154,7 @@ class NetworkTopologyAware(Plugin):
         return self._gradient(part.key, wish, self._asked(part.key, part.mates), domain, purpose)
 
     def _asked(self, key: str, mates: Mapping[str, Task]) -> dict[str, float]:
-        """What the waiting tasks of a part ask for."""
+        """Return the requests of the waiting tasks of a part."""
         stamp = (key, len(self._session.nodes.changed))
         if self._waiting[0] != stamp:
             needed: dict[str, float] = {}
@@ -195,7 +195,7 @@ class NetworkTopologyAware(Plugin):
     # --- how good a domain is
 
     def _order(self, part: Part, domains: Sequence[int]) -> dict[int, float]:
-        """How full each domain would be with the whole part; among equals, how much of the part is there already."""
+        """Fullness of each domain with the whole part; among equals, the share of the part that is there already."""
         self._follow()
         total = self._totals.get(part.key)
         if total is None:
@@ -326,7 +326,7 @@ class NetworkTopologyAware(Plugin):
 
     @cached_property
     def _faded(self) -> tuple[dict[int, float], float]:
-        """How much each tier counts that has domains, and all tiers together, those in between without any too.
+        """Weight of each tier that has domains, and of all tiers together, with empty ones in between.
 
         The tier that counts most has weight 1, so that no number of tiers makes nothing or infinity of all of them.
         """

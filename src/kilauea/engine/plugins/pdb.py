@@ -2,7 +2,7 @@
 
 What:
     Of pods that may be evicted those stay that every budget matching them still allows to lose. A budget is spent pod
-    by pod, in the order in which the pods are given. Pods without labels stay out of it: nobody may evict them.
+    by pod, in the order in which the pods are given. Pods without labels are excluded: they may not be evicted.
 
 Why:
     A budget says how many replicas a service can do without. The API server knows it; a scheduler that evicts has to.
@@ -81,8 +81,8 @@ class Pdb(Plugin):
 
     def _why(self, _: object, task: Task) -> SpareReason:
         if not self._session.state.classes.get(task.label_class).labels:
-            return SpareReason("NoLabels", "it has no labels, so no PodDisruptionBudget can speak for it")
-        return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more to go")
+            return SpareReason("NoLabels", "it has no labels, so no PodDisruptionBudget can select it")
+        return SpareReason("DisruptionBudget", "a PodDisruptionBudget allows no more evictions")
 
     def _allowed(self, candidates: Sequence[Task]) -> list[Task]:
         """The candidates that may go, one after the other, in the order given."""
@@ -90,7 +90,7 @@ class Pdb(Plugin):
         return [task for task in candidates if self._may_go(task, spent)]
 
     def _may_go(self, task: Task, spent: Counter[str]) -> bool:
-        """Whether all budgets let the task go. Each is charged, even if another one objects."""
+        """Return True if all budgets allow the eviction. Each is charged, even if another one objects."""
         if not self._session.state.classes.get(task.label_class).labels:
             return bool(self.arguments.unlabelled)
         may = True

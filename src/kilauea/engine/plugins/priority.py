@@ -75,5 +75,5 @@ class Priority(Plugin):
 
 
 def starving(job: Job) -> bool:
-    """Some task is neither placed nor promised room."""
+    """Return True if a task is neither placed nor nominated."""
     return job.ready_count + job.counts[status.PIPELINED] < len(job.tasks)

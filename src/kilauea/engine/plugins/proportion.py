@@ -1,12 +1,12 @@
 """Queues share the cluster by their weights.
 
 What:
-    Each queue's deserved share is computed anew in every session: what the cluster offers is poured out by weight, no
-    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and what is left over is
-    poured out again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
+    Each queue's deserved share is computed in every session: the total of the cluster is divided by weight, no
+    queue gets more than it asks for or may use (`capability`), none less than its `guarantee`, and the rest is divided
+    again. The queue with the smaller part of its deserved share goes first; one that has all of it waits.
 
 Why:
-    Nobody has to write numbers that go stale; queues that are idle leave their part to the others.
+    There are no numbers to maintain; idle queues leave their part to the others.
 
 Arguments:
     None. Flags: `enableQueueOrder`, `enabledOverused`, `enabledAllocatable`, `enableReclaimable`, `enableJobEnqueued`,
@@ -79,7 +79,7 @@ class Proportion(Plugin):
     # --- deserved
 
     def _settle_capabilities(self) -> None:
-        """What each queue may use at most: its capability, and what the guarantees of the others leave."""
+        """Compute the limit of each queue: its capability, without the guarantees of the others."""
         queues = self._session.queues.values()
         guaranteed: dict[str, float] = {}
         for queue in queues:
@@ -146,7 +146,7 @@ class Proportion(Plugin):
         return self._beyond(queue, wanted) is None
 
     def _beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
-        """Why the queue may not have this in addition; None if it may."""
+        """The reason why the queue may not have this in addition; None if it may."""
         deserved = queue.figures.deserved or NOTHING
         return closed(queue) or beyond(queue, deserved, wanted, "queue {queue} would exceed its deserved {resource}")
 

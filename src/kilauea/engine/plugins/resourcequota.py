@@ -78,12 +78,12 @@ def minimum(job: Job) -> dict[str, float]:
 
 
 def taken(quota: Quota, admitted: Amounts, name: str) -> float:
-    """What the namespace has of a resource, or will have."""
+    """Return the usage of a resource in the namespace, now or once admitted groups run."""
     return quota.used.get(name, 0) + admitted.get(name, 0)
 
 
 def refusal(job: Job, quota: Quota, asked: Amounts, admitted: Amounts, beyond: list[str]) -> Refusal:
-    """Why the quota keeps the job out; the numbers are of the first resource that is short."""
+    """Return the reason why the quota rejects the job; the numbers are of the first resource that is short."""
     parts = (("requested", asked), ("used", quota.used), ("limited", quota.hard))
     texts = [f"{word}: {listed(amounts, sorted(beyond))}" for word, amounts in parts]
     message = f"resource quota insufficient, {', '.join(texts)}"

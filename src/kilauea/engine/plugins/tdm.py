@@ -91,7 +91,7 @@ class Hours(NamedTuple):
     end: int
 
     def hold(self, time: int, *, overnight: bool) -> bool:
-        """Whether a time of the day is in it; with `overnight` also if it began on the day before."""
+        """Return True if a time of the day is in it; with `overnight` also if it started on the day before."""
         return self.start <= time <= self.end or (overnight and time + DAY <= self.end)
 
 
@@ -181,7 +181,7 @@ class Tdm(Plugin):
     # --- zones
 
     def _why_closed(self, zone: str) -> str:
-        """Why the nodes of a zone are not lent now; empty if they are."""
+        """The reason why the nodes of a zone are not lent now; empty if they are."""
         if zone not in self._hours:
             return f"revocable zone {zone} not support"
         hours, text = self._hours[zone], self.arguments.zones[zone]
@@ -249,13 +249,13 @@ class Tdm(Plugin):
         return out
 
     def _disturbed(self, job: Job) -> bool:
-        """Whether the job has just lost or made pods: one is being removed, or one is younger than the period."""
+        """Return True if the job has just lost or made pods: one is terminating, or younger than the period."""
         newest = max(task.order[2] for task in job.tasks.values())
         return job.counts[status.RELEASING] > 0 or newest + self._period > self._session.now
 
 
 def victims_of(job: Job) -> int:
-    """How many pods of a job may go at once, by its budget (spec of the queue plugins, 15)."""
+    """Return the number of pods of a job that may be evicted at once, by its budget (spec of the queue plugins, 15)."""
     total, running = len(job.tasks), job.counts[status.RUNNING]
     least, most = (part_of(text, total) for text in job.budget)
     if job.budget[0]:

@@ -6,7 +6,7 @@ before they are added up, so that one child does not starve for what its sibling
 queue plugins, 5.2).
 
 Everything is computed for all nodes of a level in one stroke when a key is first asked for. Afterwards only the way
-from a changed job to the root is computed again, and only when somebody asks. What a child counts for is rounded to a
+from a changed job to the root is computed again, and only on demand. What a child counts for is rounded to a
 tiny part of what the cluster offers, so that sums are exact and do not depend on their order.
 """
 
@@ -78,7 +78,7 @@ def grow(queues: Iterable[Queue]) -> tuple[Branch, dict[str, list[Branch]]]:
 
 
 class Offer:
-    """What the cluster offers: `amounts` (R,), and how finely parts of it are told apart."""
+    """The total of the cluster: `amounts` (R,), and how finely parts of it are told apart."""
 
     __slots__ = ("_whole", "amounts", "grain")
 
@@ -94,7 +94,7 @@ class Offer:
 
 
 class Figures:
-    """What some nodes or jobs hold, as columns: `held` (R, n), `share` (n,), `saturated` (n,)."""
+    """Holdings of some nodes or jobs, as columns: `held` (R, n), `share` (n,), `saturated` (n,)."""
 
     __slots__ = ("held", "saturated", "share")
 
@@ -268,9 +268,9 @@ class Hierarchy:
         self._parent = [branch.parent.number if branch.parent is not None else -1 for branch in nodes]
         self._weight = [branch.weight for branch in nodes]
         self._scale: Floats = np.array(self._weight if self._weighted else [1.0] * len(nodes))
-        """What children of one node are scaled to before they are added up."""
+        """Scale of the children of one node, applied before they are added up."""
         self._decides = [1 < branch.queues < nodes[0].queues for branch in nodes]
-        """Whether a node's share can put some queues before others that have no part in it."""
+        """True if a node's share can put some queues before others that have no part in it."""
         self._inner = np.array([bool(branch.children) for branch in nodes])
         children = np.array([sum(c.queues > 0 for c in branch.children.values()) for branch in nodes], dtype=np.intp)
         self._last: Rows = 1 + np.cumsum(children)

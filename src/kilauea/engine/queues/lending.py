@@ -1,4 +1,4 @@
-"""What queues lend to each other, so that a queue within its own promise is admitted though borrowers fill the cluster.
+"""Lending between queues, so that a queue within its own promise is admitted though borrowers fill the cluster.
 
 A queue that is promised something (what it deserves, or is guaranteed) may count on what others hold beyond their own
 promise, as far as the action reclaim could take it back for it: admission adds that to the room it sees. In a tree that
@@ -18,7 +18,7 @@ TAKING_BACK = frozenset({"reclaim", "gangreclaim"})
 
 
 class Lending:
-    """Who lends what to whom in a session."""
+    """The loans between queues in a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -28,7 +28,7 @@ class Lending:
         self._stamp = -1
 
     def room_for(self, job: Job, at: Queue | None = None) -> dict[str, float]:
-        """What a job may count on beside what is free, below a queue on its way up, or in the whole cluster.
+        """Return the room a job has beside what is free, below a queue on its way up, or in the cluster.
 
         Only of resources of which its queue stays within its promise with the job's minimum; nothing without an action
         that takes back.
@@ -82,7 +82,7 @@ class Lending:
         return self._children.get(above.name if above else "", [])
 
     def _surplus(self, queue: Queue) -> dict[str, float]:
-        """What a queue, or those below it, hold or have admitted beyond their promise."""
+        """Amounts that a queue, or those below it, hold or have admitted beyond their promise."""
         children = self._below(queue)
         if not children and not queue.reclaimable:
             return {}
@@ -102,7 +102,7 @@ class Lending:
 
 
 def promised(queue: Queue) -> Amounts:
-    """What a queue deserves, and at least what it is guaranteed."""
+    """Return what a queue deserves, at least its guarantee."""
     deserved = queue.figures.deserved or {}
     if not queue.guarantee:
         return deserved

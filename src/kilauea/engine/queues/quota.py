@@ -1,4 +1,4 @@
-"""What a queue may still take: the comparisons that the queue plugins share.
+"""Comparisons of the room that is left in a queue; the queue plugins share them.
 
 Only resources that are asked for are compared, pod slots aside, and exactly (spec of the queue plugins, 1.1 `leDims`).
 """
@@ -12,12 +12,12 @@ from kilauea.engine.plan import Refusal
 
 
 def closed(queue: Queue) -> Refusal | None:
-    """Why a queue takes no work; None while it is open."""
+    """Return the reason why a queue takes no work; None while it is open."""
     return None if queue.open else Refusal("QueueClosed", f"queue {queue.name} is {queue.state}", queue.name)
 
 
 def beyond(queue: Queue, limit: Amounts, wanted: Amounts, message: str) -> Refusal | None:
-    """Why a queue may not have this beside what it holds; None if that stays within the limit.
+    """Return the reason why a queue may not have this beside what it holds; None if that stays within the limit.
 
     `message` is formatted with `queue` and `resource`.
     """
@@ -33,7 +33,7 @@ def beyond(queue: Queue, limit: Amounts, wanted: Amounts, message: str) -> Refus
 
 
 def no_room_for_minimum(queue: Queue, limit: Amounts, job: Job) -> Refusal | None:
-    """Why a job is not admitted: with what is held and admitted, its minimum is more than the queue may use."""
+    """Return the reason why a job is not admitted: its minimum does not fit beside what is held and admitted."""
     minimum = job.min_resources or {}
     wanted: dict[str, float] = dict(minimum)
     add(wanted, queue.allocated)

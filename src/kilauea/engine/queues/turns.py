@@ -1,4 +1,4 @@
-"""Whose turn it is: queues in order, and in each queue its jobs in order, as enqueue and allocate take them.
+"""Turns: queues in order, and in each queue its jobs in order, as enqueue and allocate take them.
 
 A queue that is taken is out of the line until it is put back, and gets its new place by what it holds then.
 """
@@ -65,7 +65,7 @@ class QueueTurns:
     def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
         self._session = session
         self._moves = 0
-        """How many moves of queues the line has taken in."""
+        """Number of moves of queues that the line has processed."""
         self._jobs: dict[str, Line[Job]] = {}
         self._queues = Line[Queue](session, "queue_order", session.queue_key)
         for job in jobs:

@@ -97,7 +97,7 @@ class DirectClient(Client):
         self, resource: Resource, version: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> AsyncIterator[Sequence[Seen]]:
         """Yield events after a version, in batches, with bookmarks, until the server ends the watch."""
-        seconds = int(SHORTEST_WATCH * (1 + self._chance.random()))
+        seconds = int(SHORTEST_WATCH * (1 + self._rng.random()))
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         query |= {"resourceVersion": version, "labelSelector": labels, "fieldSelector": fields}
         request = make_request("GET", collection_path(resource, namespace), self._headers)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kilauea.api.ports import Key, Obj, Resource, key_of
-from kilauea.client.shelf import Shelf
+from kilauea.client.indexer import Indexer
 from kilauea.client.view import Cache
 from kilauea.runtime.manager.operations import Deleted, Trace, Written
 
@@ -19,14 +19,14 @@ class Expectations:
     """Calls functions once a cache shows the expected changes."""
 
     def __init__(self, cache: Cache) -> None:
-        self._indexers: dict[Resource, Shelf] = {}
+        self._indexers: dict[Resource, Indexer] = {}
         self._written: dict[Resource, list[tuple[int, int, _Then]]] = {}
         self._deleted: dict[tuple[Resource, Key], list[_Then]] = {}
         self._numbers = itertools.count()
         for indexer in cache:
             self.follow(indexer)
 
-    def follow(self, indexer: Shelf) -> None:
+    def follow(self, indexer: Indexer) -> None:
         """Expect changes of another kind, too."""
         if indexer.resource not in self._indexers:
             self._indexers[indexer.resource] = indexer
@@ -50,7 +50,7 @@ class Expectations:
         else:
             self._deleted.setdefault((trace.resource, trace.key), []).append(then)
 
-    def _heard(self, indexer: Shelf) -> None:
+    def _heard(self, indexer: Indexer) -> None:
         """A kind has come to a newer version."""
         waiting = self._written[indexer.resource]
         while waiting and waiting[0][0] <= indexer.version:
@@ -63,7 +63,7 @@ class Expectations:
                 then()
 
 
-def _shows(indexer: Shelf, trace: Trace) -> bool:
+def _shows(indexer: Indexer, trace: Trace) -> bool:
     """True if an indexer shows a change."""
     if isinstance(trace, Deleted):
         obj = indexer.get(trace.key)

@@ -25,12 +25,12 @@ class Change:
 
     @cached_property
     def before(self) -> dict[str, Amount]:
-        """What the object as it was counts."""
+        """Usage of the object before the write."""
         return {} if self.old is None else usage_of(self.kind, self.old)
 
     @cached_property
     def now(self) -> dict[str, Amount]:
-        """What the object as it will be counts."""
+        """Usage of the object after the write."""
         return {} if self.new is None else usage_of(self.kind, self.new)
 
 
@@ -69,17 +69,17 @@ class Account:
         return found
 
     def concerns(self, kind: Kind, obj: Object) -> bool:
-        """Whether an object counts in this quota."""
+        """Return True if an object counts in this quota."""
         return bool(self.names(kind)) and is_about(self._requirements, kind, obj)
 
     def share(self, kind: Kind, obj: Object | None, usage: Amounts) -> dict[str, Amount]:
-        """What of the usage of an object counts in this quota."""
+        """The part of an object's usage that counts in this quota."""
         if obj is None or not self.concerns(kind, obj):
             return {}
         return {name: usage[name] for name in self.names(kind) if name in usage}
 
     def difference(self, change: Change) -> dict[str, Amount]:
-        """What a write adds to the use, negative where it frees; without zeros."""
+        """Usage that a write adds, negative where it frees; without zeros."""
         kind = change.kind
         if not self.names(kind):
             return {}
@@ -88,7 +88,7 @@ class Account:
         return {name: amount for name, amount in found.items() if amount.nanos}
 
     def taken(self) -> dict[str, Amount]:
-        """What is used and about to be."""
+        """Usage now and of writes in progress."""
         return add(self.used, self.held)
 
     def exceeded_by(self, wanted: Amounts) -> list[str]:

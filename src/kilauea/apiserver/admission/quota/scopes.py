@@ -1,4 +1,4 @@
-"""Which objects a quota is about, where it is not about all."""
+"""The objects that a quota covers, where it does not cover all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def requirements_of(spec: Object) -> tuple[Requirement, ...]:
 
 
 def is_about(requirements: tuple[Requirement, ...], kind: Kind, obj: Object) -> bool:
-    """Whether an object meets all conditions; only pods and claims can meet any."""
+    """Return True if an object meets all conditions; only pods and claims can meet any."""
     if not requirements:
         return True
     if kind == PODS:
@@ -67,7 +67,7 @@ def _pod_meets(requirement: Requirement, pod: Object) -> bool:
 
 
 def ends_by_itself(pod: Object) -> bool:
-    """Whether a pod has a deadline."""
+    """Return True if a pod has a deadline."""
     deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 

@@ -15,7 +15,7 @@ import msgspec
 from kilauea.apiserver.admission import AdmissionStep, Attributes, Effect, forbidden
 from kilauea.apiserver.admission.amounts import Amounts, listed
 from kilauea.apiserver.admission.quota.account import Account, Change
-from kilauea.apiserver.admission.quota.books import ROOT, Books
+from kilauea.apiserver.admission.quota.accounts import ROOT, NamespaceAccounts
 from kilauea.apiserver.admission.quota.scopes import ends_by_itself
 from kilauea.apiserver.admission.quota.usage import (
     CLAIMS,
@@ -37,7 +37,7 @@ class ResourceQuotas(AdmissionStep):
     name = "ResourceQuota"
 
     def __init__(self) -> None:
-        self._books: dict[str, Books] | None = None
+        self._books: dict[str, NamespaceAccounts] | None = None
         self._numbers = count()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -60,21 +60,21 @@ class ResourceQuotas(AdmissionStep):
         if books is None:
             if not is_quota or attributes.operation != "CREATE":
                 return None
-            books = everything[namespace] = Books(attributes.backend, namespace)
+            books = everything[namespace] = NamespaceAccounts(attributes.backend, namespace)
         change = _change_of(attributes)
         if change.kind in UNCOUNTED:
             return None
         _check(books, attributes, change)
         return _Charge(everything, books, next(self._numbers), change)
 
-    def _all(self, backend: Backend) -> dict[str, Books]:
+    def _all(self, backend: Backend) -> dict[str, NamespaceAccounts]:
         """The books by namespace; at first those of all quotas that are there, whose status may be behind."""
         if self._books is None:
             self._books = {}
             for stored in backend.store.list(ROOT).items:
                 quota = msgspec.json.decode(stored.value)
                 namespace = quota["metadata"]["namespace"]
-                books = self._books.setdefault(namespace, Books(backend, namespace))
+                books = self._books.setdefault(namespace, NamespaceAccounts(backend, namespace))
                 for _ in books.open(quota)[1]:
                     pass
             for books in self._books.values():
@@ -85,9 +85,11 @@ class ResourceQuotas(AdmissionStep):
 
 
 class _Charge:
-    """What a write takes, from its beginning to its end; a write of a quota itself opens or closes its account."""
+    """The usage of a write, from its start to its end; a write of a quota itself opens or closes its account."""
 
-    def __init__(self, everything: dict[str, Books], books: Books, number: int, change: Change) -> None:
+    def __init__(
+        self, everything: dict[str, NamespaceAccounts], books: NamespaceAccounts, number: int, change: Change
+    ) -> None:
         self._everything = everything
         self._books = books
         self._number = number
@@ -101,7 +103,7 @@ class _Charge:
     def cancel(self) -> None:
         """Give back what was held."""
         self._end()
-        self._drop_empty_books()
+        self._drop_empty_accounts()
 
     async def settle(self, stored: Stored) -> None:
         """Count the write, and show it in the status of the quotas."""
@@ -123,7 +125,7 @@ class _Charge:
         quota, books = self._change.new, self._books
         if quota is None:
             books.close((self._change.old or {})["metadata"]["name"])
-            self._drop_empty_books()
+            self._drop_empty_accounts()
             return
         account = books.accounts.get(quota["metadata"]["name"])
         if account is None or account.spec != (quota.get("spec") or {}):
@@ -131,7 +133,7 @@ class _Charge:
         else:
             account.shown = quota.get("status") or {}
 
-    def _drop_empty_books(self) -> None:
+    def _drop_empty_accounts(self) -> None:
         if self._books.is_empty() and self._everything.get(self._books.namespace) is self._books:
             del self._everything[self._books.namespace]
 
@@ -151,14 +153,14 @@ def _change_of(attributes: Attributes) -> Change:
 # --- the check
 
 
-def _check(books: Books, attributes: Attributes, change: Change) -> None:
+def _check(books: NamespaceAccounts, attributes: Attributes, change: Change) -> None:
     """Refuse what a quota does not allow."""
     obj = change.new
     if obj is None or not _is_limited(attributes, change):
         return
     accounts = [each for each in books.accounts.values() if each.concerns(change.kind, obj)]
     for account in accounts:
-        _check_said(account, attributes, change.kind, obj)
+        _check_declared(account, attributes, change.kind, obj)
     if not accounts:
         return
     negative = sorted(name for name, amount in change.now.items() if amount.nanos < 0)
@@ -172,7 +174,7 @@ def _check(books: Books, attributes: Attributes, change: Change) -> None:
 
 
 def _is_limited(attributes: Attributes, change: Change) -> bool:
-    """Whether a write can be refused by quotas; all others are only counted."""
+    """Return True if quotas can refuse a write; all others are only counted."""
     kind, old = change.kind, change.old
     if old is None:
         return not attributes.subresource
@@ -182,7 +184,7 @@ def _is_limited(attributes: Attributes, change: Change) -> bool:
     return kind in (SERVICES, CLAIMS) and not attributes.subresource
 
 
-def _check_said(account: Account, attributes: Attributes, kind: Kind, obj: dict[str, Any]) -> None:
+def _check_declared(account: Account, attributes: Attributes, kind: Kind, obj: dict[str, Any]) -> None:
     """A pod must say what the quota counts; and the quota must know what is used."""
     names = account.names(kind)
     missing = missing_amounts(names, obj) if kind == PODS else ""

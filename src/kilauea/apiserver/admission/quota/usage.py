@@ -1,4 +1,4 @@
-"""What one object counts in quotas, under which names; and which names a kind can count under."""
+"""Usage of one object in quotas, by name; and the names that a kind can count under."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def count_name(kind: Kind) -> str:
 
 @lru_cache(maxsize=16384)
 def counts_under(kind: Kind, name: str) -> bool:
-    """Whether objects of a kind count under a name of a quota."""
+    """Return True if objects of a kind count under a name of a quota."""
     if name == count_name(kind):
         return True
     if kind == PODS:
@@ -51,7 +51,7 @@ def counts_under(kind: Kind, name: str) -> bool:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether a quota's name is that of requests of an extended resource."""
+    """Return True if a quota's name is that of requests of an extended resource."""
     if not name.startswith("requests."):
         return False
     native = "/" not in name or "kubernetes.io/" in name
@@ -59,7 +59,7 @@ def _is_extended(name: str) -> bool:
 
 
 def usage_of(kind: Kind, obj: Object) -> dict[str, Amount]:
-    """What an object counts."""
+    """Return the usage of an object."""
     if kind == PODS:
         return _pod_usage(obj)
     used = {count_name(kind): SINGLE}
@@ -73,7 +73,7 @@ def usage_of(kind: Kind, obj: Object) -> dict[str, Amount]:
 
 
 def _pod_usage(pod: Object) -> dict[str, Amount]:
-    """What a pod asks for; one that has ended is only counted as an object."""
+    """Usage of a pod; one that has ended is only counted as an object."""
     used = {count_name(PODS): SINGLE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return used
@@ -105,7 +105,7 @@ def _compute_usage(requests: dict[str, Amount], limits: dict[str, Amount]) -> di
 
 @lru_cache(maxsize=4096)
 def _is_extended_resource(name: str) -> bool:
-    """Whether a name in requests is none of Kubernetes' own."""
+    """Return True if a name in requests is not one of Kubernetes' own."""
     if name.startswith(_DEVICE_CLASS):
         return True
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
@@ -141,7 +141,7 @@ def _claim_usage(claim: Object) -> dict[str, Amount]:
 
 
 def missing_amounts(names: frozenset[str], pod: Object) -> str:
-    """What the containers of a pod must say for a quota that counts these names, and do not; empty if nothing."""
+    """List the amounts that a quota with these names demands and the pod's containers lack; empty if none."""
     spec = pod.get("spec") or {}
     if _says_in_all(spec.get("resources") or {}):
         return ""
@@ -156,6 +156,6 @@ def missing_amounts(names: frozenset[str], pod: Object) -> str:
 
 
 def _says_in_all(resources: Object) -> bool:
-    """Whether a pod says what all of it may use, so that its containers need not."""
+    """Return True if a pod sets resources for the whole of it, so that its containers need not."""
     names = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     return any(name in ("cpu", "memory") or name.startswith("hugepages-") for name in names)

@@ -1,4 +1,4 @@
-"""What plugins add to pods: variables, ports, volumes. Lists are replaced: pods share them with their template."""
+"""Additions of plugins to pods: variables, ports, volumes. Lists are replaced: pods share them with their template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all plugins of jobs have in common: the job they serve, what they add to pods, and the objects they keep."""
+"""The base of all plugins of jobs: the job they serve, their additions to pods, and the objects they keep."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class JobPlugin:
         return ()
 
     def objects(self, view: View) -> Sequence[Operation]:
-        """What makes all belongings exist as they should; nothing if they do."""
+        """Operations that make all belongings exist as they should; nothing if they do."""
         return [*self._missing(view)]
 
     def _missing(self, view: View) -> Iterator[Operation]:
@@ -82,7 +82,7 @@ class JobPlugin:
                 yield Patch(each.resource, key_of(found), patch)
 
     def removal(self, view: View) -> Sequence[Operation]:
-        """What removes all belongings that are the job's."""
+        """Operations that remove all belongings of the job."""
         operations = []
         for each in self.belongings:
             found = view.get(each.resource, self._key(each))
@@ -116,7 +116,7 @@ class JobPlugin:
         return {task_name(each): each for each in spec_of(self.job).get("tasks") or ()}
 
     def replicas(self, task: str) -> int:
-        """How many pods a task has; 0 if there is no such task."""
+        """Return the number of pods of a task; 0 if there is no such task."""
         return int(self.tasks.get(task, {}).get("replicas") or 0)
 
     def hosts(self, task: str) -> list[tuple[str, str]]:

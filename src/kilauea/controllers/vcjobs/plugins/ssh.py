@@ -74,7 +74,7 @@ class Ssh(JobPlugin):
 def new_keys() -> tuple[str, str]:
     """A private key (PKCS#1, PEM) and the public one (as OpenSSH writes it).
 
-    This is the one thing that a controller draws by chance: keys that follow from the job would be no secret. They are
+    This is the one random value that a controller makes: keys derived from the job would not be secret. They are
     made when the Secret is, once, which takes tens of milliseconds.
     """
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)

@@ -1,7 +1,7 @@
-"""Plugin svc: the pods of a job find each other by name, and are told of all of them.
+"""Plugin svc: the pods of a job find each other by name, and get a list of all of them.
 
-A headless Service gives each pod a name in the DNS, a ConfigMap lists the names of each task, and a NetworkPolicy lets
-nobody else in.
+A headless Service gives each pod a name in the DNS, a ConfigMap lists the names of each task, and a NetworkPolicy
+keeps other pods out.
 """
 
 from __future__ import annotations

@@ -18,27 +18,27 @@ class AgreementPoints(Registry):
     # --- all must agree
 
     def add_job_ready(self, plugin: str, ready: Callable[[Job], bool]) -> None:
-        """Whether a job has enough tasks placed to start."""
+        """Add a check: True if a job has enough tasks placed to start."""
         self.add("job_ready", plugin, ready)
 
     def add_job_valid(self, plugin: str, valid: Callable[[Job], Refusal | None]) -> None:
-        """Why a job cannot be scheduled whatever the room; None if it can. Not subject to any flag."""
+        """Add a reason why a job cannot be scheduled whatever the room; None if it can. Not subject to any flag."""
         self.add("job_valid", plugin, valid)
 
     def add_allocatable(self, plugin: str, allocatable: Callable[[Queue, Task], Refusal | None]) -> None:
-        """Why a queue may not take a task; None if it may."""
+        """Add a reason why a queue may not take a task; None if it may."""
         self.add("allocatable", plugin, allocatable)
 
     def add_preemptive(self, plugin: str, preemptive: Callable[[Queue, Sequence[Task]], bool]) -> None:
-        """Whether a queue may reclaim for these tasks."""
+        """Add a check: True if a queue may reclaim for these tasks."""
         self.add("preemptive", plugin, preemptive)
 
     def add_pre_predicate(self, plugin: str, check: Callable[[Task], Refusal | None]) -> None:
-        """Why no node can take a task, found before looking at nodes; None if one may."""
+        """Add a reason why no node can take a task, found before looking at nodes; None if one may."""
         self.add("pre_predicate", plugin, check)
 
     def add_sub_job_ready(self, plugin: str, ready: Callable[[Any], bool]) -> None:
-        """Whether a sub-gang has enough tasks placed."""
+        """Add a check: True if a sub-gang has enough tasks placed."""
         self.add("sub_job_ready", plugin, ready)
 
     def job_ready(self, job: Job) -> bool:
@@ -77,7 +77,7 @@ class AgreementPoints(Registry):
     # --- one is enough
 
     def add_overused(self, plugin: str, overused: Callable[[Queue], Refusal | None]) -> None:
-        """Why a queue has all it deserves and waits; None if it has not."""
+        """Add a reason why a queue has all it deserves and waits; None if it has not."""
         self.add("overused", plugin, overused)
 
     def overused(self, queue: Queue) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""What plugins answer, and how they are registered: votes, sort keys, rejections, scopes, and the fault of a plugin."""
+"""Answers of plugins, and how they are registered: votes, sort keys, rejections, scopes, and the fault of a plugin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Key = Any
 
 
 class Scope(enum.Enum):
-    """What a predicate depends on beside the task; it says when an answer has to be asked for again."""
+    """The dependencies of a predicate beside the task; they decide when an answer has to be asked for again."""
 
     STATIC = "what the node's object says"
     FIGURES = "what is allocatable and used on the node, and no more: equal nodes have equal answers"
@@ -33,7 +33,7 @@ class Scope(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a node is rejected: a code for programs, a message in the words of Kubernetes."""
+    """The reason why a node is rejected: a code for programs, a message in the words of Kubernetes."""
 
     code: str
     message: str

@@ -9,12 +9,12 @@ from kilauea.engine.extension.points.registry import Registry
 
 
 class DomainPoints(Registry):
-    """Which network domains a gang tries, and how good they are."""
+    """Network domains for gangs: which to try, and their scores."""
 
     # --- network domains
 
     def add_hyper_node_order(self, plugin: str, score: Callable[..., Any]) -> None:
-        """How good network domains are for a part of a gang: of (part, numbers of domains), a score by number."""
+        """Add scores of network domains for a part of a gang: of (part, numbers of domains), a score by number."""
         self.add("hyper_node_order", plugin, score)
 
     def add_hyper_node_gradient_for_job(self, plugin: str, gradient: Callable[..., Any]) -> None:
@@ -29,12 +29,12 @@ class DomainPoints(Registry):
         self.add("hyper_node_gradient_for_sub_job", plugin, gradient)
 
     def hyper_node_scores(self, part: Any, domains: Sequence[int]) -> dict[int, float]:
-        """Sum of the plugins' scores for each network domain (by number), 0 where nobody says anything."""
+        """Sum of the plugins' scores for each network domain (by number), 0 without any score."""
         answers = self._all("hyper_node_order", part, domains)
         return {domain: sum(float(answer.get(domain, 0)) for answer in answers) for domain in domains}
 
     def hyper_node_gradient(self, point: str, subject: Any, domain: int, purpose: str) -> list[list[int]]:
-        """What the first plugin at `hyper_node_gradient_for_job` or `..._for_sub_job` says; else only the one given."""
+        """The first plugin's answer at `hyper_node_gradient_for_job` or `..._for_sub_job`; else only the domain."""
         for plugin, function in self.walk(point):
             gradient: list[list[int]] = self.ask(point, plugin, function, subject, domain, purpose)
             return gradient

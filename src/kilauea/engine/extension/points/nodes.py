@@ -38,7 +38,7 @@ class NodePoints(Registry):
         scope: Scope = Scope.NODE,
         applies: Applies | None = None,
     ) -> None:
-        """Which nodes can take a task of a shape.
+        """Add a predicate: the nodes that can take a task of a shape.
 
         The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
         rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
@@ -53,7 +53,7 @@ class NodePoints(Registry):
     def add_node_score(
         self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE
     ) -> None:
-        """How good nodes are for a task of a shape, from what the nodes offer and run; the scores of plugins add up.
+        """Add a score of nodes for a task of a shape, by what they offer and run; the scores of plugins add up.
 
         `scope` is FIGURES for a score that looks at nothing but the columns of the nodes; that is quicker.
         """
@@ -97,14 +97,14 @@ class NodePoints(Registry):
         self.add("reserved_nodes", plugin, reserve)
 
     def target_job(self, jobs: Sequence[Job]) -> Job | None:
-        """What the first plugin says."""
+        """The answer of the first plugin."""
         for plugin, function in self.walk("target_job"):
             job: Job | None = self.ask("target_job", plugin, function, jobs)
             return job
         return None
 
     def reserved_nodes(self) -> None:
-        """Tell everyone to reserve nodes."""
+        """Tell all plugins to reserve nodes."""
         self._all("reserved_nodes")
 
     def predicates(self) -> list[NodePredicate]:

@@ -97,7 +97,7 @@ class OrderPoints(Registry):
 
         Raises:
             PluginFault: it is that plugin's.
-            TypeError: it is nobody's.
+            TypeError: no plugin is to blame.
         """
         for position, (plugin, _) in enumerate(self.walk(point)):
             try:

@@ -1,4 +1,4 @@
-"""What plugins registered, by extension point, and in which order they are asked."""
+"""The functions that plugins registered, by extension point, in the order in which they are called."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Registry:
 
     @property
     def has_user_plugins(self) -> bool:
-        """Whether any plugin takes part that is not of this package."""
+        """True if any plugin takes part that is not of this package."""
         return bool(self._guards)
 
     def guarded(self, point: str, plugin: str, function: Any) -> Any:

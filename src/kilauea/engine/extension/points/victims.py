@@ -21,7 +21,7 @@ def victims_and_vote(point: str, plugin: str, answer: Any) -> tuple[Sequence[Tas
 
 
 class VictimPoints(Registry):
-    """Who may be evicted, and for whom."""
+    """Victims of evictions: which tasks may be evicted for which claimer."""
 
     def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         super().__init__(tiers)
@@ -39,7 +39,7 @@ class VictimPoints(Registry):
     def add_preemptable(
         self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
     ) -> None:
-        """Which of the candidates may be evicted for a task of the same queue.
+        """Add a vote: the candidates that may be evicted for a task of the same queue.
 
         With `veto` a candidate that the plugin spares stays spared, whatever other plugins name. `why` is the reason,
         or gives it, that explanations show for a task that the plugin spares.
@@ -49,7 +49,7 @@ class VictimPoints(Registry):
     def add_reclaimable(
         self, plugin: str, vote: VictimVote, *, veto: bool = False, why: WhySpared | None = None
     ) -> None:
-        """Which of the candidates, tasks of other queues, may be evicted for a task; more as for `add_preemptable`."""
+        """Add a vote: the candidates, tasks of other queues, that may be evicted for a task; as `add_preemptable`."""
         self._add_victim_vote("reclaimable", plugin, vote, veto, why)
 
     def add_unified_evictable(
@@ -60,7 +60,7 @@ class VictimPoints(Registry):
         veto: bool = False,
         why: WhySpared | None = None,
     ) -> None:
-        """Which of the candidates may be evicted for a whole gang. Not subject to any flag; more as above."""
+        """Add a vote: the candidates that may be evicted for a whole gang. Not subject to any flag; more as above."""
         self._add_victim_vote("unified_evictable", plugin, vote, veto, why)
 
     def _add_victim_vote(
@@ -78,7 +78,7 @@ class VictimPoints(Registry):
             self._why_spared[point, plugin] = why
 
     def why_spared(self, point: str, plugin: str, initiator: object, task: Task) -> SpareReason:
-        """Why a plugin that votes about victims at a point spares a task."""
+        """Return the reason why a plugin that votes about victims at a point spares a task."""
         why = self._why_spared.get((point, plugin), SpareReason("SparedByPlugin", f"plugin {plugin} spares it"))
         if not isinstance(why, SpareReason):
             why = self.ask(point, plugin, why, initiator, task)

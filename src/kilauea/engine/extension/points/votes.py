@@ -33,11 +33,11 @@ class VotePoints(Registry):
         self.add("sub_job_pipelined", plugin, vote)
 
     def add_job_starving(self, plugin: str, starving: Callable[[Job], bool]) -> None:
-        """Whether a job lacks tasks badly enough to evict others."""
+        """Add a check: True if a job lacks tasks badly enough to evict others."""
         self.add("job_starving", plugin, starving)
 
     def job_enqueueable(self, job: Job) -> Refusal | None:
-        """Why a job is not admitted; None if it is.
+        """Return the reason why a job is not admitted; None if it is.
 
         In each tier any rejection ends it; a permit in a tier admits without asking the next; if all abstain it is
         admitted.
@@ -58,7 +58,7 @@ class VotePoints(Registry):
         return None
 
     def job_enqueued(self, job: Job) -> None:
-        """Tell everyone that a job was admitted."""
+        """Tell all plugins that a job was admitted."""
         self._all("job_enqueued", job)
 
     def job_pipelined(self, job: Job) -> bool:

@@ -4,12 +4,12 @@ What:
     A queue names how many cards of each model it may use (annotation `volcano.sh/card.quota`), beside cpu and memory
     (`capability`). A pod names the model that it wants (`volcano.sh/card.name`), or several, best first; it is charged
     the model of the node where it lands. Whole cards, MPS shares and MIG slices of a model count separately. Jobs are
-    admitted as long as what they ask fits. Which cards a node has is read from its labels `PREFIX/TYPE.product`,
-    `.count` and `.memory`, and from what it offers.
+    admitted as long as their requests fit. The cards of a node are read from its labels `PREFIX/TYPE.product`,
+    `.count` and `.memory`, and from its allocatable resources.
 
-    Services of type inference may take cards back from queues that lend them, and only from training; training takes
-    from nobody. The type is what the pod group says (`volcano.sh/service.type`), or what the kind of the pod's owner
-    stands for.
+    Services of type inference may take cards back from queues that lend them, and only from training; training does
+    not reclaim. The type is set by the pod group (`volcano.sh/service.type`), or follows from the kind of the pod's
+    owner.
 
 Why:
     To Kubernetes an H200 and an RTX-4090 are both `nvidia.com/gpu`, so a quota of these promises nothing. And cards
@@ -263,7 +263,7 @@ class CapacityCard(Plugin):
         return self._refusal(queue, task, dict(self._holdings[queue.name].allocated))
 
     def _refusal(self, queue: Queue, task: Task, totals: dict[str, float]) -> Refusal | None:
-        """Why a queue that holds `totals` may not have a task too; the totals then have it too."""
+        """The reason why a queue that holds `totals` may not have a task too; the totals then have it too."""
         shut = closed(queue)
         if shut is not None:
             return shut
@@ -277,7 +277,7 @@ class CapacityCard(Plugin):
         return None if found is None else refusal(queue.name, found)
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Whether a queue may take back for these tasks: whether it may have them at all."""
+        """Return True if a queue may reclaim for these tasks, that is, if it may have them at all."""
         totals = dict(self._holdings[queue.name].allocated)
         for task in tasks:
             why = self._refusal(queue, task, totals)
@@ -313,7 +313,7 @@ class CapacityCard(Plugin):
         return [task for task in victims if self._shares(wanted, task)], PERMIT
 
     def _shares(self, wanted: Amounts, victim: Task) -> bool:
-        """Whether a victim holds what is wanted: one of the cards, or cpu or memory if no card is wanted."""
+        """Return True if a victim holds a wanted resource: one of the cards, or cpu or memory if no card is wanted."""
         try:
             held = self._book.charged(victim, self._session.nodes.row_of.get(victim.node, -1))
         except CardFault:

@@ -1,4 +1,4 @@
-"""Which cards there are, and what each task asks in them.
+"""The cards of the cluster, and the request of each task for them.
 
 A task is charged cpu, memory and the cards that its pod names, and nothing else. As long as it has no node, a task that
 takes any of several models is charged under their names together (`A|B`); on a node, under the first that is there.
@@ -23,7 +23,7 @@ MOST_KEPT = 100_000
 
 
 class CardFault(ValueError):
-    """What a task asks for in cards cannot be told."""
+    """The card request of a task is invalid."""
 
 
 class CardBook:
@@ -60,7 +60,7 @@ class CardBook:
             if facts.cards.notes:
                 self.notes[facts.name] = facts.cards.notes
         self.resources = frozenset(self.resource_of.values())
-        """What cards are to Kubernetes."""
+        """The resources that are cards."""
         self._owners: dict[str, NDArray[np.bool_]] = {}
         self._alternatives: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._asked: dict[TaskSpec, Mapping[str, int]] = {}
@@ -99,7 +99,7 @@ class CardBook:
         return kept
 
     def asked(self, spec: TaskSpec) -> Mapping[str, int]:
-        """What a task without a node asks for: cpu, memory and cards.
+        """Return the request of a task without a node: cpu, memory and cards.
 
         Raises:
             CardFault: it cannot be told.
@@ -110,7 +110,7 @@ class CardBook:
         return known
 
     def charged(self, task: Task, row: int) -> Mapping[str, int]:
-        """What a task is charged on a node; `row` is -1 for a node that is not known.
+        """Return the charge of a task on a node; `row` is -1 for an unknown node.
 
         Raises:
             CardFault: it cannot be told.
@@ -165,7 +165,7 @@ class CardBook:
         return {**{name: spec.requests[name] for name in ALWAYS if name in spec.requests}, **cards}
 
     def among(self, amounts: Mapping[str, float]) -> bool:
-        """Whether any of the resources is a card's."""
+        """Return True if any of the resources is a card."""
         return not self.resources.isdisjoint(amounts)
 
 

@@ -1,4 +1,4 @@
-"""Whether what a queue would hold is within its quota, and the words for it if not. Spec of capacity-card, 11 and 15.1.
+"""Check that a queue would stay within its quota, and the message if not. Spec of capacity-card, 11 and 15.1.
 
 Only what is asked for is compared, pod slots aside, and exactly.
 """
@@ -20,7 +20,7 @@ class Shortage(NamedTuple):
     resource: str
     asked: float
     total: float
-    """What it would hold."""
+    """The amount that it would hold."""
     limit: float
 
 

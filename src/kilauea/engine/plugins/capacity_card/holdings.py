@@ -1,4 +1,4 @@
-"""What each queue may have and has, in cpu, memory and cards. Spec of capacity-card, 6.3, 6.4 and 7.
+"""Limits and holdings of each queue, in cpu, memory and cards. Spec of capacity-card, 6.3, 6.4 and 7.
 
 The session's own sums hold for all jobs that have nothing to do with cards. Of the others the ledger keeps, from cycle
 to cycle, by how much they differ from those sums; only jobs that changed are looked at again. What it keeps is a
@@ -26,7 +26,7 @@ NOTHING: dict[str, float] = {}
 
 
 class Limits(NamedTuple):
-    """What a queue may have: cpu in milli-cores, memory in bytes, cards in thousandths."""
+    """Limits of a queue: cpu in milli-cores, memory in bytes, cards in thousandths."""
 
     capability: dict[str, float]
     """The most; what is not named is 0."""
@@ -56,7 +56,7 @@ class Holdings:
 
 @dataclass
 class Demand:
-    """What the tasks of a job hold and ask."""
+    """Holdings and requests of the tasks of a job."""
 
     allocated: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Demand:
 
 
 class Jobs:
-    """What jobs ask in cpu, memory and cards."""
+    """Requests of jobs, in cpu, memory and cards."""
 
     def __init__(self, nodes: NodeTable, *, unlimited: bool, named: bool) -> None:
         self.nodes = nodes
@@ -80,7 +80,7 @@ class Jobs:
         self._unlimited = unlimited
 
     def demand(self, job: Job) -> Demand:
-        """What the tasks of a job hold and ask; one of which it cannot be told is left out."""
+        """Return the holdings and requests of a job, without tasks whose request is invalid."""
         demand = Demand()
         row_of, book = self.nodes.row_of, self.book
         for task in job.tasks.values():
@@ -95,7 +95,7 @@ class Jobs:
         return demand
 
     def minimum(self, job: Job, demand: Demand | None = None) -> dict[str, float]:
-        """What the job has to get: the cards of all its pods, and cpu and memory of its minResources.
+        """Return the minimum of the job: the cards of all its pods, and cpu and memory of its minResources.
 
         Before it has pods with cards, or while they are still being made, the cards of its annotation.
         """
@@ -123,7 +123,7 @@ class Jobs:
         return out
 
     def reserved(self, job: Job, minimum: Amounts, allocated: Amounts) -> dict[str, float]:
-        """What of the minimum the job does not hold yet, if it is admitted."""
+        """Return the part of the minimum that the job does not hold yet, if it is admitted."""
         if not (job.phase == INQUEUE or job.charged):
             return {}
         missing = {name: max(amount - allocated.get(name, 0), 0) for name, amount in minimum.items()}
@@ -156,7 +156,7 @@ class Entry(NamedTuple):
     figures: tuple[dict[str, float], ...]
     """Allocated, request, elastic, inqueue."""
     notes: tuple[tuple[str, str, str], ...]
-    """What is odd about it: where, what, and a code."""
+    """Oddities: where, what, and a code."""
 
 
 FIGURES = ("allocated", "request", "elastic", "inqueue")
@@ -175,7 +175,7 @@ class Ledger:
 
     @property
     def notes(self) -> list[tuple[str, str, str]]:
-        """What is odd about jobs, in order."""
+        """Oddities of jobs, in order."""
         return sorted({note for entry in self._entries.values() for note in entry.notes})
 
     def open(self, session: Session) -> dict[str, Holdings]:
@@ -231,7 +231,7 @@ class Ledger:
                     total.pop(name, None)
 
     def _concerned(self, job: Job) -> bool:
-        """Whether a job has anything to do with cards."""
+        """Return True if a job has anything to do with cards."""
         if job.cards.amounts or job.cards.fault or any(task.spec.cards is not None for task in job.tasks.values()):
             return True
         if not self._counts_all:
@@ -278,7 +278,7 @@ def less(a: Amounts, b: Amounts, more: Amounts = NOTHING) -> dict[str, float]:
 
 
 def limits_of(queues: Mapping[str, Queue], total: Amounts) -> dict[str, Limits]:
-    """What each queue may have of the total."""
+    """Return the limits of each queue in the total."""
     guarantees = {name: _with_cards(queue.guarantee, queue) for name, queue in queues.items()}
     guaranteed: dict[str, float] = {}
     for guarantee in guarantees.values():

@@ -1,4 +1,4 @@
-"""How good a node is for a pod: the scores of Kubernetes.
+"""Score nodes for a pod as Kubernetes does.
 
 What:
     Adds up, each times its weight, scores from 0 to 100: free or used room, balance of cpu and memory, preferred node

@@ -18,7 +18,7 @@ class PodAffinityScore:
         self._neighbours = session.neighbours
 
     def applies(self, shape: TaskShape) -> bool:
-        """Whether anybody has a wish about this pod."""
+        """Return True if there is any wish about this pod."""
         if not self._neighbours.needed:
             return False
         return bool(shape.spec.preferred_pods) or any(
@@ -26,7 +26,7 @@ class PodAffinityScore:
         )
 
     def score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64] | None:
-        """(n,) from 0 to 100 between the lowest and the highest sum of weights; None if nobody has a wish."""
+        """(n,) from 0 to 100 between the lowest and the highest sum of weights; None if there is no preference."""
         if not self._neighbours.needed:
             return None
         wishes = [(w, t.topology_key, self._neighbours.matching(Wanted((t,)))) for w, t in shape.spec.preferred_pods]

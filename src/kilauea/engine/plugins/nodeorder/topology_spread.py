@@ -31,7 +31,7 @@ class TopologySpreadScore:
         self._constraints: dict[TaskShape, tuple[tuple[Spread, ...], bool]] = {}
 
     def applies(self, shape: TaskShape) -> bool:
-        """Whether the pod is to be spread."""
+        """Return True if the pod is to be spread."""
         return self._neighbours.needed and bool(self._of(shape)[0])
 
     def _of(self, shape: TaskShape) -> tuple[tuple[Spread, ...], bool]:

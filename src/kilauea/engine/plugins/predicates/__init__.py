@@ -1,11 +1,11 @@
-"""Which nodes can take a pod: the filters of Kubernetes.
+"""Filter the nodes that can take a pod as Kubernetes does.
 
 What:
     A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the
     pod does not tolerate, that is full of pods, whose ports are taken, or where pod affinity, anti-affinity or topology
     spread forbid it; and one that does not reach the volumes of the pod's claims, that is full of volumes, or where an
     unbound claim would find no volume. The volumes that unbound claims find are held for them. A pod waits, with code
-    VolumesNotReady, for claims that do not exist, that are going, or that somebody else has to bind.
+    VolumesNotReady, for claims that do not exist, that are being deleted, or that the scheduler does not bind.
 
 Why:
     Pods mean the same under this scheduler as under Kubernetes' own.
@@ -133,7 +133,7 @@ class Predicates(Plugin):
 
 
 def without_claims(task: Task) -> Refusal | None:
-    """Why a pod with resource claims waits."""
+    """Return the reason why a pod with resource claims waits."""
     if not task.claims:
         return None
     return Refusal("ResourceClaimsUnsupported", "resource claims are not supported by this version")

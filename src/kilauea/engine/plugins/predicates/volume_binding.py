@@ -1,4 +1,4 @@
-"""Which nodes a pod's claims allow, and which volumes unbound claims get there.
+"""The nodes that a pod's claims allow, and the volumes that unbound claims get there.
 
 A bound claim is where its volume is. A claim that waits for its first consumer gets, on each node, the volume that is
 kept for it, else the smallest free one that will do, else one is made there if its class makes any. What it gets on the
@@ -43,7 +43,7 @@ Codes = NDArray[np.int8]
 
 @dataclass(slots=True)
 class Hold:
-    """What a claim gets in this session: a volume, or one that will be made on a node."""
+    """The volume of a claim in this session: one that exists, or one that will be made on a node."""
 
     volume: Volume | None
     row: int
@@ -54,7 +54,7 @@ class Hold:
 
 
 class VolumeChoice(NamedTuple):
-    """What a claim gets, as in `Hold`."""
+    """The choice for a claim, as in `Hold`."""
 
     claim: str
     volume: Volume | None
@@ -112,7 +112,7 @@ class VolumeBindingFilter:
     # --- claims
 
     def _concerns(self, task: Task) -> bool:
-        """Whether anything changes when a task comes or goes."""
+        """Return True if anything changes when a task comes or goes."""
         return any(use.key in self._unbound or use.key in self._private for use in task.spec.claims)
 
     def _bound_claims(self, uses: Sequence[ClaimUse]) -> list[Claim]:
@@ -155,7 +155,7 @@ class VolumeBindingFilter:
         return nodes.take(codes)
 
     def _alone(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """Nobody else has a claim that is for one pod at a time."""
+        """Reject all nodes if another pod has a claim that is for one pod at a time."""
         taken = any(self._users[use.key] for use in shape.spec.claims)
         return np.zeros(len(nodes), dtype=bool) if taken else None
 
@@ -230,7 +230,7 @@ class VolumeBindingFilter:
             self._hold(choice, task)
 
     def _choose(self, claims: Sequence[Claim], row: int) -> list[VolumeChoice]:
-        """What each claim gets on a node."""
+        """Choose a volume on a node for each claim."""
         loose = [claim for claim in claims if claim.key not in self.holds]
         out = [
             VolumeChoice(c.key, self.holds[c.key].volume, self.holds[c.key].row) for c in claims if c.key in self.holds

@@ -1,4 +1,4 @@
-"""How many volumes of a CSI driver a node takes.
+"""Limits on the volumes of a CSI driver on a node.
 
 A volume counts once on a node, however many pods there use it, and also when it is attached without a pod. A claim that
 is not bound yet counts for the driver of its storage class.

@@ -59,7 +59,7 @@ class VolumeZoneFilter:
 
 
 def constraints_of(volume: Volume) -> list[Constraint]:
-    """What a volume's labels say about zones; a label with an empty part says nothing."""
+    """Return the zones of a volume, by its labels; a label with an empty part is ignored."""
     out = []
     for key in GENERAL:
         if key in volume.labels:

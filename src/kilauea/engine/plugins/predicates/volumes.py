@@ -45,7 +45,7 @@ class VolumeFilters:
             VolumeBindingFilter(self._session).register(plugin)
 
     def refusal(self, task: Task) -> Refusal | None:
-        """Why a pod waits for its claims, whatever the node."""
+        """Return the reason why a pod waits for its claims, whatever the node."""
         if not task.spec.claims or not (self._binding or self._zone or self._limits):
             return None
         message = self._not_ready(task)
@@ -65,7 +65,7 @@ class VolumeFilters:
         return ""
 
     def _missing(self, task: Task, use: ClaimUse) -> str:
-        """Why a claim cannot be used."""
+        """The reason why a claim cannot be used."""
         claim = self._storage.claims.get(use.key)
         name = use.key.partition("/")[2]
         if claim is None and use.own:
@@ -83,7 +83,7 @@ class VolumeFilters:
         return ""
 
     def _without_zone(self, claim: Claim) -> str:
-        """Why the zones of a claim cannot be told."""
+        """The reason why the zones of a claim are unknown."""
         if claim.volume:
             return "" if claim.volume in self._storage.volumes else f'persistentvolume "{claim.volume}" not found'
         if not claim.class_name:

@@ -1,6 +1,6 @@
-"""What is wrong with queues: where they stand, what they promise, and the work that they hold but cannot serve.
+"""Faults of queues: their place in the tree, their promises, and work that they hold but cannot serve.
 
-Nothing here decides anything, and nothing stops: whoever is at fault waits by itself. Each fault becomes a condition of
+Nothing here decides anything, and nothing stops: only the queue at fault waits. Each fault becomes a condition of
 its queue and a finding of the plan, with a reason that programs can rely on and a message with numbers. What follows
 from the queues' objects and the nodes alone is kept from cycle to cycle.
 """
@@ -35,7 +35,7 @@ def queue_faults(session: Session) -> list[QueueFault]:
 
 
 def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[QueueFault]:
-    """What follows from the queues' objects and the nodes; a cluster without nodes has not come up yet."""
+    """Faults in the queues' objects and the nodes; a cluster without nodes is still starting."""
     queues = {name: session.queues[name] for name in sorted(session.queues)}
     yield from _misplaced(queues, rules, tree)
     if len(session.nodes):
@@ -45,7 +45,7 @@ def _standing(session: Session, rules: Rules, tree: QueueTree) -> Iterator[Queue
 
 
 def _misplaced(queues: Mapping[str, Queue], rules: Rules, tree: QueueTree) -> Iterator[QueueFault]:
-    """Queues that do not hang on the root, and parents that nobody looks at."""
+    """Queues that do not hang on the root, and parents that are ignored."""
     effect = "it and its jobs wait" if rules.tree else "parents are not looked at here, so its jobs go on"
     if ROOT_QUEUE not in queues:
         if rules.tree:

@@ -1,4 +1,4 @@
-"""What a fault of a queue is, and which queue plugin's rules it is measured by."""
+"""The fault of a queue, and the queue plugin whose rules it breaks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def findings(faults: Iterable[QueueFault]) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the queue plugin of a configuration looks at.
+    """The fields that the queue plugin of a configuration reads.
 
     Attributes:
         plugin: its name; empty without one.
@@ -88,7 +88,7 @@ class Rules:
 
     @property
     def deserves(self) -> bool:
-        """What a queue deserves is what its object says."""
+        """True if a queue deserves what its object says."""
         return self.plugin in ("capacity", "capacity-card")
 
     @property

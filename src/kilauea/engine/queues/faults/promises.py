@@ -1,6 +1,6 @@
-"""Promises that cannot be kept: children that are promised more than their parent, amounts that nobody can ever have.
+"""Promises that cannot be kept: children that are promised more than their parent, amounts that can never be reached.
 
-What a queue may use at most (`capability`) is no promise: several may add up to more than there is, and share it by
+What a queue may use at most (`capability`) is not a promise: several may add up to more than there is, and share it by
 turns, and the cluster may have yet to grow. Card quotas too are lent to and fro. What is deserved and what is
 guaranteed are promises.
 """
@@ -35,7 +35,7 @@ def broken_promises(queues: Mapping[str, Queue], tree: QueueTree, total: Amounts
 
 
 def _promised(queue: Queue, rules: Rules) -> Promises:
-    """What a queue is guaranteed, and what it deserves if that is what its object says."""
+    """The guarantee of a queue, and what it deserves if its object says so."""
     deserved = queue.deserved if rules.deserves else None
     return ("guarantee", rules.counted(queue.guarantee)), ("deserved", rules.counted(deserved))
 

@@ -1,4 +1,4 @@
-"""When a job is over, and the conditions that say so."""
+"""The end of a job, and the conditions that show it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_BACKOFF_LIMIT = 6
 
 
 class JobEnd(NamedTuple):
-    """How a job ends; the target is said as soon as that is clear, the end once all pods are counted."""
+    """The end of a job: the target condition is set as soon as it is clear, the end once all pods are counted."""
 
     target: str
     end: str
@@ -36,7 +36,7 @@ TOO_MANY_INDEXES = JobEnd(
 
 
 def ended(job: Obj) -> int | None:
-    """When a job was over, in microseconds since 1970; None if it is not."""
+    """Return the time at which a job finished, in microseconds since 1970; None if it has not."""
     for type in ("Complete", "Failed"):
         condition = condition_of(job, type)
         if condition is not None and condition.get("status") == "True":
@@ -44,8 +44,8 @@ def ended(job: Obj) -> int | None:
     return None
 
 
-def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> JobEnd | None:
-    """How a job ends, if that is clear."""
+def ending(job: Obj, found: Count, active: Sequence[Obj], now: int) -> JobEnd | None:
+    """Return the end of a job, if it is clear."""
     for target, end in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
         condition = condition_of(job, target)
         if condition is not None and condition.get("status") == "True":
@@ -67,7 +67,7 @@ def verdict(job: Obj, found: Count, active: Sequence[Obj], now: int) -> JobEnd |
 
 
 def _by_indexes(job: Obj, found: Count) -> JobEnd | None:
-    """How a job ends because of indexes that have failed."""
+    """The end of a job because of indexes that have failed."""
     if not found.failed_indexes:
         return None
     most, completions = spec_of(job).get("maxFailedIndexes"), int(spec_of(job).get("completions") or 0)
@@ -77,7 +77,7 @@ def _by_indexes(job: Obj, found: Count) -> JobEnd | None:
 
 
 def _by_policy(job: Obj, found: Count) -> JobEnd | None:
-    """How a job ends because enough of its indexes have succeeded (`successPolicy`)."""
+    """The end of a job because enough of its indexes have succeeded (`successPolicy`)."""
     for number, rule in enumerate((spec_of(job).get("successPolicy") or {}).get("rules") or ()):
         text, wanted = rule.get("succeededIndexes"), rule.get("succeededCount")
         among = None if text is None else parse_indexes(text, int(spec_of(job).get("completions") or 0))

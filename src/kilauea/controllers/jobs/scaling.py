@@ -16,12 +16,12 @@ from kilauea.controllers.jobs.indexes import INDEX, index_of
 from kilauea.controllers.objects import is_going, name_of, spec_of, status_of, uid_of
 from kilauea.controllers.pods import (
     creation,
-    crowds,
-    departure_rank,
+    deletion_rank,
     free_names,
     from_template,
     generate_name,
     phase_of,
+    pods_by_node,
 )
 
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
@@ -30,7 +30,7 @@ _INDEX_FIELD = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
 
 
 def wanted_active(job: Obj, found: Count, active: int) -> int:
-    """How many pods shall run."""
+    """Return the number of pods that should run."""
     spec = spec_of(job)
     parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
     if completions is None:
@@ -62,7 +62,7 @@ def _left(failures: int, last: int, now: int) -> float:
 
 
 def ended_at(pod: Obj, now: int) -> int:
-    """When the last container ended, in microseconds since 1970; now, if that is not said."""
+    """Return the end of the last container, in microseconds since 1970; now, if it is unknown."""
     found = []
     for each in status_of(pod).get("containerStatuses") or ():
         when = ((each.get("state") or {}).get("terminated") or {}).get("finishedAt")
@@ -157,8 +157,8 @@ def removed(job: Obj, pods: Sequence[Obj], *, counted: bool) -> list[Operation]:
 
 def surplus(job: Obj, active: Sequence[Obj], number: int, done: set[int]) -> list[Obj]:
     """The pods that go when there are too many: those with an index that is done or doubled, then the least missed."""
-    beside = crowds(list(active))
-    ranked = sorted(active, key=lambda pod: departure_rank(pod, beside))
+    beside = pods_by_node(list(active))
+    ranked = sorted(active, key=lambda pod: deletion_rank(pod, beside))
     if not is_indexed(job):
         return ranked[:number]
     doubled, seen = [], set(done)

@@ -1,4 +1,4 @@
-"""Which nodes a daemon set's pods belong on, and the pod for one of them."""
+"""The nodes that run the pods of a daemon set, and the pod for one of them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _STANDS = [
     *((key, "NoSchedule") for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")),
 ]
 TOLERATIONS = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect} for key, effect in _STANDS]
-"""What pods of daemon sets stand although nobody says so."""
+"""Tolerations that every pod of a daemon set has."""
 _NETWORK = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
 
 
 def tolerations(template: Mapping[str, Any]) -> list[Any]:
-    """What the pods tolerate."""
+    """Return the tolerations of the pods."""
     spec = template.get("spec") or {}
     own = spec.get("tolerations") or []
     added = [*TOLERATIONS, _NETWORK] if spec.get("hostNetwork") else TOLERATIONS
@@ -46,8 +46,8 @@ def _required(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return found
 
 
-class Suiting:
-    """What a template asks of nodes."""
+class NodeFit:
+    """Requirements of a template on nodes."""
 
     def __init__(self, template: Mapping[str, Any]) -> None:
         spec = template.get("spec") or {}
@@ -57,8 +57,8 @@ class Suiting:
         stood = msgspec.convert(tolerations(template), list[Toleration])
         self._tolerations = [toleration_of(each) for each in stood]
 
-    def stays(self, node: Obj, effects: Sequence[str] = ("NoExecute",)) -> bool:
-        """Whether a pod that is there already may stay."""
+    def may_stay(self, node: Obj, effects: Sequence[str] = ("NoExecute",)) -> bool:
+        """Return True if a pod that already runs on a node may stay."""
         labels = labels_of(node)
         if not matches(self._selector, labels):
             return False
@@ -68,9 +68,9 @@ class Suiting:
         taints = msgspec.convert(spec_of(node).get("taints") or [], list[Taint])
         return not taints or untolerated(map(taint_of, taints), self._tolerations, effects) is None
 
-    def comes(self, node: Obj) -> bool:
-        """Whether there shall be a pod."""
-        return self.stays(node, ("NoSchedule", "NoExecute"))
+    def should_run(self, node: Obj) -> bool:
+        """Return True if a node should run a pod."""
+        return self.may_stay(node, ("NoSchedule", "NoExecute"))
 
 
 def pod_for(daemon_set: Obj, node: str, name: str, digest: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def micro_text(now: int) -> str:
 
 
 def moment_of(text: str | None) -> int | None:
-    """Microseconds since 1970; None for what is no time."""
+    """Return microseconds since 1970; None if the text is not a time."""
     try:
         return parse_time(text) if text else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""`Shelf`: copies of all objects of one kind, as its watch tells of them."""
+"""`Indexer`: copies of all objects of one kind, as its watch tells of them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _outline_of = msgspec.json.Decoder(_Outline).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Shelf:
+class Indexer:
     """All objects of one kind, without their `managedFields`. It is the handler of a reflector.
 
     Attributes:
@@ -68,7 +68,7 @@ class Shelf:
         self.metadata_only = metadata_only
         self.version = 0
         self.listeners: list[Listener] = []
-        self.progress: list[Callable[[Shelf], None]] = []
+        self.progress: list[Callable[[Indexer], None]] = []
         self._objects: dict[Key, Obj] = {}
         self._order: list[Key] = []
         self._indexes = {_OWNERS: Index(owners)}
@@ -97,7 +97,7 @@ class Shelf:
         """Objects with a label, in order of their keys.
 
         Raises:
-            KeyError: nobody has asked for this label to be indexed.
+            KeyError: this label is not indexed.
         """
         return self._found(_label_index(label), value)
 
@@ -105,7 +105,7 @@ class Shelf:
         """Objects for which an index says this value, in order of their keys.
 
         Raises:
-            KeyError: nobody has given such an index.
+            KeyError: there is no such index.
         """
         return self._found(_text_index(index), value)
 

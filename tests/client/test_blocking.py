@@ -19,8 +19,8 @@ import yaml
 from client.conftest import MAPS, NAMESPACES
 from cluster.api_process import Server, running_server
 from kilauea.api.ports import ApiError, Key
+from kilauea.client.blocking import BlockingTransport
 from kilauea.client.finding import find_access
-from kilauea.client.plain import PlainTransport
 from kilauea.client.rest import Client
 
 DEFAULT = Key("", "default")
@@ -40,7 +40,7 @@ def test_a_token_that_was_replaced_is_read_again_at_the_refusal(server: Server, 
     path.write_text(yaml.safe_dump(document))
 
     async def main() -> str:
-        async with PlainTransport(find_access(path, os.environ)) as transport:
+        async with BlockingTransport(find_access(path, os.environ)) as transport:
             client = Client(transport)
             with pytest.raises(ApiError) as caught:
                 await client.get(NAMESPACES, DEFAULT)
@@ -57,7 +57,7 @@ def test_a_server_that_is_not_there_is_named(server: Server, address: str) -> No
     access = replace(find_access(server.kubeconfig, os.environ), server=address)
 
     async def main() -> None:
-        async with PlainTransport(access) as transport:
+        async with BlockingTransport(access) as transport:
             client = Client(transport)
             for work in (client.get(NAMESPACES, DEFAULT), anext(aiter(client.watch(NAMESPACES, "0")))):
                 with pytest.raises(ApiError) as caught:
@@ -70,7 +70,7 @@ def test_a_server_that_is_not_there_is_named(server: Server, address: str) -> No
 
 def test_a_watch_that_says_nothing_can_be_left_at_once(server: Server) -> None:
     async def main() -> None:
-        async with PlainTransport(find_access(server.kubeconfig, os.environ)) as transport:
+        async with BlockingTransport(find_access(server.kubeconfig, os.environ)) as transport:
             client = Client(transport)
             version = (await client.list(MAPS, "default")).version
 

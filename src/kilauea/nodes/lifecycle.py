@@ -14,9 +14,9 @@ from kilauea.api.ports import Obj
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import START_DELAY, annotations_of, read_duration
 from kilauea.nodes.containers import CREATING, INITIALIZING, KILLED, Run, waiting_entry
-from kilauea.nodes.moments import moment_of, second_text
 from kilauea.nodes.pod_status import ENDED, FAILED, PENDING, RUNNING, addresses, conditions_of, phase_of
 from kilauea.nodes.program import JOB_RUN_TIME, program_of
+from kilauea.nodes.timestamps import moment_of, second_text
 
 DEADLINE = "DeadlineExceeded"
 _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline"
@@ -24,7 +24,7 @@ _DEADLINE_WORDS = "Pod was active on the node longer than the specified deadline
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is next in a pod's life.
+    """The next step in the life of a pod.
 
     Attributes:
         status: the fields of its status that change; empty if none does.
@@ -41,12 +41,12 @@ NOTHING = Step({}, None)
 
 
 def started(pod: Obj) -> bool:
-    """Whether a node has taken the pod up."""
+    """Return True if a node has started the pod."""
     return bool((pod.get("status") or {}).get("startTime"))
 
 
 def active(pod: Obj) -> bool:
-    """Whether the pod has not ended."""
+    """Return True if the pod has not ended."""
     return (pod.get("status") or {}).get("phase") not in ENDED
 
 
@@ -76,11 +76,11 @@ def advance(pod: Obj, node: Obj, now: int, start_delay: int, run_time: int = JOB
     life.run_until(now)
     # What is counted from the time at which it starts, which is to be written yet, is known only then.
     rests = life.phase == RUNNING and deadline is None and not delay
-    return Step(life.status(now, node), _earliest(deadline, *life.dues()), rests)
+    return Step(life.status(now, node), _earliest(deadline, *life.due_times()), rests)
 
 
 def _bound(pod: Obj) -> int | None:
-    """When the pod was bound to its node."""
+    """The time at which the pod was bound to its node."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     found = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
     return moment_of(found.get("lastTransitionTime")) if found and found.get("status") == "True" else None
@@ -144,7 +144,7 @@ class _Life:
 
     @classmethod
     def of(cls, pod: Obj, run_time: int = JOB_RUN_TIME) -> _Life | None:
-        """The life of a pod; None if it has ended, or if somebody else leads it."""
+        """The life of a pod; None if it has ended, or if another kubelet runs it."""
         status: Obj = pod.get("status") or {}
         phase = status.get("phase") or PENDING
         if phase not in (PENDING, RUNNING) or (phase == RUNNING and not status.get("containerStatuses")):
@@ -157,7 +157,7 @@ class _Life:
         yield from self.mains
 
     def deadline(self, now: int) -> int | None:
-        """When the pod must have ended."""
+        """Return the time by which the pod must have ended."""
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         return None if seconds is None else (self.start_time or now) + seconds * SECOND
 
@@ -206,8 +206,8 @@ class _Life:
                 run.end(now, code, "Error")
         self.phase = FAILED
 
-    def dues(self) -> Iterator[int | None]:
-        """When something happens to each container."""
+    def due_times(self) -> Iterator[int | None]:
+        """Yield the time of the next change of each container."""
         if self.phase not in ENDED:
             yield from (run.due() for run in self._all())
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
+from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from kilauea.apiserver.rest.complaints import json_complaint, yaml_complaint
     ],
 )
 def test_the_first_fault_of_json_is_told_as_go_tells_it(body: bytes, words: str) -> None:
-    assert json_complaint(body, "fine") == words
+    assert json_syntax_error(body, "fine") == words
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_first_fault_of_json_is_told_as_go_tells_it(body: bytes, words: str)
     ],
 )
 def test_the_first_fault_of_yaml_is_told_as_go_tells_it(body: bytes, words: str) -> None:
-    assert yaml_complaint(body, "fine") == words
+    assert yaml_syntax_error(body, "fine") == words
 
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -60,8 +60,8 @@ DOCUMENTS = st.recursive(PLAIN, lambda below: st.lists(below) | st.dictionaries(
 @given(DOCUMENTS, st.data())
 def test_json_has_no_fault_and_each_of_its_beginnings_has_one_at_its_end(value: object, data: st.DataObject) -> None:
     body = json.dumps(value).encode()
-    assert json_complaint(body, "fine") == "fine"
+    assert json_syntax_error(body, "fine") == "fine"
     cut = body[: data.draw(st.integers(0, len(body) - 1))]
     if not isinstance(value, int | float) or isinstance(value, bool):  # half a number is a number
-        words = json_complaint(cut, "fine")
+        words = json_syntax_error(cut, "fine")
         assert words == "unexpected end of JSON input" or words.startswith("invalid character ' ' ")

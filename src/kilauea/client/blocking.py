@@ -35,7 +35,7 @@ IDLE_SECONDS = 5.0
 """After which a connection is not used again: the server may have closed it."""
 
 
-class PlainTransport:
+class BlockingTransport:
     """Carries requests to one server. Used as an asynchronous context manager, which closes it."""
 
     def __init__(self, access: Access) -> None:
@@ -46,7 +46,7 @@ class PlainTransport:
         self._used = 0.0
         self._other: HttpTransport | None = None
 
-    async def __aenter__(self) -> PlainTransport:
+    async def __aenter__(self) -> BlockingTransport:
         return self
 
     async def __aexit__(
@@ -80,11 +80,11 @@ class PlainTransport:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, credentials: Credentials
     ) -> Answer:
         connection = self._connected(credentials)
-        answer = _complete(self._begun(connection, method, target, headers, body, credentials))
+        answer = _complete(self._start_request(connection, method, target, headers, body, credentials))
         self._used = time.monotonic()
         return answer
 
-    def _begun(
+    def _start_request(
         self,
         connection: HTTPConnection,
         method: str,
@@ -129,7 +129,7 @@ class PlainTransport:
                 credentials = await self._access.credentials(renew)
                 connection = self._opened(credentials, SILENT_SECONDS)
                 async with _in_thread(connection.connect, connection.close):
-                    begin = partial(self._begun, connection, "GET", target, headers, b"", credentials)
+                    begin = partial(self._start_request, connection, "GET", target, headers, b"", credentials)
                     async with _in_thread(begin, partial(_cut_off, connection.sock)) as response:
                         if response.status == 401 and not renew:
                             continue
@@ -175,11 +175,11 @@ async def _whole_lines(response: HTTPResponse) -> AsyncGenerator[bytes, None]:
 
 @asynccontextmanager
 async def _in_thread(work: Callable[[], T], end: Callable[[], None]) -> AsyncIterator[T]:
-    """What a thread makes, for the length of a block; whatever happens, the thread has ended after it.
+    """Make a value in a thread, for the length of a block; the thread has always ended after it.
 
     Args:
         work: may block; what it makes is closed after the block, if it can be.
-        end: makes work, and whoever uses what it made, come to their end.
+        end: ends the work, and the use of its result.
     """
     made = asyncio.ensure_future(asyncio.to_thread(work))
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with bytes that are no JSON or YAML, in the words of Go, which people look up and tools match.
+"""Messages for invalid JSON or YAML, in the words of Go, which people look up and tools match.
 
 Only called for bytes that another decoder has refused, so that nothing here needs to be fast.
 """
@@ -23,8 +23,8 @@ class _Fault(Exception):
     """The first thing that is wrong."""
 
 
-def json_complaint(body: bytes, otherwise: str) -> str:
-    """Why bytes are no JSON; `otherwise` if Go would read them."""
+def json_syntax_error(body: bytes, otherwise: str) -> str:
+    """Return the syntax error in JSON; `otherwise` if Go would read it."""
     try:
         _Scanner(body.decode("latin-1") + " ").scan()  # Go, too, ends with a blank to see what is incomplete
     except _Fault as fault:
@@ -160,8 +160,8 @@ def _quoted(mark: str) -> str:
     return f"'\\x{ord(mark):02x}'" if mark < "\x80" else f"'\\u{ord(mark):04x}'"
 
 
-def yaml_complaint(body: bytes, otherwise: str) -> str:
-    """Why bytes are no YAML; `otherwise` if a parser reads them.
+def yaml_syntax_error(body: bytes, otherwise: str) -> str:
+    """Return the syntax error in YAML; `otherwise` if a parser reads it.
 
     Go counts lines from 0 for faults of the grammar, from 1 for those of the characters, and tells of no first line.
     """

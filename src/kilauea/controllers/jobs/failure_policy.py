@@ -1,4 +1,4 @@
-"""What the failure of a pod means for its job, by the job's rules (`podFailurePolicy`); the first that fits decides."""
+"""Effects of a pod's failure on its job, by the job's rules (`podFailurePolicy`); the first that fits decides."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kilauea.api.ports import Obj, key_of
 from kilauea.controllers.objects import spec_of, status_of
 
 
-class Meaning(NamedTuple):
-    """What a failure means.
+class FailureEffect(NamedTuple):
+    """The effect of a failure.
 
     Attributes:
         action: Count, Ignore, FailIndex or FailJob.
@@ -21,17 +21,17 @@ class Meaning(NamedTuple):
     message: str = ""
 
 
-COUNTED = Meaning("Count")
+COUNTED = FailureEffect("Count")
 
 
-def meaning_of(job: Obj, pod: Obj) -> Meaning:
-    """What it means for a job that this pod has failed."""
+def failure_effect(job: Obj, pod: Obj) -> FailureEffect:
+    """Return the effect that the failure of this pod has on a job."""
     rules = (spec_of(job).get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         action = rule["action"]
         found = _fitting_exit(rule.get("onExitCodes"), pod) or _fitting_condition(rule.get("onPodConditions"), pod)
         if found:
-            return Meaning(action, f"{found} matching {action} rule at index {number}")
+            return FailureEffect(action, f"{found} matching {action} rule at index {number}")
     return COUNTED
 
 

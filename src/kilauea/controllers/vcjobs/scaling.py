@@ -19,8 +19,8 @@ BURST = 500
 """Pods that are made in one go, so that other jobs have their turn."""
 
 
-class Making:
-    """What brings a job to the number of pods of each task.
+class Scaling:
+    """Creates and deletes pods until each task has its replicas.
 
     Attributes:
         faults: reason and message of what stands against it.
@@ -43,7 +43,7 @@ class Making:
         for name, pods in self._members.by_task.items():
             extra = [each for each in pods.values() if each.index >= wanted.get(name, 0)]
             for each in sorted(extra, key=lambda each: -each.index):
-                if not each.going and not self._members.is_doomed(each):
+                if not each.going and not self._members.must_go(each):
                     yield each
 
     def _pods(self) -> list[dict[str, Any]]:
@@ -76,19 +76,21 @@ class Making:
                     yield task, index
 
     def _is_free(self, name: str) -> bool:
-        """Whether no pod has this name; that somebody else's has it is a fault."""
+        """Return True if no pod has this name; a pod of another owner under it is a fault."""
         pod = self._view.get(PODS, Key(self._work.key.namespace, name))
         if pod is None:
             return True
         owner = controller_of(pod)
         if not is_going(pod) and (owner is None or owner["name"] != self._work.name):
-            self.faults.append((FAILED_CREATE, f"Error creating pods: pod {name} is there and not of this job"))
+            self.faults.append(
+                (FAILED_CREATE, f"Error creating pods: pod {name} exists and does not belong to this job")
+            )
         return False
 
     # --- one task after another
 
     def _may_start(self, task: Task) -> bool:
-        """Whether the tasks that a task depends on are ready."""
+        """Return True if the tasks that a task depends on are ready."""
         ready = map(self._is_ready, task.needs)
         return not task.needs or (all(ready) if task.needs_all else any(ready))
 
@@ -104,7 +106,7 @@ class Making:
 
 
 def _is_ready(member: Member) -> bool:
-    """Whether a pod has done its work or is at it, with all of its containers."""
+    """Return True if a pod has succeeded, or runs with all of its containers."""
     if member.phase == "Succeeded":
         return True
     containers = status_of(member.pod).get("containerStatuses") or ()

@@ -26,7 +26,7 @@ _decode = msgspec.json.decode
 _KEPT = fields("spec", "metadata")
 
 
-class Books:
+class NamespaceAccounts:
     """All accounts of one namespace.
 
     Attributes:
@@ -43,7 +43,7 @@ class Books:
         self.opening = 0
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to keep account of."""
+        """True if there are no accounts to keep."""
         return not self.accounts and not self.opening
 
     def open(self, quota: dict[str, Any]) -> tuple[Account, Iterator[None]]:
@@ -89,7 +89,7 @@ class Books:
         """Write the status of all quotas that have changed; returns when it is durable."""
         for account in list(self.accounts.values()):
             if account.counted and account.shown != account.status():
-                async with account.showing:  # whoever had to wait may find that it was done for it
+                async with account.showing:  # a caller that had to wait may find the work done
                     await self._show(account)
 
     async def _show(self, account: Account) -> None:

@@ -1,0 +1,80 @@
+"""Phrases that sources and documents avoid, each with what to write instead.
+
+Words, also in names, are the vocabulary of `typos` in pyproject.toml, which also lists the folders that are still open.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["typos"]
+OPEN = tuple(path.removesuffix("**") for path in SETTINGS["files"]["extend-exclude"])
+
+# What is found, what to write instead, and examples of both; the pattern is searched in the text of a file.
+PHRASES = [
+    (r'"""What\b(?! it is for:)', "a noun, or Return ...", '"""What fits."""', '"""Nodes that fit."""'),
+    (r'"""Whether\b', "True if ...", '"""Whether it fits."""', '"""True if it fits."""'),
+    (r'"""Who(?:m|se)?\b', "the thing itself", '"""Who holds the lease."""', '"""The holder of the lease."""'),
+    (
+        r'"""(?:How|Why|When|Where|Which)\b',
+        "the number, reason, time, place or thing",
+        '"""Why it waits."""',
+        '"""The reason why it waits."""',
+    ),
+    (
+        r"(?i)(?<!there )\b(?:is|are) no (?!(?:longer|more|less|such|different|matter|need)\b)[a-z]",
+        "is not a ..., or invalid ...",
+        '"x" is no address',
+        "there is no queue of this name, and it is no longer looked for",
+    ),
+    (
+        r'\bfact\(\s*"(?:What|Whether|Who|How|Why|When|Where|Which)\b',
+        "a noun, as kubectl explain has it",
+        'fact("What shall run.")',
+        'fact("Desired tasks.")',
+    ),
+    (
+        r"(?i)\bis not there: ",
+        "does not exist: ",
+        "queue q is not there: create it",
+        "queue q does not exist: create it",
+    ),
+    (r"(?i)\bstart(?:s|ed|ing)? (?:anew|over again)\b", "restart", "the job starts anew", "the job restarts"),
+    (r"(?i)\bin thought\b", "as a dry run", "created in thought", "created as a dry run"),
+    (r"(?i)\b(?:gets?|got) along with\b", "accepts", "gets along with both", "accepts both"),
+    (r"(?i)\bdeserves? no more\b", "would exceed deserved ...", "deserves no more cpu", "would exceed deserved cpu"),
+    (r"(?i)\bpromised room\b", "nominated", "has promised room", "is nominated"),
+]
+
+
+def prose_files() -> list[Path]:
+    """Sources and documents, without those of the open folders."""
+    found = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in DOCUMENTS)]
+    return [path for path in sorted(found) if not path.relative_to(ROOT).as_posix().startswith(OPEN)]
+
+
+@pytest.mark.parametrize(("pattern", "instead"), [row[:2] for row in PHRASES])
+def test_the_phrase_is_not_used(pattern: str, instead: str) -> None:
+    hits = [
+        f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, hit.start()) + 1}: {hit[0]!r}; write {instead}"
+        for path in prose_files()
+        for text in [path.read_text()]
+        for hit in re.finditer(pattern, text)
+    ]
+    assert hits == []
+
+
+@pytest.mark.parametrize(("pattern", "_", "bad", "good"), PHRASES)
+def test_the_pattern_tells_bad_from_good(pattern: str, _: str, bad: str, good: str) -> None:
+    assert re.search(pattern, bad)
+    assert not re.search(pattern, good)
+
+
+def test_folders_that_are_still_open_exist() -> None:
+    assert [path for path in OPEN if not (ROOT / path).exists()] == []

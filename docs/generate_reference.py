@@ -1,4 +1,4 @@
-"""Writes docs/reference from docstrings and signatures: the session, and the plugins.
+"""Writes docs/reference from the code: the session and the plugins here, the other pages in docs/generators.
 
     python docs/generate_reference.py
 
@@ -11,11 +11,19 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from generators.commands import kilauea_page, vcctl_page
+from generators.configuration import configuration_page
+from generators.metrics import metrics_page
+from generators.reasons import reasons_page
+from generators.resources import resources_page
 from kilauea.engine.action import Action
 from kilauea.engine.conf import FLAGS, PluginConf, SchedulerConf, flag_of
 from kilauea.engine.extension import FLAGS as POINTS
@@ -379,7 +387,16 @@ def table(heading: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *cells)]
 
 
-PAGES = {"session.md": session_page, "plugins.md": plugins_page}
+PAGES = {
+    "configuration.md": configuration_page,
+    "kilauea.md": kilauea_page,
+    "metrics.md": metrics_page,
+    "plugins.md": plugins_page,
+    "reasons.md": reasons_page,
+    "resources.md": resources_page,
+    "session.md": session_page,
+    "vcctl.md": vcctl_page,
+}
 
 
 def main() -> None:

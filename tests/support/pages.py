@@ -7,9 +7,11 @@ comment right before a block says more about it:
     <!-- exit code: 1 -->         its last command ends with this code
     <!-- not run: REASON -->      the block is left out, for this reason
 
-A page is played in a folder of its own that holds a copy of `examples/`, with a home of its own. `kilauea up` and
+A page is played in a folder of its own that holds a copy of `examples/`, with a home of its own. `make install` has been
+done there: what it makes, `.venv`, is a link to the environment of the tests, and a page that has the command finds
+programs only after it puts that on its PATH. `kilauea up` and
 `kilauea apiserver` run on in the background until the page ends, on a free port. Output is compared without what
-differs from run to run: times, ports, uids, and the width of columns; a line `...` stands for any lines. A command
+differs from run to run: times, addresses, uids, progress that is reported, and the width of columns; a line `...` stands for any lines. A command
 that looks at the cluster is repeated until it prints what the page shows.
 """
 
@@ -31,6 +33,7 @@ PATIENCE = 40.0
 """Seconds that a cluster may take to show what a page shows."""
 LONGEST = 120.0
 """Seconds that one command may take."""
+INSTALL = "make install"
 SERVERS = ("kilauea up", "kilauea apiserver")
 LOOKS = (
     r"kubectl (?:get|describe|logs|events|auth)|vcctl \w+ (?:list|view|get|describe|tree|children)|vjobs|vqueues"
@@ -48,6 +51,8 @@ CHANGING = (
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*?\d\d:\d\d:\d\d(?: \S+)?(?: \d{4})?"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "<date>"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b(?: \((?:x\d+ over )?\S+ ago\))?"), "<age>"),
+    (re.compile(r"^\S+: (?:Pending|Running \(.*\)|Restarting|Completing)\n", re.M), ""),
+    (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "<ip>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
     (re.compile(r"[ \t]+"), " "),
 )
@@ -171,23 +176,32 @@ def matches(shown: str, printed: str) -> bool:
     )
 
 
+def _path_without_ours() -> list[str]:
+    """The folders of PATH in which none of our programs is."""
+    return [each for each in os.environ["PATH"].split(":") if not (Path(each) / "kilauea").exists()]
+
+
 class Shell:
     """A shell as a reader has it: variables and the folder stay from command to command."""
 
-    def __init__(self, folder: Path, path: str) -> None:
+    def __init__(self, folder: Path, *, activated: bool) -> None:
         self.folder, self.home = folder / "work", folder / "home"
         self.home.mkdir(parents=True)
         shutil.copytree(ROOT / "examples", self.folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+        (self.folder / ".venv").symlink_to(sys.prefix)
+        path = ([str(Path(sys.executable).parent)] if activated else []) + _path_without_ours()
         self._variables, self._place = folder / "variables", folder / "place"
         self._variables.touch()
         self._place.write_text(f"{self.folder}\n")
         kept = {key: value for key, value in os.environ.items() if key in ("LANG", "TMPDIR")}
         source = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        self._environment = {**kept, **source, "HOME": str(self.home), "PATH": path, "NO_COLOR": "1"}
+        self._environment = {**kept, **source, "HOME": str(self.home), "PATH": ":".join(path), "NO_COLOR": "1"}
         self._servers: list[subprocess.Popen[bytes]] = []
 
     def run(self, command: str) -> tuple[int, str]:
         """Run a command; its exit code, and all that it prints."""
+        if command == INSTALL:
+            return 0, ""
         if command.startswith(SERVERS):
             return 0, self._start(command)
         kept = f"code=$?; export -p > {self._variables}; pwd > {self._place}; exit $code"
@@ -214,7 +228,7 @@ class Shell:
         return self._without_home(log.read_text())
 
     def _popen(self, script: str, **more: Any) -> subprocess.Popen[bytes]:
-        before = f'. {self._variables}; cd "$(cat {self._place})"\n'
+        before = f'set -a; . {self._variables}; cd "$(cat {self._place})"\n'
         return subprocess.Popen(
             ["bash", "-c", before + script],
             env=self._environment,
@@ -261,7 +275,8 @@ class Played:
 
 def play(page: Path, folder: Path, *, alone: bool = False) -> list[Played]:
     """Run the commands of a page, or those that stand alone; it ends at the first fault, unless pages are rewritten."""
-    shell = Shell(folder, f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    installs = any(step.command == INSTALL for block in blocks(page) if block.is_played for step in block.steps())
+    shell = Shell(folder, activated=alone or not installs)
     recording = bool(os.environ.get("KILAUEA_UPDATE_GOLDEN"))
     out: list[Played] = []
     try:

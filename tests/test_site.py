@@ -20,7 +20,10 @@ PAGES += [page for folder in ("docs", "examples", "benchmarks") for page in sort
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them; those of a page that it includes are its own."""
+    included = re.search(r"^```\{include\} (\S+)$", page.read_text(), re.M)
+    if included:
+        return anchors(page.parent / included[1])
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     titles = re.findall(r"^#+ (.+)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

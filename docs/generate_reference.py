@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: the session and the plugins here, the other pages in docs/generators.
+"""Writes docs/reference and docs/pictures from the code: session and plugins here, the rest in docs/generators.
 
     python docs/generate_reference.py
 
@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from generators.commands import kilauea_page, vcctl_page
 from generators.configuration import configuration_page
 from generators.metrics import metrics_page
+from generators.pictures import PICTURES
 from generators.reasons import reasons_page
 from generators.resources import resources_page
 from kilauea.engine.action import Action
@@ -400,10 +401,11 @@ PAGES = {
 
 
 def main() -> None:
-    """Write all pages."""
-    FOLDER.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page())
+    """Write all pages and pictures."""
+    for folder, made in ((FOLDER, PAGES), (FOLDER.parent / "pictures", PICTURES)):
+        folder.mkdir(exist_ok=True)
+        for name, content in made.items():
+            (folder / name).write_text(content())
 
 
 if __name__ == "__main__":

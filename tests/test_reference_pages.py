@@ -27,7 +27,14 @@ def test_a_page_is_up_to_date(name: str) -> None:
     assert written == SCRIPT["PAGES"][name](), "run: python docs/generate_reference.py"
 
 
+@pytest.mark.parametrize("name", sorted(SCRIPT["PICTURES"]))
+def test_a_picture_is_up_to_date(name: str) -> None:
+    written = (DOCS / "pictures" / name).read_text()
+    assert written == SCRIPT["PICTURES"][name](), "run: python docs/generate_reference.py"
+
+
 def test_every_page_is_made() -> None:
+    assert {path.name for path in (DOCS / "pictures").iterdir()} == set(SCRIPT["PICTURES"])
     assert {path.name for path in (DOCS / "reference").glob("*.md")} == set(SCRIPT["PAGES"])
 
 

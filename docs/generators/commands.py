@@ -18,7 +18,7 @@ def kilauea_page() -> str:
     """All subcommands of `kilauea`."""
     introduction = (
         "Every subcommand with its options, as `kilauea COMMAND --help` has them. Exit codes: 0 it worked, "
-        "1 it failed, 2 wrong usage or an invalid configuration; `kilauea run --wait` ends with the exit code of the job."
+        "1 it failed, 2 wrong usage or an invalid configuration; `kilauea run --wait` ends with that of the job."
     )
     return page("kilauea", introduction, _command(main, "kilauea", 2))
 

@@ -7,12 +7,12 @@ comment right before a block says more about it:
     <!-- exit code: 1 -->         its last command ends with this code
     <!-- not run: REASON -->      the block is left out, for this reason
 
-A page is played in a folder of its own that holds a copy of `examples/`, with a home of its own. `make install` has been
-done there: what it makes, `.venv`, is a link to the environment of the tests, and a page that has the command finds
-programs only after it puts that on its PATH. `kilauea up` and
-`kilauea apiserver` run on in the background until the page ends, on a free port. Output is compared without what
-differs from run to run: times, addresses, uids, progress that is reported, and the width of columns; a line `...` stands for any lines. A command
-that looks at the cluster is repeated until it prints what the page shows.
+A page is played in a folder of its own that holds a copy of `examples/`, with a home of its own. `make install` has
+been done there: what it makes, `.venv`, is a link to the environment of the tests, and a page that has the command
+finds programs only after it puts that on its PATH. `kilauea up` and `kilauea apiserver` run on in the background until
+the page ends, on a free port. Output is compared without what differs from run to run: times, addresses, uids, progress
+that is reported, and the width of columns; a line `...` stands for any lines. A command that looks at the cluster is
+repeated until it prints what the page shows.
 """
 
 from __future__ import annotations

@@ -63,6 +63,16 @@ def test_a_block_that_is_not_run_says_why() -> None:
     assert {at: why for at, why in reasons.items() if len(why.split()) < 3} == {}
 
 
+def test_the_symptoms_of_the_troubleshooting_page_are_messages_of_the_programs() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    source = "".join(path.read_text() for path in sorted((ROOT / "src").rglob("*.py")))
+    symptoms = [word for cell in re.findall(r"^\| ([^|]*) \|", page, re.M) for word in re.findall(r"`([^`]+)`", cell)]
+    parts = [part for each in symptoms for part in re.split(r"\.\.\.|\d+(?:/\d+)?|--\w+", each)]
+    foreign = ("kilauea: command not found", "kubectl exec", "Connection refused", "address already in use")
+    assert len(symptoms) > 20
+    assert {part for part in parts if part.strip() not in source and part not in foreign} == set()
+
+
 @pytest.mark.parametrize(
     ("shown", "printed", "equal"),
     [

@@ -36,7 +36,7 @@ def _registry(title: str, registry: CollectorRegistry) -> Iterator[str]:
     }
     rows = []
     for family in sorted(registry.collect(), key=lambda each: each.name):
-        known = labels.get(family.name) or getattr(family, "_labelnames", ())
+        known = labels.get(family.name) or getattr(family, "_labelnames", None) or ()
         name = f"{family.name}_total" if family.type == "counter" else family.name
         rows.append([code(name), family.type, ", ".join(code(label) for label in known), f"{family.documentation}."])
     yield from (f"## {title}", BLANK)

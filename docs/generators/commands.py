@@ -43,7 +43,9 @@ def _command(command: click.Command, path: str, level: int) -> Iterator[str]:
     text = _prose(command.help or command.short_help or "")
     if text:
         yield from (text, BLANK)
-    options = (each for each in command.get_params(context) if isinstance(each, click.Option) and each.name != "help")
+    options = (
+        each for each in command.get_params(context) if isinstance(each, click.Option) and "--help" not in each.opts
+    )
     rows = [record for option in options if (record := option.get_help_record(context))]
     if rows:
         yield from table(["option", "meaning"], [[code(names), _escaped(meaning)] for names, meaning in rows])

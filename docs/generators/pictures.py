@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 from rich.console import Console
@@ -47,7 +48,8 @@ def _terminal(command: str) -> str:
         raise RuntimeError(f"{command}: {done.output}")
     lines = [f"\x1b[1m$ {command}\x1b[0m", *done.stdout.rstrip("\n").split("\n")]
     width = max(len(Text.from_ansi(line).plain) for line in lines)
-    console = Console(record=True, width=width + 2, file=io.StringIO(), color_system="truecolor", force_terminal=True)
+    options: dict[str, Any] = {"color_system": "truecolor", "force_terminal": True, "no_color": False, "_environ": {}}
+    console = Console(record=True, width=width + 2, file=io.StringIO(), **options)
     for line in lines:
         console.print(Text.from_ansi(line), highlight=False)
     return console.export_svg(theme=DIMMED_MONOKAI, code_format=SVG, unique_id=command.split()[1])

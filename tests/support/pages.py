@@ -134,8 +134,11 @@ def _commands(text: str) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """All pages for users: those of the site, and the README."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+    """All pages: those of the repository itself, of the site, and of the examples."""
+    return [
+        *sorted(ROOT.glob("*.md")),
+        *(page for of in ("docs", "examples") for page in sorted((ROOT / of).rglob("*.md"))),
+    ]
 
 
 def blocks(page: Path) -> list[Block]:

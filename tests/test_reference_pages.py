@@ -56,7 +56,7 @@ def test_every_program_and_every_subcommand_is_on_a_page() -> None:
 
 def test_every_kind_and_every_code_of_an_explanation_is_on_a_page() -> None:
     resources = (DOCS / "reference" / "resources.md").read_text()
-    assert [each.kind for each in KINDS if f"\n## {each.kind}\n" not in resources] == []
+    assert [each.resource.kind for each in KINDS if f"\n## {each.resource.kind}\n" not in resources] == []
     assert "| `spec.guarantee.resource` |" in resources
     reasons = (DOCS / "reference" / "reasons.md").read_text()
     assert [code for code in RULES if f"| `{code}` |" not in reasons] == []

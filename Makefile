@@ -13,7 +13,7 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-kubernetes kubernetes-binaries bench lock clean
+.PHONY: help install demo test test-cluster test-kubernetes kubernetes-binaries bench docs lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
 	@echo "make bench            run every benchmark once; BENCH_FLAGS=--smoke for a quick run"
+	@echo "make docs             build the documentation site in build/site"
 	@echo "make lock             pin the newest versions of all requirements again (Python 3.11)"
 	@echo "make clean            remove .venv, caches and build output"
 
@@ -72,6 +73,10 @@ bench: install
 		echo "bench: $$file"; $(BIN)/python $$file $(BENCH_FLAGS); \
 	done
 	@test -n "$(BENCHMARKS)" || echo "bench: no benchmarks/bench_*.py yet; nothing was run"
+
+docs: install
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
+	@echo "docs: open build/site/index.html"
 
 # The pins must hold for the oldest Python supported, so they are made with that one.
 lock: install

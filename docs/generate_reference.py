@@ -1,4 +1,4 @@
-"""Writes docs/reference from docstrings and signatures: the session, and the plugins.
+"""Writes docs/reference and docs/pictures from the code: session and plugins here, the rest in docs/generators.
 
     python docs/generate_reference.py
 
@@ -11,11 +11,20 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from generators.commands import kilauea_page, vcctl_page
+from generators.configuration import configuration_page
+from generators.metrics import metrics_page
+from generators.pictures import PICTURES
+from generators.reasons import reasons_page
+from generators.resources import resources_page
 from kilauea.engine.action import Action
 from kilauea.engine.conf import FLAGS, PluginConf, SchedulerConf, flag_of
 from kilauea.engine.extension import FLAGS as POINTS
@@ -379,14 +388,24 @@ def table(heading: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (heading, ["---"] * len(heading), *cells)]
 
 
-PAGES = {"session.md": session_page, "plugins.md": plugins_page}
+PAGES = {
+    "configuration.md": configuration_page,
+    "kilauea.md": kilauea_page,
+    "metrics.md": metrics_page,
+    "plugins.md": plugins_page,
+    "reasons.md": reasons_page,
+    "resources.md": resources_page,
+    "session.md": session_page,
+    "vcctl.md": vcctl_page,
+}
 
 
 def main() -> None:
-    """Write all pages."""
-    FOLDER.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page())
+    """Write all pages and pictures."""
+    for folder, made in ((FOLDER, PAGES), (FOLDER.parent / "pictures", PICTURES)):
+        folder.mkdir(exist_ok=True)
+        for name, content in made.items():
+            (folder / name).write_text(content())
 
 
 if __name__ == "__main__":

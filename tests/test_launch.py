@@ -97,11 +97,3 @@ def test_the_configurations_have_no_findings(configuration: str) -> None:
         main, ["config", "check", str(FOLDER / configuration), "--plugins-dir", str(FOLDER), "-o", "json"]
     )
     assert (checked.exit_code, json.loads(checked.stdout)["findings"]) == (0, [])
-
-
-def test_the_readme_shows_what_is_printed() -> None:
-    readme = (FOLDER / "README.md").read_text()
-    command = ["plan", "-f", str(FOLDER), "--plugins-dir", str(FOLDER)]
-    result = CliRunner().invoke(main, [*command, "--scheduler-conf", str(FOLDER / "scheduler.conf")])
-    shown = "".join(f"    {line}\n" if line else "\n" for line in result.stdout.splitlines())
-    assert shown in readme

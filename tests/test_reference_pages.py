@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kilauea.api.crds.kinds import KINDS
+from kilauea.cli.main import SUBCOMMANDS
+from kilauea.engine.explain.group import RULES
 from kilauea.engine.extension import FLAGS
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
@@ -22,7 +27,14 @@ def test_a_page_is_up_to_date(name: str) -> None:
     assert written == SCRIPT["PAGES"][name](), "run: python docs/generate_reference.py"
 
 
+@pytest.mark.parametrize("name", sorted(SCRIPT["PICTURES"]))
+def test_a_picture_is_up_to_date(name: str) -> None:
+    written = (DOCS / "pictures" / name).read_text()
+    assert written == SCRIPT["PICTURES"][name](), "run: python docs/generate_reference.py"
+
+
 def test_every_page_is_made() -> None:
+    assert {path.name for path in (DOCS / "pictures").iterdir()} == set(SCRIPT["PICTURES"])
     assert {path.name for path in (DOCS / "reference").glob("*.md")} == set(SCRIPT["PAGES"])
 
 
@@ -33,6 +45,22 @@ def test_every_plugin_and_every_registration_is_on_a_page() -> None:
     registrations = [f"add_{point}" for point in FLAGS if hasattr(Session, f"add_{point}")]
     assert len(registrations) > 30
     assert [name for name in registrations if f"**`{name}(" not in session] == []
+
+
+def test_every_program_and_every_subcommand_is_on_a_page() -> None:
+    text = "".join((DOCS / "reference" / name).read_text() for name in ("kilauea.md", "vcctl.md"))
+    scripts = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]["scripts"]
+    wanted = {*scripts, *(f"kilauea {name}" for name in SUBCOMMANDS), "vcctl job run", "vcctl queue tree"}
+    assert {name for name in wanted if not re.search(rf"^#+ {name}$", text, re.M)} == set()
+
+
+def test_every_kind_and_every_code_of_an_explanation_is_on_a_page() -> None:
+    resources = (DOCS / "reference" / "resources.md").read_text()
+    assert [each.resource.kind for each in KINDS if f"\n## {each.resource.kind}\n" not in resources] == []
+    assert "| `spec.guarantee.resource` |" in resources
+    reasons = (DOCS / "reference" / "reasons.md").read_text()
+    assert [code for code in RULES if f"| `{code}` |" not in reasons] == []
+    assert "| `MaxRetryReached` | Warning | vcjobs controller |" in reasons
 
 
 def test_the_attributes_of_the_session_are_there() -> None:

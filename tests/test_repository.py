@@ -8,12 +8,14 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = "src/kilauea/engine/plugins/"
@@ -208,3 +210,14 @@ def test_requirements_agree_with_the_package_metadata() -> None:
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert requirements_in("requirements/runtime.in") == metadata["project"]["dependencies"]
     assert set(requirements_in("requirements/runtime.txt")) <= set(requirements_in("requirements/dev.txt"))
+
+
+def test_hooks_run_the_tools_of_the_environment_and_fetch_nothing() -> None:
+    """Each is the command of a program that `make install` brings."""
+    text = text_of(".pre-commit-config.yaml") or ""
+    repositories = yaml.safe_load(text)["repos"]
+    assert [each["repo"] for each in repositories] == ["local"]
+    hooks = repositories[0]["hooks"]
+    assert {hook["language"] for hook in hooks} == {"system"}
+    programs = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks}
+    assert {name for name in programs if not (Path(sys.executable).parent / name).exists()} == set()

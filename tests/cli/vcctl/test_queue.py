@@ -191,5 +191,5 @@ def test_delete_with_cascade_deletes_leaves_first(console: Console, objects: Obj
 
 def test_the_page_shows_the_tree_as_it_is_printed() -> None:
     page = (GOLDEN.parents[2] / "docs" / "concepts" / "vcctl.md").read_text()
-    lines = (GOLDEN / "queue-tree.txt").read_text().splitlines()
-    assert "    $ vcctl queue tree\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) in page
+    lines = (line.rstrip() for line in (GOLDEN / "queue-tree.txt").read_text().splitlines())
+    assert "\n".join(("```console", "$ vcctl queue tree", *lines, "```")) in page

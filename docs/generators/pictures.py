@@ -16,7 +16,7 @@ from kilauea.cli.main import main
 ROOT = Path(__file__).resolve().parents[2]
 FONT = 'font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;'
 SVG = """\
-<svg class="terminal" viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
+<svg class="terminal" viewBox="0 0 {terminal_width} HEIGHT" xmlns="http://www.w3.org/2000/svg">
 <style>.{unique_id}-matrix {{ font-size: {char_height}px; line-height: {line_height}px; FONT }}
 {styles}</style>
 <defs>{lines}</defs>
@@ -27,7 +27,9 @@ SVG = """\
 </g></g>
 </svg>
 """.replace("FONT", FONT)
-"""A plain frame; that of the library fetches a font."""
+"""A plain frame; that of the library fetches a font, and its height leaves no margin below the last line."""
+LINE, MARGIN = 24.4, 12
+"""Units of the picture."""
 
 
 def explain_picture() -> str:
@@ -52,7 +54,8 @@ def _terminal(command: str) -> str:
     console = Console(record=True, width=width + 2, file=io.StringIO(), **options)
     for line in lines:
         console.print(Text.from_ansi(line), highlight=False)
-    return console.export_svg(theme=DIMMED_MONOKAI, code_format=SVG, unique_id=command.split()[1])
+    frame = SVG.replace("HEIGHT", f"{len(lines) * LINE + 2 * MARGIN:.0f}")
+    return console.export_svg(theme=DIMMED_MONOKAI, code_format=frame, unique_id=command.split()[1])
 
 
 PICTURES = {"explain.svg": explain_picture, "queues.svg": queues_picture}

@@ -7,6 +7,7 @@ as `--hypothesis-profile=thorough`.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 settings.register_profile("default", max_examples=60, deadline=None, derandomize=True)
 settings.register_profile("thorough", max_examples=1000, deadline=None, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure() -> None:
+    """Processes hear Ctrl-C, also if the tests were started in the background, where shells have it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,12 +10,6 @@ import pytest
 from cluster.api_process import Client, Server, running_server
 
 _numbers = itertools.count(1)
-
-
-def pytest_configure() -> None:
-    """Processes hear Ctrl-C, also if the tests were started in the background, where shells have it ignored."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

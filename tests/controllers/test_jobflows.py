@@ -235,7 +235,7 @@ def test_a_job_that_was_deleted_before_its_end_is_made_again(cluster: Cluster) -
 def test_a_template_that_is_not_there_is_said_and_waited_for(cluster: Cluster) -> None:
     flow(cluster, {"a": ""})
     assert cluster.told[0][:2] == ("f", "SyncJobFlow")
-    assert cluster.told[0][2].startswith('SyncJobFlow JobFlow failed for jobtemplate "a" is not there')
+    assert cluster.told[0][2].startswith('SyncJobFlow JobFlow failed for jobtemplate "a" does not exist')
     templates(cluster, "a")
     cluster.wait(6)
     assert cluster.names(VC_JOBS) == ["f-a"]
@@ -247,7 +247,7 @@ def test_a_job_of_somebody_else_with_the_name_is_left_alone(cluster: Cluster) ->
     cluster.create(VC_JOBS, {"metadata": {"name": "f-a"}, "spec": {}})
     flow(cluster, {"a": "", "b": ""})
     assert cluster.names(VC_JOBS) == ["f-a", "f-b"]
-    assert "is not this flow's" in cluster.told[0][2]
+    assert "does not belong to this flow" in cluster.told[0][2]
     assert "f-a" not in status(cluster).get("conditions", {})
 
 
@@ -256,7 +256,7 @@ def test_a_name_that_is_too_long_for_a_label_is_said(cluster: Cluster) -> None:
     templates(cluster, name)
     flow(cluster, {name: ""})
     assert cluster.names(VC_JOBS) == []
-    assert "is no label" in cluster.told[-1][2]
+    assert "is too long for a label" in cluster.told[-1][2]
 
 
 def test_a_new_vertex_of_a_flow_that_runs_is_made(cluster: Cluster) -> None:
@@ -285,7 +285,7 @@ def test_a_vertex_that_depends_on_none_that_is_there_is_said(cluster: Cluster) -
 
 @pytest.mark.parametrize(
     ("vertices", "words"),
-    [({"a": "b", "b": "a"}, "a, b depend on each other in a circle"), ({}, "spec.flows is empty")],
+    [({"a": "b", "b": "a"}, "a, b form a dependency cycle"), ({}, "spec.flows is empty")],
 )
 def test_a_flow_that_goes_nowhere_says_why(cluster: Cluster, vertices: dict[str, str], words: str) -> None:
     flow(cluster, vertices)

@@ -29,7 +29,7 @@ from kilauea.controllers.pods import is_finished
 NO_SCHEDULER = "NoScheduler"
 """Type of the condition of a pod group, and reason of the condition of a pod."""
 PATIENCE_SECONDS = 2
-"""How long a scheduler of the user's own may take to look at a new pod."""
+"""Time that a scheduler of the user may take to look at a new pod."""
 
 
 class UnservedPodController:

@@ -21,7 +21,7 @@ from kilauea.controllers.vcjobs.plugins import PluginFault, active
 from kilauea.controllers.vcjobs.work import Work
 
 SUSPENDED = "Suspended"
-"""Why a job in the phase Aborted has no pods."""
+"""Reason in the status of a job that has no pods because it is suspended."""
 HOW_TO_RESUME = "the job is suspended, so it has no pods: `vcctl job resume` starts it again"
 
 

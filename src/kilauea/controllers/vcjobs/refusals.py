@@ -1,4 +1,4 @@
-"""Why pods of a Volcano job cannot be created, in the job's status and as a condition of its pod group.
+"""The reason why pods of a Volcano job cannot be created: in the job's status and as a condition of its pod group.
 
 The status says it as the reason of the phase, so that `kubectl describe` and `vcctl job view` show it. Both are taken
 back once nothing stands against the pods any more.
@@ -59,7 +59,7 @@ def group_retraction(group: Obj | None, now: int) -> list[Patch]:
 
 
 def _since(found: Mapping[str, Any], status: str, now: int) -> str:
-    """When a condition came to its status: it keeps its time while that stays."""
+    """Return the time at which a condition came to its status; it keeps its time while that stays."""
     kept = found.get("lastTransitionTime") if found.get("status") == status else None
     return str(kept or format_time(now - now % SECOND))
 

@@ -69,7 +69,7 @@ def cousins() -> tuple[Objects, str]:
     ]
     nodes = [node(f"n{i}", cpu=20, memory="200Gi") for i in range(5)]
     held = [running(f"sweep-{i}", "batch", f"n{i}", cpu="20") for i in range(3)]
-    claim = [group("index", "search", 2), [pod(f"index-{i}", "index", cpu="10") for i in range(2)]]
+    claim: list[Objects] = [group("index", "search", 2), [pod(f"index-{i}", "index", cpu="10") for i in range(2)]]
     return [queues, nodes, held, claim], conf("capacity+tree")
 
 
@@ -270,7 +270,7 @@ def test_long_lists_are_cut_and_say_how_much_is_missing(tmp_path: Path) -> None:
     names = [f"lender-{i:02d}" for i in range(20)]
     queues = [queue("red", deserved={"cpu": "4"}), [queue(n, deserved={"cpu": "1"}, reclaimable=False) for n in names]]
     held = [running(f"r-{n}", n, "n0", cpu="2") for n in names]
-    objects = [queues, node("n0", cpu=40), held, group("g", "red", 1), pod("g-0", cpu="4")]
+    objects: list[Objects] = [queues, node("n0", cpu=40), held, group("g", "red", 1), pod("g-0", cpu="4")]
     text = printed(objects, conf("capacity"), "ns/g", tmp_path)
     assert f"... and {20 - BORROWERS_SHOWN} more; -o json has them all\n" in text
     assert f"... and {20 - REASONS_SHOWN} more reasons; -o json has them all\n" in text
@@ -285,7 +285,7 @@ def test_actions_for_gangs_say_whom_they_spare(action: str, queue_of: str, where
     queues = [queue("red", deserved={"cpu": "3"}), queue("blue", deserved={"cpu": "1"})]
     held = running("r", queue_of, "n0", cpu="4", annotations={"volcano.sh/preemptable": "false"})
     claim = [group("g", "red", 2), [pod(f"g-{i}", cpu="1") for i in range(2)]]
-    objects = [queues, node("n0"), held, claim]
+    objects: list[Objects] = [queues, node("n0"), held, claim]
     text = printed(objects, conf("capacity", actions=f"allocate, {action}"), "ns/g", tmp_path)
     assert f"The action {action} considers 1 pod of {where} queue" in text
     assert "marked as not preemptable" in text
@@ -293,6 +293,12 @@ def test_actions_for_gangs_say_whom_they_spare(action: str, queue_of: str, where
 
 def test_room_that_is_being_freed_needs_no_change(tmp_path: Path) -> None:
     queues = [queue("red", deserved={"cpu": "4"}), queue("blue")]
-    objects = [queues, node("n0"), running("r", "blue", "n0", cpu="4"), group("g", "red", 1), pod("g-0", cpu="4")]
+    objects: list[Objects] = [
+        queues,
+        node("n0"),
+        running("r", "blue", "n0", cpu="4"),
+        group("g", "red", 1),
+        pod("g-0", cpu="4"),
+    ]
     text = printed(objects, conf("capacity"), "ns/g", tmp_path)
     assert text.endswith("\nNothing has to change: it starts when those resources are free.\n")

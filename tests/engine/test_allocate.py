@@ -68,7 +68,7 @@ def test_pods_of_a_job_go_by_the_number_in_their_name() -> None:
 
 
 def test_a_gang_for_which_room_is_being_freed_holds_what_it_has_and_starts_nothing() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=3),
         [group("old", minimum=0, phase="Running"), leaving("old-0", "n1")],
         gang("g", 3, created=0),
@@ -114,7 +114,7 @@ def test_a_node_with_room_now_wins_over_a_better_one_that_is_being_freed() -> No
 
 def test_among_nodes_that_are_being_freed_the_best_is_taken() -> None:
     old = [group("old"), leaving("old-0", "n1", cpu="1"), leaving("old-1", "n2", cpu="3")]
-    objects = [node("n1", cpu=1, memory="4Gi"), node("n2", cpu=3), old, gang("g", 1)]
+    objects: list[Objects] = [node("n1", cpu=1, memory="4Gi"), node("n2", cpu=3), old, gang("g", 1)]
     assert nominations(plan_of(*objects, conf=LEAST)) == {"g-w-0": "n2"}
     assert nominations(plan_of(*objects, conf=MOST)) == {"g-w-0": "n1"}
 
@@ -138,7 +138,7 @@ def test_nominated_node(nominated: str, more: list[Objects], placed: dict[str, s
 
 
 def test_nominated_node_that_a_filter_rules_out_is_passed_over() -> None:
-    objects = [node("n1"), node("n2", taints=["a=b:NoSchedule"]), gang("g", 1, nominated="n2")]
+    objects: list[Objects] = [node("n1"), node("n2", taints=["a=b:NoSchedule"]), gang("g", 1, nominated="n2")]
     assert binds(plan_of(*objects, conf=ALLOCATE)) == {"g-w-0": "n1"}
 
 
@@ -273,7 +273,7 @@ def test_room_is_judged_in_every_resource(resource: str, cluster: list[Objects])
 
 
 def test_a_node_that_carries_more_than_it_has_takes_nothing_but_what_it_has_left() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=1, gpu=1),
         group("old"),
         pod("old-0", "old", cpu="2", node="n1"),
@@ -299,7 +299,7 @@ def test_a_seed_chooses_among_equals_and_chooses_the_same_again() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_seed_never_chooses_a_worse_node(seed: int) -> None:
-    objects = [node("n1"), node("n2", cpu=64), node("n3", cpu=64), node("n4"), gang("g", 1)]
+    objects: list[Objects] = [node("n1"), node("n2", cpu=64), node("n3", cpu=64), node("n4"), gang("g", 1)]
     assert binds(plan_of(*objects, conf=LEAST, seed=seed))["g-w-0"] in ("n2", "n3")
 
 

@@ -376,7 +376,7 @@ def test_victims_may_have_to_hold_what_is_wanted(asking: Data, expected: list[st
     ]
     mine = [group("mine"), card_pod("mine", "mine", owner="ReplicaSet", **asking)]
     queues = [card_queue("q", {A: 8}), card_queue("r", {A: 8})]
-    objects = [card_node("n", A), card_node("m", B), *queues, *running, *mine]
+    objects: list[Objects] = [card_node("n", A), card_node("m", B), *queues, *running, *mine]
     sharing = reclaim_conf(victimsShareResource=True)
     assert inside(objects, do=lambda s: chosen(s, "mine", ("a", "b", "plain", "odd")), conf=sharing) == expected
 
@@ -395,7 +395,7 @@ def test_a_queue_may_take_back_up_to_its_capability(quota: int, asked: list[int]
         return session.preemptive(session.queues["q"], tasks)
 
     waiting = [group("g"), *(card_pod(f"p{i}", card=A, gpu=gpu) for i, gpu in enumerate(asked))]
-    objects = [card_node("n", A), card_queue("q", {A: quota}, state=state), waiting]
+    objects: list[Objects] = [card_node("n", A), card_queue("q", {A: quota}, state=state), waiting]
     assert inside(objects, do=may, conf={**reclaim_conf(), "actions": ""}) is expected
 
 

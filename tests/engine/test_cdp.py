@@ -10,7 +10,7 @@ import pytest
 from kilauea.api.core import PodCondition
 from kilauea.api.meta import Object
 from kilauea.engine.session import Session
-from support.builders import Data, binds, conf, group, node, plan_of, pod, priority_class, queue
+from support.builders import Data, Objects, binds, conf, group, node, plan_of, pod, priority_class, queue
 from support.probes import inside
 
 KEY = "volcano.sh/cooldown-time"
@@ -85,7 +85,7 @@ def test_a_time_that_cannot_be_read_protects_nothing(time: str | None) -> None:
 def preemption(label: str) -> Data:
     """What a cycle does in which an important job wants the room of a pod with a cooldown."""
     classes = [priority_class("low", 1), priority_class("high", 9)]
-    objects = [
+    objects: list[Objects] = [
         [node("n", cpu=1), classes, queue()],
         [group("low", minimum=0, priority="low", phase="Running"), placed("victim", 300, label, group="low")],
         [group("high", priority="high"), pod("mine", "high")],

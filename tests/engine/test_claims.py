@@ -177,7 +177,7 @@ def test_whom_an_action_that_takes_back_serves(
     by: str, serves: str | None, starving: bool, minimum: int, lost: int
 ) -> None:
     own = [group("s", queue="b", minimum=minimum, phase="Running"), pod("s-0", "s", node="n1"), pod("s-1", "s")]
-    objects = [HALVES, node("n1"), running("r", 3, "n1", queue="a"), own]
+    objects: list[Objects] = [HALVES, node("n1"), running("r", 3, "n1", queue="a"), own]
     plan = plan_of(objects, conf=taking_back(serves, starving=starving, by=by))
     assert (len(plan.evictions), len(nominations(plan))) == (lost, lost)
 
@@ -368,7 +368,7 @@ def test_whom_nobody_would_take_room_from_again_starts_as_before() -> None:
 
 
 def test_a_lesser_job_does_not_start_where_a_greater_one_would_evict_it() -> None:
-    objects = [
+    objects: list[Objects] = [
         *CLASSES,
         *(node(f"n{i}", cpu=2) for i in (1, 2)),
         *running("old", 2, "n1", priority="low"),

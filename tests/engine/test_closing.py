@@ -11,10 +11,10 @@ import pytest
 
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
-from support.builders import conf, gang, node, plan_in, plan_of, plugin, queue, state_of
+from support.builders import Objects, conf, gang, node, plan_in, plan_of, plugin, queue, state_of
 from support.probes import action_called, plugin_called
 
-CLUSTER = [node("n1"), node("n2"), queue("q"), gang("g", 2), gang("h", 9)]
+CLUSTER: list[Objects] = [node("n1"), node("n2"), queue("q"), gang("g", 2), gang("h", 9)]
 
 
 @pytest.fixture(autouse=True)

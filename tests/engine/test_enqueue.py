@@ -206,7 +206,7 @@ def test_what_a_foreign_gate_holds_back_does_not_count() -> None:
 
 
 def test_a_group_that_is_refused_learns_how_much_is_left() -> None:
-    objects = [node("n1", cpu=10), gang("g", 1, phase="Pending", resources={"cpu": 13, "memory": "1Gi"})]
+    objects: list[Objects] = [node("n1", cpu=10), gang("g", 1, phase="Pending", resources={"cpu": 13, "memory": "1Gi"})]
     waiting: Plan = plan_of(*objects, conf=overcommit())
     why = pending(waiting)["g-w-0"]
     assert (why.code, why.resource, why.asked, why.left) == ("ClusterOvercommitted", "cpu", 13000, 12000)

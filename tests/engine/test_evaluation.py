@@ -102,6 +102,6 @@ def test_a_filter_of_a_user_may_tell_nodes_with_equal_figures_apart() -> None:
         session.add_predicate("picky", many_on_second)
 
     tiers = [["gang"], ["predicates", "nodeorder"], ["picky"]]
-    objects = [node("n1"), node("n2"), gang("g", 4, 1)]
+    objects: list[Objects] = [node("n1"), node("n2"), gang("g", 4, 1)]
     found = plan_of(*objects, conf=conf("allocate", *tiers), plugins=[plugin_called("picky", by_name)])
     assert sorted(bind.node for bind in found.binds) == ["n1", "n2", "n2", "n2"]

@@ -84,7 +84,7 @@ def test_the_level_that_blocks_is_found_at_any_depth(blocked: int) -> None:
     chain = [queue(n, parent=parents[i], **(limit if i == blocked else {})) for i, n in enumerate(names)]
     sister = queue("sister", parent="c", deserved={"cpu": "1"})
     running = held(of="sister" if blocked < 3 else "d")
-    objects = [node("n", cpu=16), node("m", cpu=16), chain, queue("root"), sister, running, claim("d")]
+    objects: list[Objects] = [node("n", cpu=16), node("m", cpu=16), chain, queue("root"), sister, running, claim("d")]
     found = explained(objects, TREE)
     assert [level.queue for level in found.levels] == ["root", *names]
     # A limit comes down to the queues below, so those on the way to the sister are as full.
@@ -220,7 +220,7 @@ def test_reclaim_takes_no_parent_below_its_guarantee() -> None:
 def test_pods_that_may_each_go_may_not_all_go_together() -> None:
     """Two pods of 2 would have to go for 4, and their queue may lose one of them."""
     queues = [queue("red", deserved={"cpu": "4"}), queue("blue", deserved={"cpu": "2"})]
-    objects = [node("n", cpu=4), queues, held("h", cpu=2), held("i", cpu=2), claim()]
+    objects: list[Objects] = [node("n", cpu=4), queues, held("h", cpu=2), held("i", cpu=2), claim()]
     assert codes(explained(objects, RECLAIM)) == [("NotTogether", 2)]
 
 
@@ -236,7 +236,7 @@ def test_a_group_that_was_admitted_too_late_may_evict_in_the_next_cycle() -> Non
     """Reclaim has had its turn when enqueue admits the group; in the cycle after it evicts the pod that is named."""
     late = conf("reclaim, enqueue, allocate", ["priority", GANG, "capacity"], ["predicates"])
     queues = [queue("red", deserved={"cpu": "4"}), queue("blue")]
-    objects = [node("n"), queues, held()]
+    objects: list[Objects] = [node("n"), queues, held()]
     assert codes(explained([objects, claim(phase="Pending")], late)) == [("MayGo", 1)]
     plan = cycle(build_state(flat([objects, claim(phase="Inqueue")])), parsed(late)[0], NOW)
     assert [(e.pod, e.by) for e in plan.evictions] == [("ns/h-0", "ns/g")]
@@ -253,7 +253,7 @@ def test_a_queue_that_has_its_share_is_told_so_and_nobody_is_asked() -> None:
 def test_preempt_asks_the_pods_of_the_same_queue(of_class: str, code: str) -> None:
     classes = [priority_class("low", 1), priority_class("high", 9)]
     running = [held(of="red", cpu=2, of_class=of_class), held("other", "blue", cpu=2)]
-    objects = [classes, queue("red"), queue("blue"), node("n"), running, claim(cpu=4, priority="high")]
+    objects: list[Objects] = [classes, queue("red"), queue("blue"), node("n"), running, claim(cpu=4, priority="high")]
     assert codes(explained(objects, PREEMPT)) == [(code, 1)]
 
 

@@ -347,7 +347,7 @@ def test_a_queue_loses_no_more_than_it_can_spare_to_gangreclaim() -> None:
         claims = [GangClaim(action, session.state.jobs["ns/s"], 0) for action in ("gangreclaim", "gangpreempt")]
         return [[task.name for task in session.unified_evictable(claim, tasks)] for claim in claims]
 
-    objects = [HALVES, node("n1"), running("r", 4, "n1", queue="a"), claimer(1, queue="b")]
+    objects: list[Objects] = [HALVES, node("n1"), running("r", 4, "n1", queue="a"), claimer(1, queue="b")]
     found = inside(*objects, do=asked, conf=conf("allocate", ["capacity"]))
     assert found == [["r-0", "r-1"], ["r-0", "r-1", "r-2", "r-3"]]
 

@@ -52,7 +52,7 @@ def placed(*objects: Objects, document: Data = HDRF) -> dict[str, int]:
 
 
 def test_a_branch_is_not_starved_for_what_its_sibling_holds_of_another_resource() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=10, memory="10G", pods=50),
         [at("pg1", "root/sci", "100/50"), job("pg1", cpu=1, memory="1G")],
         [at("pg21", "root/eng/dev", "100/50/50"), job("pg21", cpu=1)],
@@ -62,7 +62,7 @@ def test_a_branch_is_not_starved_for_what_its_sibling_holds_of_another_resource(
 
 
 def test_children_that_cannot_grow_do_not_hold_back_their_siblings() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=30, memory="30G", pods=500),
         [at("pg1", "root/pg1", "100/25"), job("pg1", 30, cpu=1)],
         [at("pg2", "root/pg2", "100/25"), job("pg2", 30, cpu=1)],
@@ -74,7 +74,7 @@ def test_children_that_cannot_grow_do_not_hold_back_their_siblings() -> None:
 
 
 def test_branches_get_room_by_their_weights() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=40, memory="40G", pods=500),
         [at("a", "root/a", "1/1"), job("a", 40, cpu=1)],
         [at("b", "root/b", "1/3"), job("b", 40, cpu=1)],
@@ -92,7 +92,7 @@ def test_branches_get_room_by_their_weights() -> None:
 def test_unequal_weights_inside_a_branch_do_not_change_what_the_branch_gets(
     shares: Mapping[str, str], expected: Mapping[str, int]
 ) -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=80, memory="640Gi", pods=500),
         [at("a", "root/a", "1/50"), job("a", 80, cpu=1, memory="1Gi")],
         [at("b", "root/x/b", "1/50/10"), job("b", 80, cpu=1, memory="1Gi")],
@@ -127,7 +127,7 @@ def test_paths(path: str, weights: str | None, expected: object) -> None:
 
 def test_the_oldest_queue_fixes_the_weight_of_a_common_node() -> None:
     new, old = at("a", "root/x/a", "1/1/1", created=9), at("b", "root/x/b", "1/3/1", created=1)
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=8),
         [new, job("a", 8, cpu=1)],
         [old, job("b", 8, cpu=1)],
@@ -138,7 +138,7 @@ def test_the_oldest_queue_fixes_the_weight_of_a_common_node() -> None:
 
 
 def test_a_queue_without_a_path_stands_below_the_root_with_weight_one() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=40, memory="40G", pods=500),
         [at("a", None), job("a", 40, cpu=1)],
         [at("b", "root/b", "1/3"), job("b", 40, cpu=1)],
@@ -148,7 +148,7 @@ def test_a_queue_without_a_path_stands_below_the_root_with_weight_one() -> None:
 
 
 def test_a_queue_whose_path_goes_on_for_others_stands_beside_them() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=12),
         [at("a", "root/x"), job("a", 12, cpu=1)],
         [at("b", "root/x/b"), job("b", 12, cpu=1)],
@@ -230,7 +230,7 @@ def snapshot(session: Session) -> dict[str, list[list[Any]]]:
     ],
 )
 def test_what_a_queue_reclaims_in_a_full_cluster(mine: int, theirs: int, weights: str, expected: list[str]) -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=mine + theirs),
         [at("a", "root/a", weights), job("a", mine + 1, cpu=1, running=mine)],
         [at("b", "root/b", "1/1"), job("b", theirs + 1, cpu=1, running=theirs)],
@@ -240,7 +240,7 @@ def test_what_a_queue_reclaims_in_a_full_cluster(mine: int, theirs: int, weights
 
 
 def test_a_claimer_that_needs_no_more_yields_to_who_could_still_grow() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=10),
         [at("a", "root/a"), job("a", 1, cpu=1)],
         [at("b", "root/b"), job("b", 5, cpu=1, running=4)],
@@ -256,7 +256,7 @@ def test_a_claimer_that_needs_no_more_yields_to_who_could_still_grow() -> None:
     ],
 )
 def test_departments_are_compared_before_teams(others: int, expected: list[str]) -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=6 + others),
         [at("a", "root/x/a"), job("a", 2, cpu=1)],
         [at("b", "root/x/b"), job("b", 7, cpu=1, running=6)],

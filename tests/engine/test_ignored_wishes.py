@@ -126,7 +126,11 @@ def wishing(annotations: Data, of_pods: Data | None = None, name: str = "g") -> 
 def test_a_pod_group_whose_wish_nothing_serves_says_so_until_it_is_served(
     annotations: str, field: str, served_by: str
 ) -> None:
-    objects = [node("n1"), queue("q"), wishing({annotations: "1h" if "time" in annotations else '{"A": 1}'})]
+    objects: list[Objects] = [
+        node("n1"),
+        queue("q"),
+        wishing({annotations: "1h" if "time" in annotations else '{"A": 1}'}),
+    ]
     ignored = plan_of(objects, conf=BARE)
     assert of_group(ignored).startswith(f"{field} is ignored, since the configuration does not name plugin {served_by}")
     assert [(f.where, f.code, f.message) for f in ignored.findings] == [

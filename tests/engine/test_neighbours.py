@@ -115,7 +115,7 @@ def test_the_first_of_a_group_in_another_namespace_is_not_helped_by_its_own_labe
 
 def test_a_group_gathers_around_its_first_pod_within_the_cycle() -> None:
     nodes = zones(a1=1, b1=2, b2=2, c1=4)
-    objects = [nodes, gang("g", 4, 1, labels={"app": "web"}, affinity=near(WEB, "zone"))]
+    objects: list[Objects] = [nodes, gang("g", 4, 1, labels={"app": "web"}, affinity=near(WEB, "zone"))]
     assert set(binds(plan_of(*objects, conf=FILTERS)).values()) == {"a1"}
     least = conf("allocate", ["gang"], ["predicates", "nodeorder"])
     assert set(binds(plan_of(*objects, conf=least)).values()) == {"c1"}

@@ -446,7 +446,7 @@ def scoring(**scores: float) -> Any:
 
 def test_scores_of_plugins_add_up() -> None:
     both = {**only(LEAST), "tiers": [*only(LEAST)["tiers"], {"plugins": [{"name": "mine"}]}]}
-    objects = [node("n1", cpu=64), node("n2"), gang("g", 1)]
+    objects: list[Objects] = [node("n1", cpu=64), node("n2"), gang("g", 1)]
     assert binds(plan_of(*objects, conf=both, plugins=[scoring()])) == {"g-w-0": "n1"}
     assert binds(plan_of(*objects, conf=both, plugins=[scoring(n2=50.0)])) == {"g-w-0": "n2"}
 
@@ -487,7 +487,7 @@ def test_scores_of_a_map_are_floored_and_reduced_over_the_candidates() -> None:
 
         session.add_node_map("map", lambda _, nodes: np.array([1.9, 0.2, 5.5])[: len(nodes)], reduce)
 
-    objects = [node("n1"), node("n2"), node("n3"), gang("g", 1)]
+    objects: list[Objects] = [node("n1"), node("n2"), node("n3"), gang("g", 1)]
     plan = plan_of(*objects, conf=conf("allocate", ["map"]), plugins=[plugin_called("map", open_session)])
     assert (binds(plan), seen) == ({"g-w-0": "n2"}, [[1, 0, 5]])
 

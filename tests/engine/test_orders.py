@@ -118,7 +118,7 @@ def test_switches_of_priority() -> None:
 
 def test_the_plugin_that_comes_first_decides() -> None:
     running = [group("a", priority="high"), pod("a-r", "a", cpu="500m", node="n2"), pod("a-p", "a")]
-    objects = [CLASSES, node("n2"), running, job("b", "low")]
+    objects: list[Objects] = [CLASSES, node("n2"), running, job("b", "low")]
     pinned = {"unschedulable": True}
     nodes = [node("n1", cpu=1), node("n2", **pinned)]
     by_priority, by_share = (
@@ -149,7 +149,7 @@ def test_whom_a_task_may_evict_by_priority(of: list[str], expected: list[str]) -
     ]
     running = [pod(f"{name}-r", name, node="n1", priority=50) for name in ("low", "peer", "top")]
     own = [pod("mine-low", "mine", node="n1", priority=1), pod("mine-same", "mine", node="n1", priority=5)]
-    objects = [CLASSES, priority_class("mid", 50), node("n1", cpu=9), groups, running, own]
+    objects: list[Objects] = [CLASSES, priority_class("mid", 50), node("n1", cpu=9), groups, running, own]
     claimer = pod("mine-p", "mine", priority=5)
     found = inside(*objects, claimer, do=lambda s: victims(s, "mine-p", of), conf=conf("", ["priority"]))
     assert found == expected
@@ -198,7 +198,7 @@ def drf_victims(*of: str | int) -> list[str]:
     held = [pod(f"r-{i}", "r", cpu=cpu, memory=None, node="n1") for i, cpu in enumerate(of)]
     mine = [group("mine"), pod("mine-r", "mine", cpu=1, memory=None, node="n1")]
     claimer = pod("mine-p", "mine", cpu=2, memory=None)
-    objects = [node("n1", cpu=10, memory="10Gi"), group("r"), held, mine, claimer]
+    objects: list[Objects] = [node("n1", cpu=10, memory="10Gi"), group("r"), held, mine, claimer]
     names = [f"r-{i}" for i in range(len(of))]
     return inside(*objects, do=lambda s: victims(s, "mine-p", names), conf=conf("", ["drf"]))
 
@@ -240,6 +240,13 @@ def test_what_keeps_the_cluster_alive_is_never_evicted(point: str) -> None:
 
 def test_no_tier_names_a_critical_pod_that_an_earlier_one_spared() -> None:
     critical = pod("dns", node="n1", priorityClassName="system-node-critical")
-    objects = [node("n1"), CLASSES, group(priority="low"), critical, group("h", priority="high"), pod("x", "h")]
+    objects: list[Objects] = [
+        node("n1"),
+        CLASSES,
+        group(priority="low"),
+        critical,
+        group("h", priority="high"),
+        pod("x", "h"),
+    ]
     for tiers in ([["priority", "conformance"]], [["conformance"], ["priority"]]):
         assert inside(*objects, do=lambda s: victims(s, "x", ["dns"]), conf=conf("", *tiers)) == []

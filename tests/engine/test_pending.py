@@ -120,7 +120,7 @@ def test_reasons_that_lie_in_the_configuration(actions: str, phase: str, code: s
 
 
 def test_a_queue_that_has_all_it_deserves() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", 2, "2Gi", 2),
         queue("a"),
         queue("b"),
@@ -140,7 +140,7 @@ def test_a_reason_names_the_pod_its_group_and_its_queue() -> None:
 
 
 def test_reasons_come_in_the_order_of_jobs_and_pods_and_homeless_pods_last() -> None:
-    objects = [gang("b", 2, created=0), gang("a", 1, created=1), pod("z", ""), pod("c", "")]
+    objects: list[Objects] = [gang("b", 2, created=0), gang("a", 1, created=1), pod("z", ""), pod("c", "")]
     plan = plan_of(node("n1", cpu=0), *objects, conf=ALL)
     assert list(codes(plan)) == ["b-w-0", "b-w-1", "a-w-0", "c", "z"]
 

@@ -225,7 +225,10 @@ def test_host_ports_of_pods_placed_in_the_cycle_are_taken() -> None:
 
 
 def test_host_ports_of_a_gang_that_is_undone_are_free_again() -> None:
-    too_many = [group("a", minimum=3, created=0), [pod(f"a-w-{i}", "a", ports=[port(80)]) for i in range(3)]]
+    too_many: list[Objects] = [
+        group("a", minimum=3, created=0),
+        [pod(f"a-w-{i}", "a", ports=[port(80)]) for i in range(3)],
+    ]
     plan = plan_of(node("n1"), node("n2"), too_many, gang("b", 2, created=1, ports=[port(80)]), conf=FILTERS)
     assert sorted(binds(plan)) == ["b-w-0", "b-w-1"]
 

@@ -109,7 +109,7 @@ def test_cores_that_queues_deserve(objects: list[Objects], deserved: dict[str, f
 
 
 def test_two_resources_are_poured_out_beside_each_other() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=8, memory="32Gi"),
         [queue("q1"), asks("q1", 8, "8Gi")],
         [queue("q2", 3), asks("q2", 8, "32Gi")],
@@ -120,7 +120,7 @@ def test_two_resources_are_poured_out_beside_each_other() -> None:
 
 
 def test_a_scalar_that_nobody_in_a_queue_asks_for_is_left_to_the_others() -> None:
-    objects = [node("n1", gpu=8), [queue("a"), asks("a", 1)], [queue("b"), asks("b", 1, gpu=8)]]
+    objects: list[Objects] = [node("n1", gpu=8), [queue("a"), asks("a", 1)], [queue("b"), asks("b", 1, gpu=8)]]
     found = figures(*objects)
     assert [(found[name].deserved or {}).get(GPU, 0) for name in "ab"] == [0, 8000]
 
@@ -175,7 +175,7 @@ def test_a_capability_of_gpus_that_no_node_offers_admits_nobody() -> None:
 
 def test_the_queue_with_the_smaller_share_goes_first() -> None:
     running = [group("r", "a", phase="Running"), pod("r-0", "r", cpu=1, node="n1")]
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=6),
         queue("a"),
         queue("b"),
@@ -188,7 +188,7 @@ def test_the_queue_with_the_smaller_share_goes_first() -> None:
 
 
 def test_the_queue_with_the_higher_priority_goes_first_whatever_its_share() -> None:
-    objects = [
+    objects: list[Objects] = [
         node("n1", cpu=6),
         queue("a"),
         queue("b", priority=5),
@@ -237,7 +237,7 @@ def test_what_is_left_of_a_quota_is_named() -> None:
 
 def test_pod_slots_are_no_quota() -> None:
     pods = [pod(f"x-w-{i}", "x", cpu="10m", memory="1Mi") for i in range(3)]
-    objects = [
+    objects: list[Objects] = [
         node("n1", 4, "4Gi", 4),
         queue("a"),
         queue("b"),
@@ -257,7 +257,12 @@ def test_a_gang_beyond_its_quota_is_not_started_in_part() -> None:
 
 @pytest.mark.parametrize("state", ["Closed", "Closing", "Unknown"])
 def test_a_queue_that_is_not_open_starts_and_admits_nothing(state: str) -> None:
-    objects = [node("n1"), queue("q", state=state), gang("g", 1), gang("h", 1, phase="Pending", resources={"cpu": 1})]
+    objects: list[Objects] = [
+        node("n1"),
+        queue("q", state=state),
+        gang("g", 1),
+        gang("h", 1, phase="Pending", resources={"cpu": 1}),
+    ]
     plan = plan_of(*objects, conf=ENTERING)
     assert binds(plan) == {}
     assert codes(plan) == {"g-w-0": "QueueClosed", "h-w-0": "QueueClosed"}
@@ -353,7 +358,7 @@ def test_a_queue_without_a_limit_admits_what_the_cluster_has() -> None:
 
 def test_tasks_of_queues_beyond_what_they_deserve_may_be_reclaimed() -> None:
     held = [pod(f"r-{i}", "r", node="n1") for i in range(4)]
-    objects = [node("n1", 4, "4Gi", 4), queue("a"), queue("b"), group("r", "a", phase="Running"), held]
+    objects: list[Objects] = [node("n1", 4, "4Gi", 4), queue("a"), queue("b"), group("r", "a", phase="Running"), held]
 
     def victims(session: Session) -> list[str]:
         tasks = sorted((t for t in session.state.tasks.values() if t.group == "ns/r"), key=lambda t: t.name)
@@ -372,7 +377,13 @@ def test_tasks_of_queues_beyond_what_they_deserve_may_be_reclaimed() -> None:
     ],
 )
 def test_a_queue_may_reclaim(cpu: str, state: str, may: bool) -> None:
-    objects = [node("n1"), queue("a", state=state), queue("b"), gang("x", 1, queue="a", cpu=cpu), asks("b", 4)]
+    objects: list[Objects] = [
+        node("n1"),
+        queue("a", state=state),
+        queue("b"),
+        gang("x", 1, queue="a", cpu=cpu),
+        asks("b", 4),
+    ]
     more = pod("x-w-9", "x", cpu="4")
 
     def ask(session: Session) -> bool:

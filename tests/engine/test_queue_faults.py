@@ -41,7 +41,7 @@ def team(name: str, parent: str | None = "root", **more: Any) -> Objects:
 
 
 ROOM = {"cpu": 50, "memory": "50Gi"}
-GOOD = [NODE, queue("root"), queue("good", capability=ROOM), gang("good", 2, queue="good")]
+GOOD: list[Objects] = [NODE, queue("root"), queue("good", capability=ROOM), gang("good", 2, queue="good")]
 
 
 def plan_beside(objects: Objects, form: str) -> Plan:

@@ -7,10 +7,14 @@ import pytest
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.queues.turns import QueueTurns
 from kilauea.engine.session import Session
-from support.builders import conf, gang, node, plan_in, queue, state_of
+from support.builders import Objects, conf, gang, node, plan_in, queue, state_of
 from support.probes import action_called, plugin_called
 
-CLUSTER = [node("n1"), *(queue(name) for name in "abc"), *(gang(f"g{name}", 1, queue=name) for name in "abc")]
+CLUSTER: list[Objects] = [
+    node("n1"),
+    *(queue(name) for name in "abc"),
+    *(gang(f"g{name}", 1, queue=name) for name in "abc"),
+]
 
 
 def turns(change: dict[str, int], reported: list[str], *, when_asked: bool = False) -> list[str]:

@@ -80,7 +80,7 @@ def test_what_others_refused_does_not_count() -> None:
     both = conf("enqueue", ["resourcequota"], ["overcommit"])
     tiers = conf("enqueue", ["overcommit", "resourcequota"])
     groups = [waits("a", {"cpu": 3}, created=0), waits("b", {"cpu": 2}, created=1)]
-    objects = [node("n1", cpu=2), quota({"cpu": 4}, {}), groups]
+    objects: list[Objects] = [node("n1", cpu=2), quota({"cpu": 4}, {}), groups]
     assert phases(plan_of(*objects, conf=tiers)).get("a", "Pending") == "Pending"
     assert phases(plan_of(*objects, conf=tiers))["b"] == "Inqueue"
     assert phases(plan_of(*objects, conf=both))["a"] == "Inqueue"

@@ -67,7 +67,7 @@ def busy_cluster() -> list[Objects]:
         pod("r-w-1", "r", node="n2", cpu="3", deleting=True),
         pod("r-w-2", "r", node="n3", affinity=away(WEB), labels={"app": "db"}),
     ]
-    waiting = [
+    waiting: list[Objects] = [
         gang("a", 3, 2, queue="q1", **sociable),
         gang("b", 2, queue="q2", gpu=1, ports=[{"hostPort": 80}]),
         gang("c", 9, queue="q2", created=5),
@@ -186,7 +186,7 @@ def test_evictions_and_binds_of_a_statement_reach_the_plan_when_it_is_committed(
         statement.commit()
         assert statement.operations == []
 
-    objects = [node("n1", cpu=2), gang("old", 1, node="n1"), gang("g", 2, phase="Pending", cpu="1")]
+    objects: list[Objects] = [node("n1", cpu=2), gang("old", 1, node="n1"), gang("g", 2, phase="Pending", cpu="1")]
     plan = _plan_with(act, *objects)
     assert [(e.pod, e.node, e.action) for e in plan.evictions] == [(full("old-w-0"), "n1", "probe")]
     assert binds(plan) == {"g-w-0": "n1"}
@@ -407,7 +407,7 @@ def test_plugins_hear_of_all_that_comes_and_goes() -> None:
         statement.roll_back(1)
         statement.discard()
 
-    objects = [node("n1"), node("n2"), gang("g", 2, phase="Pending"), gang("r", 1, node="n1")]
+    objects: list[Objects] = [node("n1"), node("n2"), gang("g", 2, phase="Pending"), gang("r", 1, node="n1")]
     inside(*objects, do=act, conf=conf("enqueue", ["ear"]), plugins=(plugin_called("ear", listen),))
     assert heard == ["+g-w-0@1", "-r-w-0@0", "+g-w-1@0", "-g-w-1@0", "+r-w-0@0", "-g-w-0@1"]
 

@@ -123,7 +123,7 @@ NO_GRADIENT = conf("allocate", ["gang"], ["predicates", OFF])
 )
 def test_a_hard_wish_holds_whichever_plugins_are_configured(document: Data) -> None:
     hard = {"mode": "hard", "highestTierAllowed": 1}
-    small = [close("g", 4, hard), workers("g", 4)]
+    small: list[Objects] = [close("g", 4, hard), workers("g", 4)]
     assert len(switches_of(planned(tree(), small, conf=document))) == 1
     assert binds(planned(tree(), close("g", 5, hard), workers("g", 5), conf=document)) == {}
     wider = {"mode": "hard", "highestTierAllowed": 2}
@@ -135,7 +135,7 @@ def test_a_hard_wish_holds_against_a_plugin_that_offers_every_domain() -> None:
         session.add_hyper_node_gradient_for_job("lax", lambda job, domain, purpose: [[0], list(range(1, 8))])
 
     def plan_for(tier: int) -> Plan:
-        objects = [close("g", 5, {"mode": "hard", "highestTierAllowed": tier}), workers("g", 5)]
+        objects: list[Objects] = [close("g", 5, {"mode": "hard", "highestTierAllowed": tier}), workers("g", 5)]
         lax = conf("allocate", ["gang"], ["predicates", "lax"])
         return plan_of(tree(), objects, conf=lax, plugins=[plugin_called("lax", open_up)])
 
@@ -152,7 +152,7 @@ def test_a_running_gang_grows_inside_its_domain_without_the_plugin_too() -> None
 
 
 def test_the_default_configuration_keeps_gangs_close() -> None:
-    objects = [close("g", 3, {"mode": "soft"}), workers("g", 3)]
+    objects: list[Objects] = [close("g", 3, {"mode": "soft"}), workers("g", 3)]
     assert len(switches_of(planned(tree(), objects, conf=DEFAULT_CONF))) == 1
     assert "network-topology-aware" in [entry["name"] for entry in DEFAULT_CONF["tiers"][1]["plugins"]]
 

@@ -325,7 +325,7 @@ def test_a_volume_that_a_claim_names_is_not_given_to_others() -> None:
 def test_each_claim_of_a_pod_gets_its_own_volume_the_smallest_claim_first() -> None:
     claims = [claim("big", "3Gi"), claim("small", "1Gi"), claim("middle", "2Gi")]
     volumes = [volume("v1", "2Gi"), volume("v2", "3Gi"), volume("v3", "4Gi")]
-    objects = [node("n1"), storage_class(), claims, group(), user("p", "big", "small", "middle")]
+    objects: list[Objects] = [node("n1"), storage_class(), claims, group(), user("p", "big", "small", "middle")]
     assert holds_after(*objects, volumes) == {"small": "v1", "middle": "v2", "big": "v3"}
     assert pending(plan_of(*objects, volumes[:2]))["p"].message == f"0/1 nodes are unavailable: 1 {NO_VOLUME}."
 
@@ -373,14 +373,21 @@ def test_pods_with_the_same_claim_follow_each_other() -> None:
     nodes = [node("n1", cpu=1, labels={"z": "a"}), node("n2", cpu=9, labels={"z": "b"}), node("n3", labels={"z": "a"})]
     volumes = [volume("v", nodeAffinity=on("z", "a")), volume("w", "2Gi", nodeAffinity=on("z", "b"))]
     pods = [user(f"p{i}", "data", created=i) for i in range(2)]
-    objects = [nodes, volumes, claim(), storage_class(), group(minimum=2), pods]
+    objects: list[Objects] = [nodes, volumes, claim(), storage_class(), group(minimum=2), pods]
     assert binds(plan_of(*objects)) == {"p0": "n1", "p1": "n3"}
     assert holds_after(*objects) == {"data": "v"}
 
 
 def test_pods_with_the_same_claim_follow_each_other_to_the_node_that_a_volume_is_made_for() -> None:
     pods = [user(f"p{i}", "data", created=i) for i in range(3)]
-    objects = [node("n1", cpu=2), node("n2"), claim(), storage_class(provisioner="csi"), group(minimum=1), pods]
+    objects: list[Objects] = [
+        node("n1", cpu=2),
+        node("n2"),
+        claim(),
+        storage_class(provisioner="csi"),
+        group(minimum=1),
+        pods,
+    ]
     plan = plan_of(*objects)
     assert binds(plan) == {"p0": "n1", "p1": "n1"}
     assert pending(plan)["p2"].message == f"0/2 nodes are unavailable: 1 Insufficient cpu, 1 {NO_VOLUME}."
@@ -460,7 +467,12 @@ def test_a_selected_node_does_not_help_where_no_volume_can_be_made() -> None:
     ],
 )
 def test_a_driver_that_tells_its_room_needs_room(capacities: list[Object], expected: str) -> None:
-    objects = [node("n1", labels={ZONE: "a"}), claim(size="2Gi"), storage_class(provisioner="csi"), capacities]
+    objects: list[Objects] = [
+        node("n1", labels={ZONE: "a"}),
+        claim(size="2Gi"),
+        storage_class(provisioner="csi"),
+        capacities,
+    ]
     assert verdict(*objects, tracking("csi")) == expected
     assert verdict(*objects) == "n1"
 
@@ -524,7 +536,7 @@ def test_volumes_of_a_driver(objects: list[Object], expected: str) -> None:
 def test_claims_of_one_pod_count_together() -> None:
     claims = [claim("a", bound="v"), claim("b", bound="w"), claim("c", bound="x")]
     volumes = [volume("v", driver="csi"), volume("w", driver="csi"), volume("x", driver="nfs")]
-    objects = [node("n1"), claims, volumes, group(), user("p", "a", "b", "c")]
+    objects: list[Objects] = [node("n1"), claims, volumes, group(), user("p", "a", "b", "c")]
     assert binds(plan_of(*objects, csi_node("n1", csi=2, nfs=1))) == {"p": "n1"}
     assert (
         pending(plan_of(*objects, csi_node("n1", csi=1, nfs=1)))["p"].message == f"0/1 nodes are unavailable: 1 {FULL}."

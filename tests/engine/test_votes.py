@@ -10,7 +10,7 @@ from kilauea.engine.extension import ABSTAIN, PERMIT, REJECT, Refusal
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
-from support.builders import Data, best_effort, gang, group, node, plugin, pod, queue, state_of
+from support.builders import Data, Objects, best_effort, gang, group, node, plugin, pod, queue, state_of
 from support.probes import full, inside, open_points
 
 VOTES = {"+": PERMIT, "0": ABSTAIN, "-": REJECT}
@@ -261,7 +261,7 @@ def test_gang_gives_up_what_is_beyond_its_minimum(point: str, running: int, mini
         return [task.name for task in getattr(session, point)(claimer, tasks)]
 
     held = gang("t", running, minimum, node="n1", cpu="0")
-    objects = [node("n1", cpu=8), held, gang("g", 1, cpu="9")]
+    objects: list[Objects] = [node("n1", cpu=8), held, gang("g", 1, cpu="9")]
     assert inside(objects, do=victims) == expected
 
 

@@ -86,8 +86,11 @@ def waiting(count: int) -> Iterable[None]:
 def test_a_job_that_its_queue_deserves_starts_on_an_empty_node_though_a_queue_of_higher_priority_wants_half(
     chosen: Data,
 ) -> None:
-    first = [queue("x", priority=10), job("jx", "x", None, cpu=2, resources={"cpu": "2"})]
-    second = [queue("y", deserved={"cpu": "4"}), job("jy", "y", None, cpu=4, resources={"cpu": "4"}, created=1)]
+    first: list[Objects] = [queue("x", priority=10), job("jx", "x", None, cpu=2, resources={"cpu": "2"})]
+    second: list[Objects] = [
+        queue("y", deserved={"cpu": "4"}),
+        job("jy", "y", None, cpu=4, resources={"cpu": "4"}, created=1),
+    ]
     history = lived(chosen, node("n1", 4), first, second)
     assert running(history) == {"jy": 1}
     assert len(evictions(history)) <= 1

@@ -86,7 +86,12 @@ def votes(queues: Objects, victims: list[Data], asked: Data, conf: Data) -> str:
         candidates = [tasks[f"ns/{chr(97 + i)}"] for i in range(len(victims))]
         return "".join(task.name for task in session.reclaimable(tasks["ns/claimer"], candidates))
 
-    jobs = [group("held", "v", phase="Running"), running, group("g", "q"), pod("claimer", "g", requests=asked)]
+    jobs: list[Objects] = [
+        group("held", "v", phase="Running"),
+        running,
+        group("g", "q"),
+        pod("claimer", "g", requests=asked),
+    ]
     return inside(node("n", 100, "400Gi", gpu=8), queues, jobs, do=ask, conf=conf)
 
 
@@ -183,7 +188,7 @@ def test_a_queue_may_reclaim_if_one_resource_is_within_what_it_deserves(
 
     deserves = [queue("root"), queue("q", deserved={"cpu": 10, GPU: 4})]
     running = [group("r", phase="Running"), pod("r-0", "r", requests={"cpu": cores, GPU: 2}, node="n")]
-    objects = [node("n", 100, "400Gi", gpu=8), deserves, running, group(), pod("p", requests=asked)]
+    objects: list[Objects] = [node("n", 100, "400Gi", gpu=8), deserves, running, group(), pod("p", requests=asked)]
     assert inside(*objects, do=ask, conf=tree_conf("") if in_tree else flat_conf("")) is expected
 
 
@@ -207,7 +212,7 @@ def test_a_queue_with_too_many_cores_takes_back_gpus() -> None:
     queues = [queue(name, deserved={"cpu": 2, "memory": "4Gi", GPU: 10}) for name in ("a", "b")]
     gpus = [pod(f"a-{i}", "a", requests={GPU: 10}, node=f"n{i + 1}") for i in range(2)]
     cores = [pod(f"b-{i}", "b", requests={"cpu": 2, "memory": "4Gi"}, node=f"n{i + 1}") for i in range(2)]
-    running = [group("a", "a", phase="Running"), gpus, group("b", "b", phase="Running"), cores]
+    running: list[Objects] = [group("a", "a", phase="Running"), gpus, group("b", "b", phase="Running"), cores]
     plan = plan_of(nodes, queues, running, group("g", "b"), pod("p", requests={GPU: 10}), conf=flat_conf("reclaim"))
     assert (len(plan.evictions), list(nominations(plan))) == (1, ["p"])
     assert set(evicted(plan)) < {"a-0", "a-1"}
@@ -341,7 +346,7 @@ def test_only_proportion_calls_a_queue_overused() -> None:
     def overused(session: Session) -> bool:
         return session.overused(session.queues["q"]) is not None
 
-    objects = [CLUSTER, queue("q", deserved=amounts(10)), holds("g", "q", *[10] * 10)]
+    objects: list[Objects] = [CLUSTER, queue("q", deserved=amounts(10)), holds("g", "q", *[10] * 10)]
     found = {by: inside(*objects, do=overused, conf=conf("", [by])) for by in ("proportion", "capacity")}
     assert found == {"proportion": True, "capacity": False}
 

@@ -313,7 +313,7 @@ def test_a_cycle_is_named_and_holds_back_nobody_else(loop: dict[str, str], named
 @pytest.mark.parametrize("in_tree", [False, True])
 def test_the_share_of_a_queue(deserved: Any, held: list[tuple[int, int]], expected: float, in_tree: bool) -> None:
     pods = [pod(f"p{i}", requests={"cpu": c, "memory": f"{m}Gi"}, node="n") for i, (c, m) in enumerate(held)]
-    objects = [CLUSTER, queue("root"), queue("q", deserved=deserved), group("g", phase="Running"), pods]
+    objects: list[Objects] = [CLUSTER, queue("root"), queue("q", deserved=deserved), group("g", phase="Running"), pods]
     found = opening_shares(objects, conf=tree_conf("") if in_tree else flat_conf(""))
     assert found["q"] == pytest.approx(expected)
 

@@ -282,7 +282,7 @@ def test_a_session_holds_the_cluster_its_total_and_the_plugins_with_what_they_re
         assert [name for name, _ in session.points.walk("job_order")] == ["gang", "priority"]
         assert session.now == NOW
 
-    objects = [node("n1", cpu=8), node("n2"), namespace("ns", {"team": "red"}), gang("g", 2)]
+    objects: list[Objects] = [node("n1", cpu=8), node("n2"), namespace("ns", {"team": "red"}), gang("g", 2)]
     inside(*objects, do=look, conf=conf("", ["gang"], ["priority"]))
 
 
@@ -343,7 +343,7 @@ class FewestPods(Plugin):
 def test_a_plugin_in_a_folder_of_the_user_is_used_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "fewest.py").write_text(FEWEST)
     mine = load_extensions([str(tmp_path)], installed=False).plugins["fewest-pods"]
-    objects = [node("n1"), node("n2"), group("r"), pod("r", "r", node="n1"), gang("g", 1)]
+    objects: list[Objects] = [node("n1"), node("n2"), group("r"), pod("r", "r", node="n1"), gang("g", 1)]
     assert binds(plan_of(*objects, conf=conf("allocate", ["fewest-pods"]), plugins=[mine])) == {"g-w-0": "n2"}
 
 
@@ -643,7 +643,7 @@ def test_groups_are_admitted_by_the_order_of_queues_and_then_of_jobs() -> None:
 
 
 def test_without_gangs_two_jobs_hold_half_of_the_gpus_each_and_with_gangs_one_holds_all() -> None:
-    objects = [node("n1", cpu=16, gpu=4), gang("one", 4, gpu=1), gang("two", 4, gpu=1)]
+    objects: list[Objects] = [node("n1", cpu=16, gpu=4), gang("one", 4, gpu=1), gang("two", 4, gpu=1)]
     hung = plan_of(*objects, conf=conf("allocate", ["drf"], ["predicates"]))
     assert sorted(binds(hung)) == ["one-w-0", "one-w-1", "two-w-0", "two-w-1"]
     whole = plan_of(*objects, conf=conf("allocate", ["gang"], ["drf", "predicates"]))

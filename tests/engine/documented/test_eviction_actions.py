@@ -40,7 +40,7 @@ def asks(name: str, priority: str, size: int = 1, of_queue: str = "q") -> list[O
 
 def test_preempt_works_between_jobs_of_a_queue() -> None:
     running = [runs("mine", "low", 2), runs("foreign", "low", 2, "other")]
-    objects = [CLASSES, node("n"), queue("q"), queue("other"), running]
+    objects: list[Objects] = [CLASSES, node("n"), queue("q"), queue("other"), running]
     assert {name[:4] for name in evicted(plan_of(objects, asks("s", "high", 2), conf=PREEMPT))} == {"mine"}
     assert evicted(plan_of(objects, asks("s", "high", 3), conf=PREEMPT)) == []
 
@@ -51,14 +51,18 @@ WITHIN = conf("allocate, preempt", ["priority"], ["predicates", "gang"])
 def test_preempt_works_within_a_job_too() -> None:
     """Four workers run, which are enough, and a more important task of the same job came late."""
     workers = [pod(f"g-{i}", node="n", priority=1) for i in range(4)]
-    job = [group(minimum=4, phase="Running"), workers, pod("late", priority=9)]
+    job: list[Objects] = [group(minimum=4, phase="Running"), workers, pod("late", priority=9)]
     plan = plan_of(node("n"), queue("q"), job, conf=WITHIN)
     assert (len(plan.evictions), nominations(plan)) == (1, {"late": "n"})
 
 
 def test_other_jobs_lose_before_lesser_tasks_of_the_own_job() -> None:
     workers = [pod(f"own-{i}", "own", node="n", priority=1) for i in range(2)]
-    own = [group("own", minimum=2, phase="Running", priority="high"), workers, pod("late", "own", priority=9)]
+    own: list[Objects] = [
+        group("own", minimum=2, phase="Running", priority="high"),
+        workers,
+        pod("late", "own", priority=9),
+    ]
     plan = plan_of(CLASSES, node("n"), queue("q"), runs("r", "low", 2), own, conf=WITHIN)
     assert ([name[:2] for name in evicted(plan)], nominations(plan)) == (["r-"], {"late": "n"})
 
@@ -103,7 +107,7 @@ def test_a_queue_that_is_overused_claims_nothing() -> None:
         session.add_overused("judge", lambda q: None if q.name != "q" else refusal)
 
     queues = [queue("q", deserved={"cpu": 3}), queue("lends")]
-    objects = [CLASSES, node("n"), queues, runs("r", "low", 4, "lends"), asks("s", "high")]
+    objects: list[Objects] = [CLASSES, node("n"), queues, runs("r", "low", 4, "lends"), asks("s", "high")]
     judged = conf("reclaim", *TIERS, ["judge"])
     assert len(plan_of(objects, conf=conf("reclaim", *TIERS)).evictions) == 1
     assert evicted(plan_of(objects, conf=judged, plugins=[plugin_called("judge", call_overused)])) == []
@@ -143,7 +147,7 @@ def test_shuffle_evicts_whom_plugins_name_and_leaves_the_order_of_jobs_alone() -
     )
     shuffled = conf("shuffle, allocate", ["gang", "own"], ["predicates"])
     waiting = [asks(name, "low") for name in ("first", "second")]
-    objects = [CLASSES, node("n", 5), queue("q"), runs("r", "low", 4), waiting]
+    objects: list[Objects] = [CLASSES, node("n", 5), queue("q"), runs("r", "low", 4), waiting]
     plan = plan_of(objects, conf=shuffled, plugins=[rescuer])
     assert (evicted(plan), [b.pod for b in plan.binds]) == (["r-1"], ["ns/first-0"])
 
@@ -162,7 +166,10 @@ def gang_of_three(size: int, flag: str, actions: str) -> Plan:
     """A gang of three runs and needs two; a gang of so many claims."""
     queues = [queue("q", deserved={"cpu": 3, "memory": "12Gi"}), queue("other")]
     of_queue = "other" if actions == "reclaim" else "q"
-    gang = [group("r", of_queue, 2, "Running", priority="low"), [pod(f"r-{i}", "r", node="n") for i in range(3)]]
+    gang: list[Objects] = [
+        group("r", of_queue, 2, "Running", priority="low"),
+        [pod(f"r-{i}", "r", node="n") for i in range(3)],
+    ]
     later = ["predicates", "capacity"] if actions == "reclaim" else ["predicates"]
     spared = conf(actions, ["priority", plugin("gang", **{flag: False})], later)
     return plan_of(CLASSES, node("n", 3), queues, gang, asks("s", "high", size), conf=spared)

@@ -178,7 +178,7 @@ def test_victims_are_looked_for_from_the_bottom_up() -> None:
 def test_inside_a_job_the_last_in_order_of_tasks_goes_first() -> None:
     """The design has an order of victims by task and one by job; here one by queue, then those of jobs and tasks."""
     small, pods = node("n", 20, "80Gi"), [pod(f"B-{i}", "B", requests=amounts(10), node="n") for i in (0, 1)]
-    running = [group("B", "queue_b", phase="Running"), pods]
+    running: list[Objects] = [group("B", "queue_b", phase="Running"), pods]
     plan = plan_of(small, STORY, running, wants("A", "queue_a", 10), conf=RECLAIM)
     assert [e.pod for e in plan.evictions] == ["ns/B-1"]
 

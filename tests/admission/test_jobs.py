@@ -56,7 +56,7 @@ def test_a_new_job_gets_what_it_lacks(spec: Any, expected: list[tuple[str, Any]]
     assert [(each["op"], each["path"], each["value"]) for each in patch] == [("add", *each) for each in expected]
 
 
-FULL = {"queue": "q", "schedulerName": "s", "maxRetry": 1, "minAvailable": 1}
+FULL: dict[str, Any] = {"queue": "q", "schedulerName": "s", "maxRetry": 1, "minAvailable": 1}
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,9 @@ def phase(client: Client, namespace: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate"])
-def test_pods_go_on_where_the_last_process_left_them(server, client, namespace, tmp_path, end):
+def test_pods_go_on_where_the_last_process_left_them(
+    server: Server, client: Client, namespace: str, tmp_path: Path, end: str
+) -> None:
     with running_nodes(server, tmp_path / "first.log", "--count", "2", "--node-cpu", "3") as process:
         create(client, namespace, "stays", "sleep 3600")
         until(lambda: phase(client, namespace, "stays") == "Running", "the pod that stays to run")
@@ -81,7 +83,7 @@ def test_pods_go_on_where_the_last_process_left_them(server, client, namespace, 
         (("--start-delay", "soon"), '"soon" is not a duration'),
     ],
 )
-def test_bad_options_are_refused_with_the_fix(options, words):
+def test_bad_options_are_refused_with_the_fix(options: tuple[str, ...], words: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "kilauea", "nodes", *options], check=False, capture_output=True, text=True
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from kubernetes.client.exceptions import ApiException
@@ -101,7 +102,7 @@ def test_a_patch_does_what_its_content_type_says(
 ) -> None:
     core = k8s.CoreV1Api(api)
     core.create_namespaced_config_map(namespace, config_map("c", one="1"))
-    options: dict[str, object] = {}
+    options: dict[str, Any] = {}
     if "apply" in content_type:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}} | dict(body)  # type: ignore[call-overload]
         options = {"field_manager": "test"}

@@ -15,7 +15,7 @@ from kubernetes import client as k8s
 from kubernetes import config
 from support.vcctl_runs import Console
 
-PLACE = {"group": "batch.volcano.sh", "version": "v1alpha1", "namespace": "default", "plural": "jobs"}
+PLACE: dict[str, Any] = {"group": "batch.volcano.sh", "version": "v1alpha1", "namespace": "default", "plural": "jobs"}
 BESIDE = "svc,cm,secret,networkpolicy"
 """What the plugins of a job make."""
 

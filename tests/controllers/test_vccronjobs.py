@@ -102,7 +102,7 @@ def test_what_is_over_leaves_the_status(cluster: Cluster) -> None:
     ],
 )
 def test_the_oldest_jobs_that_are_over_are_forgotten(
-    cluster: Cluster, phase: str, limits: dict[str, int], left: int
+    cluster: Cluster, phase: str, limits: dict[str, Any], left: int
 ) -> None:
     cron(cluster, **limits)
     for _ in range(5):

@@ -25,7 +25,7 @@ from kilauea.simulator.scenario import build_state
 from support.builders import NOW, conf, flat, group, node, parsed, pod, queue
 
 CONF = parsed(conf("enqueue, allocate, backfill", ["priority", "gang"], ["predicates", "capacity"]))[0]
-HOPELESS = {"nodeSelector": {"no": "such"}}
+HOPELESS: dict[str, Any] = {"nodeSelector": {"no": "such"}}
 
 
 class Life:

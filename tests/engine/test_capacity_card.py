@@ -193,7 +193,7 @@ def test_finished_pods_are_not_waited_for() -> None:
 
 
 def test_gated_pods_are_not_waited_for() -> None:
-    gate = {"schedulingGates": [{"name": "example.com/wait"}]}
+    gate: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
     pods = [card_pod("p0", card=A), card_pod("p1", card=A, **gate)]
     plan = plan_of(FLEET, card_queue(), card_group(cpu=2), pods, conf=card_conf("enqueue"))
     assert figures(plan, "inqueue") == {"cpu": 1000, A: 1000}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kilauea.api.meta import Object
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.plan import Plan
-from support.builders import Data, Objects, conf, flat, key_of, plan_in, state_of
+from support.builders import Data, Objects, conf, flat, key_of, placements, plan_in, state_of
 from support.card_objects import A, B, annotated, card_group, card_node, card_pod, card_queue
 from support.probes import fingerprint
 
@@ -75,7 +75,7 @@ def held(objects: list[Object], plan: Plan | None = None) -> dict[str, Counter[s
     of_group = {o.name: o.spec.queue for o in objects if o.kind == "PodGroup"}  # type: ignore[attr-defined]
     out: dict[str, Counter[str]] = {"q": Counter(), "r": Counter()}
     gone = {e.pod for e in plan.evictions} if plan else set()
-    where = {p.pod: p.node for p in (*plan.binds, *plan.nominations)} if plan else {}
+    where = {p.pod: p.node for p in placements(plan)} if plan else {}
     for pod in (o for o in objects if o.kind == "Pod"):
         body: Any = pod
         node = where.get(pod.key) or (body.spec.node_name if body.status.phase == "Running" else None)

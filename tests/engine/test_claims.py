@@ -98,7 +98,7 @@ def test_one_large_pod_goes_rather_than_two_small_ones() -> None:
 
 
 def test_a_pod_that_may_not_be_evicted_is_not() -> None:
-    keep = {"annotations": {"volcano.sh/preemptable": "false"}}
+    keep: dict[str, Any] = {"annotations": {"volcano.sh/preemptable": "false"}}
     plan = plan_of(
         CLASSES,
         node("n1"),
@@ -110,7 +110,7 @@ def test_a_pod_that_may_not_be_evicted_is_not() -> None:
 
 
 def test_system_pods_are_spared() -> None:
-    system = {"priorityClassName": "system-node-critical"}
+    system: dict[str, Any] = {"priorityClassName": "system-node-critical"}
     plan = plan_of(
         CLASSES,
         node("n1"),
@@ -190,7 +190,7 @@ def test_whom_an_action_that_takes_back_serves(
 def test_a_queue_takes_back_what_is_short_if_it_deserves_that(by: str, short: str, lost: int) -> None:
     """It holds all the cpu that it deserves, and less memory; the other queue holds too much of both."""
     queues = [queue(n, deserved={"cpu": c, "memory": m}) for n, c, m in (("a", "2", "8Gi"), ("b", "1", "8Gi"))]
-    size = {"cpu": 8, "memory": "16Gi"} if short == "memory" else {"cpu": 4, "memory": "64Gi"}
+    size: dict[str, Any] = {"cpu": 8, "memory": "16Gi"} if short == "memory" else {"cpu": 4, "memory": "64Gi"}
     held = running("r", 3, "n1", queue="a", memory="5Gi")
     own = [
         group("s", queue="b", phase="Running"),

@@ -129,7 +129,7 @@ def test_the_change_admits_the_group_and_one_unit_less_does_not(
     nodes: list[int], others: list[tuple[int, int]], pods: list[int], capability: int | None, full: bool
 ) -> None:
     """The promise of `change`: applied, the job is admitted; one unit less, it is not."""
-    limit = {"capability": {"cpu": str(capability)}} if capability else {}
+    limit: dict[str, Any] = {"capability": {"cpu": str(capability)}} if capability else {}
     objects = flat(
         [
             [node(f"n{i}", cpu=cpu) for i, cpu in enumerate(nodes)],

@@ -80,7 +80,7 @@ def test_the_level_that_blocks_is_found_at_any_depth(blocked: int) -> None:
     """A chain of queues of which one may use 4 cpu, all in use by a sister of the lowest."""
     names = ["a", "b", "c", "d"]
     parents = ["root", *names]
-    limit = {"capability": {"cpu": "4"}}
+    limit: dict[str, Any] = {"capability": {"cpu": "4"}}
     chain = [queue(n, parent=parents[i], **(limit if i == blocked else {})) for i, n in enumerate(names)]
     sister = queue("sister", parent="c", deserved={"cpu": "1"})
     running = held(of="sister" if blocked < 3 else "d")
@@ -133,7 +133,7 @@ def test_a_capability_above_the_group_is_raised_if_that_is_what_blocks() -> None
 
 # --- why victims are spared
 
-DESERVED = {"deserved": {"cpu": "2"}}
+DESERVED: dict[str, Any] = {"deserved": {"cpu": "2"}}
 """A queue that deserves less than the four cpus that run in it."""
 
 BUDGET = {

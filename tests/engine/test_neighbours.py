@@ -201,7 +201,7 @@ def test_a_gang_that_is_undone_repels_nobody() -> None:
 # --- namespaces
 
 
-TEAM = {"namespaceSelector": labels_of({"team": "red"})}
+TEAM: dict[str, Any] = {"namespaceSelector": labels_of({"team": "red"})}
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_pods_of_other_namespaces_and_pods_that_go_away_do_not_count() -> None:
     ],
 )
 def test_node_affinity_policy(policy: Data, expected: str) -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "topologySpreadConstraints": spread("zone", WEB, **policy),
         "affinity": node_affinity([need("zone", "In", "a")]),
     }

@@ -277,7 +277,7 @@ def soft(key: str, selector: Data | None = WEB, skew: int = 1, **more: Any) -> O
     ],
 )
 def test_spread_that_is_wished_for(
-    nodes: list[str], pods: dict[str, int], wish: Objects, expected: dict[str, int]
+    nodes: list[str], pods: dict[str, Any], wish: Objects, expected: dict[str, int]
 ) -> None:
     assert scores_of(zoned(*nodes), placed(**pods), wish, conf=only(SPREAD)) == expected
 

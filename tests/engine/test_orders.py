@@ -119,7 +119,7 @@ def test_switches_of_priority() -> None:
 def test_the_plugin_that_comes_first_decides() -> None:
     running = [group("a", priority="high"), pod("a-r", "a", cpu="500m", node="n2"), pod("a-p", "a")]
     objects: list[Objects] = [CLASSES, node("n2"), running, job("b", "low")]
-    pinned = {"unschedulable": True}
+    pinned: dict[str, Any] = {"unschedulable": True}
     nodes = [node("n1", cpu=1), node("n2", **pinned)]
     by_priority, by_share = (
         conf("allocate", ["priority"], ["drf", "predicates"]),

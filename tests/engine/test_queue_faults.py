@@ -206,7 +206,7 @@ def test_both_promises_share_one_condition() -> None:
     ("kind", "form"), [*(("guarantee", form) for form in ALL), *(("deserved", form) for form in (TREE, FLAT, CARDS))]
 )
 def test_a_queue_with_more_than_the_cluster_has_is_named(kind: str, form: str) -> None:
-    limits = {"capability": ROOM} | promised(kind, {"cpu": 101, "memory": "1Gi"})
+    limits: dict[str, Any] = {"capability": ROOM} | promised(kind, {"cpu": 101, "memory": "1Gi"})
     plan = plan_of(GOOD, team("a", **limits), conf=conf(form))
     reason, message = f"{kind.capitalize()}AboveCluster", f"its {kind} is more than the cluster has: cpu 101 of 100"
     assert f"queue a: {reason}: {message}" in said(plan)

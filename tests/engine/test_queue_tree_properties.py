@@ -15,7 +15,7 @@ from kilauea.api.meta import Object
 from kilauea.engine.model import status
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
-from support.builders import HOSTNAME, Data, build, conf, manifest, plan_in, state_of
+from support.builders import HOSTNAME, Data, build, conf, manifest, placements, plan_in, state_of
 from support.probes import inside
 from support.queue_trees import (
     FLAT,
@@ -194,7 +194,7 @@ def test_no_gang_is_left_below_its_minimum_and_every_claimer_is_placed_whole(act
     lost = Counter(group_of(e.pod) for e in plan.evictions)
     for name, pods in lost.items():
         assert ran[name] - pods >= minimum[name] or ran[name] == pods
-    comes = Counter(group_of(p.pod) for p in (*plan.binds, *plan.nominations))
+    comes = Counter(group_of(p.pod) for p in placements(plan))
     for claimer in {e.by for e in plan.evictions}:
         assert ran[claimer] - lost[claimer] + comes[claimer] >= minimum[claimer]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,10 +43,10 @@ inits = st.lists(
 
 
 @st.composite
-def pods(draw, name):
+def pods(draw: st.DrawFn, name: str) -> dict[str, Any]:
     mains = [{"name": f"c{number}", **each} for number, each in enumerate(draw(containers))]
     before = [{"name": f"i{number}", **each} for number, each in enumerate(draw(inits))]
-    spec = {"initContainers": before} if before else {}
+    spec: dict[str, Any] = {"initContainers": before} if before else {}
     if draw(st.booleans()):
         spec["activeDeadlineSeconds"] = draw(st.integers(1, 20))
     return pod(
@@ -66,7 +68,7 @@ events = st.one_of(
 )
 
 
-def happen(w, event, what):
+def happen(w: World, event: str, what: Any) -> None:
     """Let something happen to a world."""
     if event == "wait":
         w.run(what)
@@ -84,7 +86,9 @@ def happen(w, event, what):
 
 @settings(max_examples=150, deadline=None)
 @given(pods("p0"), pods("p1"), st.lists(events, max_size=8))
-def test_phases_only_go_forward_and_what_has_ended_never_changes(first, second, history):
+def test_phases_only_go_forward_and_what_has_ended_never_changes(
+    first: dict[str, Any], second: dict[str, Any], history: list[tuple[str, Any]]
+) -> None:
     w = World(Heartbeats(Machine()), Pods())
     for each in (node("node-0"), node("node-1")):
         w.put(NODES, each)
@@ -109,7 +113,7 @@ def test_phases_only_go_forward_and_what_has_ended_never_changes(first, second, 
     check_statuses(w)
 
 
-def check_statuses(w):
+def check_statuses(w: World) -> None:
     """Statuses agree with themselves."""
     for each in w.list(PODS):
         status = each["status"]
@@ -128,8 +132,8 @@ def check_statuses(w):
 
 @settings(max_examples=60, deadline=None)
 @given(pods("p0"), st.lists(st.floats(0.1, 20), min_size=1, max_size=6))
-def test_looking_more_often_changes_no_outcome(given_pod, pauses):
-    def run(steps):
+def test_looking_more_often_changes_no_outcome(given_pod: dict[str, Any], pauses: list[float]) -> None:
+    def run(steps: list[float]) -> Any:
         w = World(Pods())
         w.put(NODES, node("node-0"))
         w.put(NODES, node("node-1"))
@@ -144,7 +148,7 @@ def test_looking_more_often_changes_no_outcome(given_pod, pauses):
 
 @settings(max_examples=60, deadline=None)
 @given(pods("p0"), st.floats(0, 100))
-def test_a_pod_that_runs_for_long_costs_few_writes(given_pod, seconds):
+def test_a_pod_that_runs_for_long_costs_few_writes(given_pod: dict[str, Any], seconds: float) -> None:
     w = World(Pods())
     w.put(NODES, node("node-0"))
     w.put(PODS, given_pod)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kilauea.api.kinds import NODES, PODS
 from kilauea.api.times import SECOND
 from kilauea.nodes.logs import PodLogs
@@ -9,7 +11,7 @@ from kilauea.nodes.pods import Pods
 from support.simulated import START, World, node, pod
 
 
-def world(given, seconds=0.0):
+def world(given: dict[str, Any], seconds: float = 0.0) -> World:
     made = World(Pods())
     made.put(NODES, node())
     made.put(PODS, given)
@@ -17,27 +19,27 @@ def world(given, seconds=0.0):
     return made
 
 
-def read(w, container="c", previous=False):
+def read(w: World, container: str = "c", previous: bool = False) -> list[str]:
     return [line.text for line in PodLogs(w).read("default", "p", container, previous, w.now).lines]
 
 
-def test_a_running_container_has_said_what_its_command_prints():
+def test_a_running_container_has_said_what_its_command_prints() -> None:
     assert read(world(pod(command="echo hello; sleep 60"))) == [
         "simulated container c started on node-0",
         "hello",
     ]
 
 
-def test_a_container_that_has_ended_says_how():
+def test_a_container_that_has_ended_says_how() -> None:
     w = world(pod(restart="Never", command="sleep 2; exit 3"), 5)
     assert read(w)[-1] == "ended with exit code 3 (Error)"
 
 
-def test_a_container_that_waits_for_its_restart_shows_its_last_run():
+def test_a_container_that_waits_for_its_restart_shows_its_last_run() -> None:
     assert read(world(pod(command="exit 1"), 1))[-1].endswith("ended with exit code 1 (Error)")
 
 
-def test_nothing_is_shown_of_what_has_not_run():
+def test_nothing_is_shown_of_what_has_not_run() -> None:
     waiting = world(pod(notes_={"start_delay": "1h"}))
     assert read(waiting) == []
     assert read(waiting, "other") == []
@@ -45,7 +47,7 @@ def test_nothing_is_shown_of_what_has_not_run():
     assert PodLogs(waiting).read("default", "p", "c", False, waiting.now).waits == "ContainerCreating"
 
 
-def test_lines_appear_when_the_command_has_come_to_them():
+def test_lines_appear_when_the_command_has_come_to_them() -> None:
     w = world(pod(restart="Never", command="for i in 1 2 3; do echo step $i; sleep 2; done"), 3)
     log = PodLogs(w).read("default", "p", "c", False, w.now)
     assert [(line.moment - START, line.text) for line in log.lines[1:]] == [(0, "step 1"), (2 * SECOND, "step 2")]
@@ -56,7 +58,7 @@ def test_lines_appear_when_the_command_has_come_to_them():
     assert not log.running
 
 
-def test_the_run_before_the_last_one_is_kept():
+def test_the_run_before_the_last_one_is_kept() -> None:
     w = world(pod(command="echo hello; sleep 2; exit 1"))
     assert read(w, previous=True) == []
     w.run(3)
@@ -64,7 +66,7 @@ def test_the_run_before_the_last_one_is_kept():
     assert read(w)[-1] == "hello"
 
 
-def test_every_run_of_a_container_has_an_id_of_its_own():
+def test_every_run_of_a_container_has_an_id_of_its_own() -> None:
     w = world(pod(command="sleep 2"))
     (first,) = w.pod()["status"]["containerStatuses"]
     w.run(3)
@@ -73,13 +75,13 @@ def test_every_run_of_a_container_has_an_id_of_its_own():
     assert second["lastState"]["terminated"]["containerID"] == first["containerID"] != second["containerID"]
 
 
-def test_a_command_of_unknown_time_ends_and_its_log_says_when():
+def test_a_command_of_unknown_time_ends_and_its_log_says_when() -> None:
     w = world(pod(restart="Never", command="python train.py"), 6)
     assert w.pod()["status"]["phase"] == "Succeeded"
     assert read(w)[1] == "its command does not say how long it runs; it ends after 5s (kilauea.dev/run-time changes it)"
 
 
-def test_the_default_end_can_be_set():
+def test_the_default_end_can_be_set() -> None:
     for run_time, ended in ((60 * SECOND, 61), (0, None)):
         w = World(Pods(run_time=run_time))
         w.put(NODES, node())
@@ -90,7 +92,7 @@ def test_the_default_end_can_be_set():
         assert w.pod()["status"]["phase"] == ("Succeeded" if ended else "Running")
 
 
-def test_pods_that_are_always_restarted_or_have_no_command_run_on():
+def test_pods_that_are_always_restarted_or_have_no_command_run_on() -> None:
     for given in (pod(command="python serve.py"), pod(restart="Never")):
         w = world(given, 10_000)
         assert w.pod()["status"]["phase"] == "Running"

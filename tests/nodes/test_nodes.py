@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kilauea.api.kinds import LEASES, NODES
-from kilauea.api.ports import Key, Patch
+from kilauea.api.ports import Controller, Key, Obj, Patch
 from kilauea.nodes.heartbeats import LEASE_NAMESPACE, Heartbeats
 from kilauea.nodes.machine import Machine
 from kilauea.nodes.registration import Registration
@@ -14,25 +16,25 @@ from support.simulated import World, merge, node, notes
 PLAIN = Machine()
 
 
-def world(*nodes, count=0, machine=PLAIN):
+def world(*nodes: dict[str, Any], count: int = 0, machine: Machine = PLAIN) -> World:
     made = World(Registration(count, machine), Heartbeats(machine))
     for each in nodes:
         made.put(NODES, each)
     return made
 
 
-def ready(obj):
+def ready(obj: dict[str, Any]) -> Any:
     (found,) = [each for each in obj["status"]["conditions"] if each["type"] == "Ready"]
     return found
 
 
-def lease(w, name="node-0"):
+def lease(w: World, name: str = "node-0") -> Obj:
     found = w.get(LEASES, Key(LEASE_NAMESPACE, name))
     assert found is not None
     return found
 
 
-def bare(**status):
+def bare(**status: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -41,7 +43,7 @@ def bare(**status):
     }
 
 
-def test_nodes_register_with_all_that_schedulers_read():
+def test_nodes_register_with_all_that_schedulers_read() -> None:
     w = world(count=12, machine=Machine(cpu="8", memory="32Gi", gpu=4))
     w.run()
     assert len(w.list(NODES)) == 12
@@ -59,7 +61,7 @@ def test_nodes_register_with_all_that_schedulers_read():
     assert types == {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
 
 
-def test_a_node_takes_two_writes_to_be_there():
+def test_a_node_takes_two_writes_to_be_there() -> None:
     w = world(count=1)
     w.run()
     assert len(w.written) == 2
@@ -69,13 +71,13 @@ def test_a_node_takes_two_writes_to_be_there():
     assert lease(w)["metadata"]["ownerReferences"][0]["uid"] == w.node()["metadata"]["uid"]
 
 
-def test_addresses_of_numbered_nodes_differ():
+def test_addresses_of_numbered_nodes_differ() -> None:
     w = world(count=600)
     w.run()
     assert len({each["status"]["addresses"][0]["address"] for each in w.list(NODES)}) == 600
 
 
-def test_leases_are_renewed_once_in_ten_seconds_and_not_all_at_once():
+def test_leases_are_renewed_once_in_ten_seconds_and_not_all_at_once() -> None:
     w = world(count=50)
     w.run(10)
     w.written.clear()
@@ -88,7 +90,7 @@ def test_leases_are_renewed_once_in_ten_seconds_and_not_all_at_once():
     assert len({moment for _, moment in moments}) > 30
 
 
-def test_the_status_is_written_rarely():
+def test_the_status_is_written_rarely() -> None:
     w = world(count=20)
     w.run(10)
     w.written.clear()
@@ -99,7 +101,7 @@ def test_the_status_is_written_rarely():
     assert per_node == [2] * 20
 
 
-def test_a_node_without_status_gets_one():
+def test_a_node_without_status_gets_one() -> None:
     w = world(bare())
     w.run()
     status = w.node("mine")["status"]
@@ -109,7 +111,7 @@ def test_a_node_without_status_gets_one():
     assert w.node("mine")["metadata"]["labels"] == {"disk": "ssd"}
 
 
-def test_a_node_keeps_what_it_says_about_itself():
+def test_a_node_keeps_what_it_says_about_itself() -> None:
     status = {
         "capacity": {"cpu": "96", "pods": "50"},
         "allocatable": {"cpu": "90", "pods": "50"},
@@ -123,13 +125,13 @@ def test_a_node_keeps_what_it_says_about_itself():
     assert lease(w, "mine")
 
 
-def test_amounts_without_pods_are_completed():
+def test_amounts_without_pods_are_completed() -> None:
     w = world(bare(capacity={"cpu": "96"}))
     w.run()
     assert w.node("mine")["status"]["allocatable"] == {"cpu": "96", "pods": "110"}
 
 
-def test_unready_said_by_somebody_else_stays():
+def test_unready_said_by_somebody_else_stays() -> None:
     said = {
         "type": "Ready",
         "status": "False",
@@ -142,7 +144,7 @@ def test_unready_said_by_somebody_else_stays():
     assert {**ready(w.node("mine")), "lastHeartbeatTime": ""} == {**said, "lastHeartbeatTime": ""}
 
 
-def test_unknown_said_by_a_controller_is_corrected():
+def test_unknown_said_by_a_controller_is_corrected() -> None:
     w = world(count=1)
     w.run()
     unknown = [
@@ -154,7 +156,7 @@ def test_unknown_said_by_a_controller_is_corrected():
     assert ready(w.node())["reason"] == "KubeletReady"
 
 
-def test_an_annotation_makes_a_node_unready_and_ready_again():
+def test_an_annotation_makes_a_node_unready_and_ready_again() -> None:
     w = world(count=1)
     w.run(1)
     w.change(NODES, "node-0", {"metadata": {"annotations": notes({"node_state": "not-ready"})}})
@@ -166,7 +168,7 @@ def test_an_annotation_makes_a_node_unready_and_ready_again():
     assert ready(w.node())["status"] == "True"
 
 
-def test_a_silent_node_sends_nothing():
+def test_a_silent_node_sends_nothing() -> None:
     w = world(count=1)
     w.run(20)
     w.change(NODES, "node-0", {"metadata": {"annotations": notes({"node_state": "silent"})}})
@@ -175,20 +177,20 @@ def test_a_silent_node_sends_nothing():
     assert w.written == []
 
 
-def test_an_unknown_state_is_told_in_the_condition():
+def test_an_unknown_state_is_told_in_the_condition() -> None:
     w = world(node("node-0", ready=False, node_state="sleepy"))
     w.run()
     assert ready(w.node())["status"] == "True"
     assert '"sleepy" is not known: use not-ready or silent' in ready(w.node())["message"]
 
 
-def test_machines_are_left_to_their_kubelets():
+def test_machines_are_left_to_their_kubelets() -> None:
     w = world(bare(nodeInfo={"bootID": "6f0d"}))
     w.run(600)
     assert w.written == []
 
 
-def test_a_node_created_anew_owns_its_lease():
+def test_a_node_created_anew_owns_its_lease() -> None:
     w = world(count=1)
     w.run(11)
     again = w.node()
@@ -198,7 +200,7 @@ def test_a_node_created_anew_owns_its_lease():
     assert lease(w)["metadata"]["ownerReferences"][0]["uid"] == "second"
 
 
-def test_a_status_changed_meanwhile_is_not_written_over():
+def test_a_status_changed_meanwhile_is_not_written_over() -> None:
     w = world(bare())
     wanted = Heartbeats(PLAIN).reconcile(Key("", "mine"), w, w.now).operations[0]
     assert isinstance(wanted, Patch)
@@ -206,7 +208,7 @@ def test_a_status_changed_meanwhile_is_not_written_over():
 
 
 @pytest.mark.parametrize("controller", [Registration(3, PLAIN), Heartbeats(PLAIN)])
-def test_nothing_is_wanted_of_a_node_that_is_there_and_fresh(controller):
+def test_nothing_is_wanted_of_a_node_that_is_there_and_fresh(controller: Controller) -> None:
     w = world(count=3)
     w.run()
     assert controller.reconcile(Key("", "node-1"), w, w.now).operations in ((), [])

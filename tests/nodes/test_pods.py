@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from kilauea.nodes.pods import Pods
 from support.simulated import START, World, node, notes, pod
 
 
-def world(*pods, start_delay=0.0, **annotations):
+def world(*pods: dict[str, Any], start_delay: float = 0.0, **annotations: str) -> World:
     made = World(Pods(start_delay))
     made.put(NODES, node(**annotations))
     for each in pods:
@@ -21,19 +22,19 @@ def world(*pods, start_delay=0.0, **annotations):
     return made
 
 
-def conditions(obj):
+def conditions(obj: dict[str, Any]) -> dict[str, str]:
     return {each["type"]: each["status"] for each in obj["status"]["conditions"]}
 
 
-def state(obj, number=0, part="containerStatuses"):
+def state(obj: dict[str, Any], number: int = 0, part: str = "containerStatuses") -> Any:
     return obj["status"][part][number]["state"]
 
 
-def ended(obj, number=0, part="containerStatuses"):
+def ended(obj: dict[str, Any], number: int = 0, part: str = "containerStatuses") -> Any:
     return state(obj, number, part)["terminated"]
 
 
-def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says():
+def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says() -> None:
     w = world(pod())
     w.run()
     status = w.pod()["status"]
@@ -61,7 +62,7 @@ def test_a_bound_pod_runs_with_one_patch_that_says_all_a_kubelet_says():
     ]
 
 
-def test_containers_are_created_as_long_as_the_delay_says():
+def test_containers_are_created_as_long_as_the_delay_says() -> None:
     w = world(pod(), start_delay=3)
     w.run()
     assert state(w.pod()) == {"waiting": {"reason": "ContainerCreating"}}
@@ -74,7 +75,7 @@ def test_containers_are_created_as_long_as_the_delay_says():
     assert w.pod()["status"]["conditions"][1]["lastTransitionTime"] == "2026-01-01T00:00:03Z"
 
 
-def test_a_delay_of_less_than_a_second_costs_no_write():
+def test_a_delay_of_less_than_a_second_costs_no_write() -> None:
     w = world(pod(), start_delay=0.5)
     w.run(0.4)
     assert w.written == []
@@ -83,7 +84,7 @@ def test_a_delay_of_less_than_a_second_costs_no_write():
     assert len(w.written) == 1
 
 
-def test_a_pod_may_say_its_own_delay():
+def test_a_pod_may_say_its_own_delay() -> None:
     w = world(pod(notes_={"start_delay": "1m"}))
     w.run(59)
     assert w.pod()["status"]["phase"] == "Pending"
@@ -103,7 +104,9 @@ def test_a_pod_may_say_its_own_delay():
         ({"notes_": {"exit_code": "9"}}, "Failed", 9, 5),
     ],
 )
-def test_a_pod_runs_for_the_time_that_is_said_and_ends_as_is_said(given, phase, code, seconds):
+def test_a_pod_runs_for_the_time_that_is_said_and_ends_as_is_said(
+    given: dict[str, Any], phase: str, code: int, seconds: float
+) -> None:
     w = world(pod(restart="Never", **given))
     w.run(seconds - 0.1)
     assert w.pod()["status"]["phase"] == "Running"
@@ -115,8 +118,8 @@ def test_a_pod_runs_for_the_time_that_is_said_and_ends_as_is_said(given, phase, 
     assert len(w.written) == 2
 
 
-def test_what_nobody_gives_a_time_runs_for_ever_but_for_batch_jobs():
-    def owned(group):
+def test_what_nobody_gives_a_time_runs_for_ever_but_for_batch_jobs() -> None:
+    def owned(group: str) -> dict[str, Any]:
         return {"ownerReferences": [{"kind": "Job", "apiVersion": group, "name": "j", "uid": "u"}]}
 
     w = world(
@@ -132,13 +135,13 @@ def test_what_nobody_gives_a_time_runs_for_ever_but_for_batch_jobs():
     }
 
 
-def test_the_reason_of_an_end_can_be_said():
+def test_the_reason_of_an_end_can_be_said() -> None:
     w = world(pod(restart="Never", notes_={"run_time": "1s", "exit_code": "137", "exit_reason": "OOMKilled"}))
     w.run(1)
     assert (ended(w.pod())["reason"], ended(w.pod())["exitCode"]) == ("OOMKilled", 137)
 
 
-def test_containers_that_fail_are_restarted_at_once_and_then_with_growing_pauses():
+def test_containers_that_fail_are_restarted_at_once_and_then_with_growing_pauses() -> None:
     w = world(pod(restart="OnFailure", command="sleep 2; exit 1"))
     starts = set()
     for _ in range(700):
@@ -161,21 +164,21 @@ def test_containers_that_fail_are_restarted_at_once_and_then_with_growing_pauses
     assert status["lastState"]["terminated"]["exitCode"] == 1
 
 
-def test_a_container_that_waits_for_its_restart_makes_the_pod_unready():
+def test_a_container_that_waits_for_its_restart_makes_the_pod_unready() -> None:
     w = world(pod(command="exit 1"))
     w.run(1)
     assert conditions(w.pod())["Ready"] == "False"
     assert w.pod()["status"]["phase"] == "Running"
 
 
-def test_a_restart_policy_of_always_restarts_what_succeeds():
+def test_a_restart_policy_of_always_restarts_what_succeeds() -> None:
     w = world(pod(command="sleep 1"))
     w.run(5)
     assert w.pod()["status"]["phase"] == "Running"
     assert w.pod()["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-def test_one_of_several_containers_ends_and_the_pod_runs_until_the_last():
+def test_one_of_several_containers_ends_and_the_pod_runs_until_the_last() -> None:
     containers = [
         {"name": "short", "image": "i", "command": ["sleep", "1"]},
         {"name": "long", "image": "i", "command": ["sleep", "3"]},
@@ -189,7 +192,7 @@ def test_one_of_several_containers_ends_and_the_pod_runs_until_the_last():
     assert w.pod()["status"]["phase"] == "Succeeded"
 
 
-def test_init_containers_run_one_after_another_before_the_others():
+def test_init_containers_run_one_after_another_before_the_others() -> None:
     inits = [
         {"name": "one", "image": "i", "command": ["sleep", "2"]},
         {"name": "two", "image": "i", "command": ["sleep", "3"]},
@@ -210,20 +213,20 @@ def test_init_containers_run_one_after_another_before_the_others():
     assert [each["ready"] for each in w.pod()["status"]["initContainerStatuses"]] == [True, True]
 
 
-def test_a_failing_init_container_fails_a_pod_that_is_never_restarted():
+def test_a_failing_init_container_fails_a_pod_that_is_never_restarted() -> None:
     w = world(pod(restart="Never", initContainers=[{"name": "one", "image": "i", "command": ["false"]}]))
     w.run(1)
     assert w.phases["p"] == ["Pending", "Failed"]
 
 
-def test_a_failing_init_container_holds_up_a_pod_that_may_be_restarted():
+def test_a_failing_init_container_holds_up_a_pod_that_may_be_restarted() -> None:
     w = world(pod(initContainers=[{"name": "one", "image": "i", "command": ["false"]}]))
     w.run(100)
     assert w.phases["p"] == ["Pending"]
     assert state(w.pod(), 0, "initContainerStatuses")["waiting"]["reason"] == "CrashLoopBackOff"
 
 
-def test_a_sidecar_runs_beside_the_others_and_ends_with_them():
+def test_a_sidecar_runs_beside_the_others_and_ends_with_them() -> None:
     sidecar = {"name": "proxy", "image": "i", "restartPolicy": "Always"}
     w = world(pod(restart="Never", command="sleep 2", initContainers=[sidecar]))
     w.run()
@@ -233,7 +236,7 @@ def test_a_sidecar_runs_beside_the_others_and_ends_with_them():
     assert ended(w.pod(), 0, "initContainerStatuses")["exitCode"] == 0
 
 
-def test_a_pod_fails_at_its_deadline():
+def test_a_pod_fails_at_its_deadline() -> None:
     w = world(pod(restart="Never", activeDeadlineSeconds=4))
     w.run(4)
     status = w.pod()["status"]
@@ -244,7 +247,7 @@ def test_a_pod_fails_at_its_deadline():
 # --- deletion
 
 
-def test_a_deleted_pod_goes_at_once():
+def test_a_deleted_pod_goes_at_once() -> None:
     w = world(pod())
     w.run()
     w.begin_delete("p")
@@ -254,7 +257,7 @@ def test_a_deleted_pod_goes_at_once():
 
 
 @pytest.mark.parametrize(("needs", "grace", "goes_after"), [("5s", 30, 5), ("2m", 30, 30)])
-def test_a_deleted_pod_takes_its_time_within_its_grace_period(needs, grace, goes_after):
+def test_a_deleted_pod_takes_its_time_within_its_grace_period(needs: str, grace: int, goes_after: int) -> None:
     w = world(pod(notes_={"stop_time": needs}))
     w.run()
     w.begin_delete("p", grace)
@@ -264,7 +267,7 @@ def test_a_deleted_pod_takes_its_time_within_its_grace_period(needs, grace, goes
     assert w.list(PODS) == []
 
 
-def test_who_holds_a_deleted_pod_up_can_read_how_it_ended():
+def test_who_holds_a_deleted_pod_up_can_read_how_it_ended() -> None:
     w = world(pod(metadata={"finalizers": ["batch.kubernetes.io/job-tracking"]}))
     w.run()
     w.begin_delete("p")
@@ -278,7 +281,7 @@ def test_who_holds_a_deleted_pod_up_can_read_how_it_ended():
 # --- whose pods, and whose status
 
 
-def test_pods_elsewhere_are_not_touched():
+def test_pods_elsewhere_are_not_touched() -> None:
     machine = node("real")
     machine["status"]["nodeInfo"]["bootID"] = "6f0d"
     w = world(pod("on-machine", node="real"), pod("nowhere", node="unknown"))
@@ -287,7 +290,7 @@ def test_pods_elsewhere_are_not_touched():
     assert w.written == []
 
 
-def test_a_node_may_say_that_it_is_simulated_or_not():
+def test_a_node_may_say_that_it_is_simulated_or_not() -> None:
     machine = node("real", simulated="true")
     machine["status"]["nodeInfo"]["bootID"] = "6f0d"
     w = world(pod("mine", node="real"), pod("not-mine"), simulated="false")
@@ -296,7 +299,7 @@ def test_a_node_may_say_that_it_is_simulated_or_not():
     assert [each.key.name for each in w.written] == ["mine"]
 
 
-def test_a_pod_starts_once_its_node_is_there_and_ready():
+def test_a_pod_starts_once_its_node_is_there_and_ready() -> None:
     w = world(pod(node="later"))
     w.run(15)
     w.put(NODES, node("later", ready=False))
@@ -307,7 +310,7 @@ def test_a_pod_starts_once_its_node_is_there_and_ready():
     assert w.pod()["status"]["phase"] == "Running"
 
 
-def test_on_a_silent_node_nothing_happens_until_it_speaks_again():
+def test_on_a_silent_node_nothing_happens_until_it_speaks_again() -> None:
     w = world(pod(restart="Never", command="sleep 5"))
     w.run()
     w.change(NODES, "node-0", {"metadata": {"annotations": notes({"node_state": "silent"})}})
@@ -333,7 +336,7 @@ def test_on_a_silent_node_nothing_happens_until_it_speaks_again():
         {"phase": "Unknown"},
     ],
 )
-def test_a_status_that_somebody_else_has_set_stays(status):
+def test_a_status_that_somebody_else_has_set_stays(status: dict[str, Any]) -> None:
     given = pod(restart="Never", command="sleep 1")
     given["status"] = status
     w = world(given)
@@ -342,7 +345,7 @@ def test_a_status_that_somebody_else_has_set_stays(status):
     assert w.written == []
 
 
-def test_conditions_of_others_stay():
+def test_conditions_of_others_stay() -> None:
     w = world(pod())
     w.run()
     theirs = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
@@ -353,14 +356,14 @@ def test_conditions_of_others_stay():
     assert theirs in w.pod()["status"]["conditions"]
 
 
-def test_a_status_is_only_written_over_the_one_that_was_read():
+def test_a_status_is_only_written_over_the_one_that_was_read() -> None:
     w = world(pod())
     (wanted,) = Pods().reconcile(Key("default", "p"), w, w.now).operations
     assert isinstance(wanted, Patch)
     assert wanted.version == w.pod()["metadata"]["resourceVersion"]
 
 
-def test_annotations_that_make_no_sense_are_ignored_and_told():
+def test_annotations_that_make_no_sense_are_ignored_and_told() -> None:
     w = world(pod(restart="Never", command="sleep 1", notes_={"run_time": "5 minutes", "exit_code.c": "256"}))
     w.run(1)
     assert w.pod()["status"]["phase"] == "Succeeded"
@@ -370,7 +373,7 @@ def test_annotations_that_make_no_sense_are_ignored_and_told():
     ]
 
 
-def test_the_same_pod_always_gets_the_same_address():
+def test_the_same_pod_always_gets_the_same_address() -> None:
     addresses = set()
     for _ in range(2):
         w = world(pod(metadata={"uid": "7d1e0c5a"}))
@@ -379,7 +382,7 @@ def test_the_same_pod_always_gets_the_same_address():
     assert len(addresses) == 1
 
 
-def test_times_are_whole_seconds():
+def test_times_are_whole_seconds() -> None:
     w = world(pod(restart="Never", command="sleep 1"))
     w.now = START + SECOND * 9 // 10
     w.run(2)

@@ -38,7 +38,7 @@ def changed(annotations: dict[str, str] | None = None, init: bool = False, **con
     return program(pod, init)
 
 
-def test_containers_that_are_alike_do_the_same():
+def test_containers_that_are_alike_do_the_same() -> None:
     assert program(POD) == changed() == Program(3 * SECOND, 0, "Completed", ("hello",))
 
 
@@ -54,12 +54,12 @@ def test_containers_that_are_alike_do_the_same():
         (changed(init=True), Program(0, 0, "Completed", ("hello",))),
     ],
 )
-def test_what_differs_makes_a_difference(seen: Program, expected: Program):
+def test_what_differs_makes_a_difference(seen: Program, expected: Program) -> None:
     assert program(POD) != expected
     assert seen == expected
 
 
-def test_a_container_of_a_batch_job_ends_after_a_moment():
+def test_a_container_of_a_batch_job_ends_after_a_moment() -> None:
     owner = {"kind": "Job", "apiVersion": "batch/v1", "name": "j", "uid": "u"}
     pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}}
     assert program(pod).run_time is None

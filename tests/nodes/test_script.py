@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from kilauea.api.times import SECOND
-from kilauea.nodes.script import read_script
+from kilauea.nodes.script import Script, read_script
 
 
-def printed(script):
+def printed(script: Script) -> tuple[str, ...]:
     return tuple(text for _, text in script.output)
 
 
@@ -49,7 +49,9 @@ def printed(script):
         ("echo only", 0, 0, ("only",)),
     ],
 )
-def test_a_shell_command_takes_as_long_as_its_sleeps(text, seconds, code, output):
+def test_a_shell_command_takes_as_long_as_its_sleeps(
+    text: str, seconds: float, code: int, output: tuple[str, ...]
+) -> None:
     script = read_script(("sh", "-c", text), ())
     assert script.tells_time
     assert (script.run_time, script.exit_code, printed(script)) == (seconds * SECOND, code, output)
@@ -65,7 +67,7 @@ def test_a_shell_command_takes_as_long_as_its_sleeps(text, seconds, code, output
         "while :; do sleep 9; done",
     ],
 )
-def test_loops_without_an_end_run_for_ever(text):
+def test_loops_without_an_end_run_for_ever(text: str) -> None:
     assert read_script(("/bin/bash", "-ec", text), ()).run_time is None
     assert read_script(("/bin/bash", "-ec", text), ()).tells_time
 
@@ -74,28 +76,28 @@ def test_loops_without_an_end_run_for_ever(text):
     "words",
     [(), ("nginx",), ("sh",), ("sh", "-c"), ("sh", "-c", "echo 'x"), ("sh", "-c", "python x.py"), ("sleep", "$N")],
 )
-def test_other_commands_do_not_tell_their_time(words):
+def test_other_commands_do_not_tell_their_time(words: tuple[str, ...]) -> None:
     assert not read_script(words, ()).tells_time
 
 
-def test_arguments_go_on_where_the_command_ends():
+def test_arguments_go_on_where_the_command_ends() -> None:
     assert read_script(("sh", "-c"), ("sleep 7",)).run_time == 7 * SECOND
     assert read_script((), ("sleep", "8")).run_time == 8 * SECOND
     assert read_script(("/bin/sleep",), ("9",)).run_time == 9 * SECOND
 
 
-def test_lines_come_when_the_script_has_come_to_them():
+def test_lines_come_when_the_script_has_come_to_them() -> None:
     script = read_script(("sh", "-c", "for i in 1 2; do echo step $i; sleep 2; done; echo end"), ())
     assert list(script.output) == [(0, "step 1"), (2 * SECOND, "step 2"), (4 * SECOND, "end")]
 
 
-def test_a_loop_without_an_end_prints_on_and_on():
+def test_a_loop_without_an_end_prints_on_and_on() -> None:
     script = read_script(("sh", "-c", "i=0; while true; do i=$((i+1)); echo round $i; sleep 10; done"), ())
     lines = script.output
     assert [next(lines) for _ in range(3)] == [(0, "round 1"), (10 * SECOND, "round 2"), (20 * SECOND, "round 3")]
 
 
-def test_variables_of_the_container_are_known():
+def test_variables_of_the_container_are_known() -> None:
     environment = (("SECONDS_LONG", "7"),)
     assert read_script(("sh", "-c", "sleep $SECONDS_LONG"), (), environment).run_time == 7 * SECOND
     assert read_script(("sleep",), ("$(SECONDS_LONG)",), environment).run_time == 7 * SECOND
@@ -114,11 +116,11 @@ def test_variables_of_the_container_are_known():
         "echo `",
     ],
 )
-def test_what_is_beyond_the_reader_does_not_tell_its_time(text):
+def test_what_is_beyond_the_reader_does_not_tell_its_time(text: str) -> None:
     assert not read_script(("sh", "-c", text), ()).tells_time
 
 
-def test_scripts_that_would_take_a_machine_for_ever_are_given_up():
+def test_scripts_that_would_take_a_machine_for_ever_are_given_up() -> None:
     for text in (
         "while [ 1 -lt 2 ]; do echo x; done",
         "for i in {1..999999999}; do sleep 1; done",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -24,17 +25,17 @@ def cluster() -> Iterator[Cluster]:
     made.close()
 
 
-def pod(command: str, name: str = "p", node: str = "node-1", **spec):
+def pod(command: str, name: str = "p", node: str = "node-1", **spec: Any) -> dict[str, Any]:
     container = {"name": "main", "image": "busybox", "command": ["sh", "-c", command]}
     return {"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [container], **spec}}
 
 
-def test_nodes_with_leases_are_there_at_once(cluster: Cluster):
+def test_nodes_with_leases_are_there_at_once(cluster: Cluster) -> None:
     assert cluster.names(NODES) == cluster.names(LEASES) == ["node-0", "node-1", "node-2"]
     assert cluster.get(NODES, "node-0")["status"]["allocatable"]["nvidia.com/gpu"] == "2"
 
 
-def test_heartbeats_are_taken_for_an_hour(cluster: Cluster):
+def test_heartbeats_are_taken_for_an_hour(cluster: Cluster) -> None:
     before = cluster.get(NODES, "node-0")["status"]["conditions"]
     cluster.wait(3600)
     after = cluster.get(NODES, "node-0")["status"]["conditions"]
@@ -42,7 +43,7 @@ def test_heartbeats_are_taken_for_an_hour(cluster: Cluster):
     assert after[-1]["lastHeartbeatTime"] > before[-1]["lastHeartbeatTime"]
 
 
-def test_a_pod_goes_from_pending_to_its_end(cluster: Cluster):
+def test_a_pod_goes_from_pending_to_its_end(cluster: Cluster) -> None:
     cluster.create(PODS, pod("echo hello; sleep 5; exit 3", restartPolicy="Never"))
     cluster.settle()
     assert cluster.get(PODS, "p")["status"]["phase"] == "Running"
@@ -53,7 +54,7 @@ def test_a_pod_goes_from_pending_to_its_end(cluster: Cluster):
     assert status["qosClass"] == "BestEffort"
 
 
-def test_the_server_gives_the_lines_of_a_container(cluster: Cluster):
+def test_the_server_gives_the_lines_of_a_container(cluster: Cluster) -> None:
     cluster.create(PODS, pod("echo hello; sleep 5"))
     cluster.settle()
     cluster.api.server.backend.logs = PodLogs(cluster.cache)
@@ -61,7 +62,7 @@ def test_the_server_gives_the_lines_of_a_container(cluster: Cluster):
     assert (answer.code, answer.body) == (200, "hello\n")
 
 
-def test_a_deleted_pod_takes_its_time_and_is_gone(cluster: Cluster):
+def test_a_deleted_pod_takes_its_time_and_is_gone(cluster: Cluster) -> None:
     slow = pod("sleep 100")
     slow["metadata"]["annotations"] = {"kilauea.dev/stop-time": "10s"}
     cluster.create(PODS, slow)
@@ -73,7 +74,7 @@ def test_a_deleted_pod_takes_its_time_and_is_gone(cluster: Cluster):
     assert cluster.names(PODS) == []
 
 
-def test_a_node_that_a_user_applies_runs_pods(cluster: Cluster):
+def test_a_node_that_a_user_applies_runs_pods(cluster: Cluster) -> None:
     cluster.create(NODES, {"metadata": {"name": "mine"}, "status": {"capacity": {"cpu": "2"}}})
     cluster.create(PODS, pod("sleep 100", node="mine"))
     cluster.wait(2)
@@ -81,7 +82,7 @@ def test_a_node_that_a_user_applies_runs_pods(cluster: Cluster):
     assert cluster.get(NODES, "mine")["status"]["allocatable"] == {"cpu": "2", "pods": "110"}
 
 
-def test_a_node_that_is_deleted_stays_away(cluster: Cluster):
+def test_a_node_that_is_deleted_stays_away(cluster: Cluster) -> None:
     cluster.delete(NODES, "node-1")
     cluster.wait(60)
     assert cluster.names(NODES) == ["node-0", "node-2"]

@@ -17,6 +17,7 @@ from over_time.books import (
     is_terminating,
     plus,
 )
+from support.builders import placements
 
 
 def broken_by_plan(books: Books, plan: Plan, rules: Rules) -> list[str]:
@@ -36,7 +37,7 @@ def _victims(books: Books, plan: Plan, rules: Rules) -> Iterator[str]:
     running = [key for key, pod in books.pods.items() if is_placed(pod) and not is_terminating(pod)]
     gone = {e.pod for e in plan.evictions}
     ran, left = (count_by_group(books, keys) for keys in (running, [key for key in running if key not in gone]))
-    comes = count_by_group(books, [p.pod for p in (*plan.binds, *plan.nominations)])
+    comes = count_by_group(books, [p.pod for p in placements(plan)])
     for eviction in plan.evictions:
         pod = books.pods.get(eviction.pod)
         if pod is None or eviction.pod not in running:
@@ -77,7 +78,7 @@ def _gangs(books: Books, plan: Plan, rules: Rules) -> Iterator[str]:
 
 def _nodes(books: Books, plan: Plan) -> Iterator[str]:
     gone = {e.pod for e in plan.evictions} | {key for key, pod in books.pods.items() if is_terminating(pod)}
-    for node in sorted({p.node for p in (*plan.binds, *plan.nominations)}):
+    for node in sorted({p.node for p in placements(plan)}):
         if node not in books.nodes:
             yield f"pods go to nodes: {node} is none"
             continue

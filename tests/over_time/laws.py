@@ -21,6 +21,7 @@ from over_time.at_rest import idle_waits, may_use, unclaimed_shares
 from over_time.books import Books, Rules, is_placed, is_terminating, is_waiting, nominated, plus
 from over_time.cycle_laws import broken_by_plan
 from over_time.history import History
+from support.builders import placements
 
 LAWS = ("rest", "no idle wait", "a promise is kept", "nothing in vain", "a promise can be claimed")
 
@@ -180,7 +181,7 @@ class Ledger:
             before = [key for key, promise in standing.items() if promise.group == claimer]
             if not before:
                 continue
-            after = {p.pod for p in (*plan.binds, *plan.nominations) if books.group_key(p.pod) == claimer}
+            after = {p.pod for p in placements(plan) if books.group_key(p.pod) == claimer}
             if len(after) <= len(before):
                 places = ", ".join(f"{standing[key].node} to {key}" for key in before)
                 yield (

@@ -167,7 +167,7 @@ def test_services_and_training_of_equal_priority_do_not_both_wait_for_free_cards
         ("train", "training", "Job", None),
     ):
         made = card_group(name, {A: 4}, queue=of, minimum=1, phase="Running" if place else "Inqueue", cpu="100m")
-        asked = {"cpu": "100m", "memory": "100Mi"}
+        asked: dict[str, Any] = {"cpu": "100m", "memory": "100Mi"}
         objects += [made, controlled(card_pod(f"{name}-0", name, A, 4, node=place, uid=name, **asked), kind)]
     history = lived(CONFIGURATIONS["cards"], objects)
     assert running(history)["svc"] == 1
@@ -335,7 +335,7 @@ def test_the_second_replica_of_a_service_gets_its_cards_back_from_training() -> 
         card_queue("inference", {A: 8}, cpu=4, memory="4Gi", priority=80000, reclaimable=False),
         card_queue("training", {A: 8}, cpu=4, memory="4Gi", priority=20000, created=1),
     ]
-    asked = {"cpu": "100m", "memory": "100Mi"}
+    asked: dict[str, Any] = {"cpu": "100m", "memory": "100Mi"}
     for name in ("one", "two"):
         objects.append(card_group(name, {A: 4}, queue="training", minimum=1, phase="Running", priority="low"))
         made = card_pod(f"{name}-0", name, A, 4, node="n1", uid=name, priorityClassName="low", **asked)

@@ -19,7 +19,7 @@ from kilauea.engine.actions import ACTIONS
 from kilauea.engine.conf import SchedulerConf, parse_conf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.events import Changed
-from kilauea.engine.plan import Pending, Plan
+from kilauea.engine.plan import Bind, Nomination, Pending, Plan
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.state import ClusterState
@@ -282,7 +282,7 @@ def spread(key: str, selector: Data | None, skew: int = 1, *, soft: bool = False
 # --- configurations
 
 
-def plugin(name: str, arguments: Mapping[str, Any] | None = None, **flags: bool) -> Data:
+def plugin(name: str, arguments: Mapping[str, Any] | None = None, /, **flags: bool) -> Data:
     """A plugin in a tier, with arguments and enable flags."""
     return {"name": name, **flags} | _some(arguments=dict(arguments or {}))
 
@@ -373,6 +373,11 @@ def short(key: str) -> str:
 def binds(plan: Plan) -> dict[str, str]:
     """Node by pod."""
     return {short(b.pod): b.node for b in plan.binds}
+
+
+def placements(plan: Plan) -> list[Bind | Nomination]:
+    """Binds and nominations."""
+    return [*plan.binds, *plan.nominations]
 
 
 def nominations(plan: Plan) -> dict[str, str]:

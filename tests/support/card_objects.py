@@ -19,7 +19,7 @@ def labelled(product: str, memory: int | str = 81920, count: int | str = 8, kind
 
 def card_node(name: str, card: str, gpu: int = 8, **more: Any) -> Object:
     """A node with so many whole cards of a model, and plenty of everything else."""
-    room = {"cpu": 256, "memory": "1Ti"} | more
+    room: dict[str, Any] = {"cpu": 256, "memory": "1Ti"} | more
     return node(name, gpu=gpu, labels=labelled(card), **room)
 
 

@@ -247,14 +247,14 @@ def jobs(draw: st.DrawFn, name: str, on: list[str], queues: list[str], plain: bo
     phase = draw(one_of("Inqueue", "Pending", "Running", None))
     minimal = draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(0, 8)})))
     shapes = [draw(requests(empty=not plain)) for _ in range(draw(DRAWN(1, 2)))]
-    kinds = [{} if plain else draw(specs()) for _ in shapes]
+    kinds: dict[str, Any] = [{} if plain else draw(specs()) for _ in shapes]
     roles = draw(one_of([""], ["a", "b"])) if not plain else [""]
     wants = {"a": draw(DRAWN(0, 2))} if roles != [""] else None
     of_class = draw(one_of(None, "low", "high"))
     spec: Data = {"resources": minimal, "roles": wants, "priority": of_class, "created": draw(DRAWN(0, 3))}
     out = [group(name, draw(st.sampled_from(queues)), minimum, phase, **spec)]
     for i in range(size):
-        stands: Data = {}
+        stands: dict[str, Any] = {}
         state = draw(one_of("waits", "waits", "waits", "runs", "leaves", "leaves", "ended", "gated"))
         if state == "runs" or (plain and state in ("leaves", "ended")):
             stands = {"node": draw(st.sampled_from(on))}
@@ -265,7 +265,7 @@ def jobs(draw: st.DrawFn, name: str, on: list[str], queues: list[str], plain: bo
             stands = {"schedulingGates": [{"name": "example.com/wait"}]}
         which = i % len(shapes)
         asked = {"cpu": "100m", "memory": "128Mi"} if plain and stands else shapes[which]
-        more = {"requests": asked, "role": roles[i % len(roles)], "created": draw(DRAWN(0, 2))}
+        more: dict[str, Any] = {"requests": asked, "role": roles[i % len(roles)], "created": draw(DRAWN(0, 2))}
         out.append(pod(f"{name}-w-{i}", name, **more, **kinds[which], **stands))
     return out
 

@@ -25,6 +25,7 @@ from support.builders import (
     group,
     manifest,
     node,
+    placements,
     plan_in,
     pod,
     priority_class,
@@ -60,7 +61,7 @@ class Branch:
 
     def obj(self) -> Object:
         """The queue's object."""
-        more = {} if self.capability is None else {"capability": units(self.capability)}
+        more: dict[str, Any] = {} if self.capability is None else {"capability": units(self.capability)}
         return queue(
             self.name,
             parent=self.parent,
@@ -346,7 +347,7 @@ def effects(cluster: Cluster, objects: list[Object], plan: Plan) -> Effects:
     tables: tuple[dict[str, Counter[str]], ...] = tuple({b.name: Counter() for b in cluster.branches} for _ in range(3))
     before, after, lost = tables
     gone = {e.pod: e.by for e in plan.evictions}
-    comes = {p.pod for p in (*plan.binds, *plan.nominations)}
+    comes = {p.pod for p in placements(plan)}
     for key, task in state.tasks.items():
         requests = Counter({name: int(n) for name, n in task.spec.requests.items() if name != "pods"})
         for name in home[task.group]:

@@ -17,6 +17,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.live import LiveScheduler
+from support.builders import placements
 from system.job_laws import JobLaws
 from system.policies import Policy
 
@@ -102,7 +103,7 @@ class Laws:
 
         So one unit, a pod or a gang that goes whole, may take it below that.
         """
-        starts = {each.pod for each in (*plan.binds, *plan.nominations)}
+        starts = {each.pod for each in placements(plan)}
         lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
         units: defaultdict[str, list[float]] = defaultdict(list)
         for eviction in plan.evictions:

@@ -29,7 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         objects = Objects(running.client())
         objects.put(QUEUES, {"metadata": {"name": "root"}, "spec": {"weight": 1}}, {"state": "Open"})
         objects.put(QUEUES, queue("default"), {"state": "Open"})
-        amounts = {"capability": {"memory": "8Gi", "cpu": "8"}, "guarantee": {"resource": {"cpu": "2"}}}
+        amounts: dict[str, Any] = {"capability": {"memory": "8Gi", "cpu": "8"}, "guarantee": {"resource": {"cpu": "2"}}}
         objects.put(QUEUES, queue("dept-a", weight=3, **amounts), {"state": "Open", "allocated": {"cpu": "1"}})
         objects.put(QUEUES, queue("team-1", "dept-a", priority=5), {"state": "Closing"})
         objects.put(QUEUES, queue(LONG, "dept-a"), {"state": "Open"})

@@ -62,7 +62,7 @@ def test_a_pod_says_where_it_belongs() -> None:
     ],
 )
 def test_scheduler_and_priority_are_the_templates_or_else_the_jobs(
-    of_job: dict[str, str], of_template: dict[str, str], expected: tuple[str | None, str | None]
+    of_job: dict[str, Any], of_template: dict[str, str], expected: tuple[str | None, str | None]
 ) -> None:
     spec = made(job(task(spec=of_template), **of_job))["spec"]
     assert (spec.get("schedulerName"), spec.get("priorityClassName")) == expected

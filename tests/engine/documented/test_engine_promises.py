@@ -372,14 +372,14 @@ LAUNCH = conf("enqueue, launch", ["proportion"])
 def three_nodes() -> list[Objects]:
     """Three equal nodes; the first runs two pods that are nobody's, the others one each."""
     on = {"a": "n1", "b": "n1", "c": "n2", "d": "n3"}
-    system = {"namespace": "kube-system", "schedulerName": "default-scheduler"}
+    system: dict[str, Any] = {"namespace": "kube-system", "schedulerName": "default-scheduler"}
     return [queue("q"), *(node(f"n{i}") for i in (1, 2, 3)), *(pod(p, "", node=n, **system) for p, n in on.items())]
 
 
 def nginx(number: int, port: int) -> list[Objects]:
     """What is made of the Deployment `nginx-1` or `nginx-2`."""
     name = f"nginx-{number}"
-    served = {"image": "nginx:1.25", "ports": [{"containerPort": port}]}
+    served: dict[str, Any] = {"image": "nginx:1.25", "ports": [{"containerPort": port}]}
     return [group(name, phase="Pending", created=number), pod(f"{name}-x", name, cpu=None, memory=None, **served)]
 
 

@@ -56,7 +56,7 @@ def seven_queues(rows: Mapping[str, Row] = EXAMPLE) -> list[Object]:
     """The root, and the queues of the example in the order in which the text has them."""
     made = [queue("root", deserved=amounts(100), created=0)]
     for age, (name, row) in enumerate(rows.items(), 1):
-        limits = {"capability": amounts(row.capability), "guarantee": amounts(row.guarantee)}
+        limits: dict[str, Any] = {"capability": amounts(row.capability), "guarantee": amounts(row.guarantee)}
         made.append(queue(name, parent=row.parent, deserved=amounts(row.deserved), created=age, **limits))
     return made
 

@@ -139,7 +139,7 @@ def test_a_job_that_runs_gets_only_the_pods_that_it_lacks(tmp_path: Path) -> Non
     ],
 )
 def test_new_workloads_of_kubernetes_get_pods_and_a_group_that_inherits(
-    tmp_path: Path, kind: str, version: str, count: dict[str, int]
+    tmp_path: Path, kind: str, version: str, count: dict[str, Any]
 ) -> None:
     cluster = read(tmp_path, workload(kind, version, **count))
     assert cluster.warnings == []

@@ -87,7 +87,7 @@ def test_the_users_own_keys_are_taken() -> None:
     [([], "/root/.ssh", 0o600), (["--ssh-key-file-path=/home/me/.ssh"], "/home/me/.ssh", 0o644)],
 )
 def test_keys_are_mounted_in_all_containers(arguments: list[str], path: str, mode: int) -> None:
-    spec = {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]}
+    spec: dict[str, Any] = {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]}
     made = pod_of(with_ssh(*arguments, **spec))["spec"]
     (volume,) = made["volumes"]
     assert volume["name"] == volume["secret"]["secretName"] == "m-ssh"

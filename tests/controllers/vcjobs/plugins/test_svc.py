@@ -56,7 +56,10 @@ def test_arguments_change_what_there_is() -> None:
 
 
 def test_a_pod_has_a_name_and_knows_those_of_all() -> None:
-    spec = {"containers": [{"name": "c", "env": [{"name": "E", "value": "e"}]}], "initContainers": [{"name": "i"}]}
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "env": [{"name": "E", "value": "e"}]}],
+        "initContainers": [{"name": "i"}],
+    }
     made = pod_of(with_svc(**spec), "worker", 1)["spec"]
     assert (made["hostname"], made["subdomain"]) == ("m-worker-1", "m")
     assert made["volumes"] == [{"name": "m-svc", "configMap": {"name": "m-svc"}}]

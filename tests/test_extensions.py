@@ -408,7 +408,7 @@ def test_lists_are_copies() -> None:
         assert len(tasks) == count
 
     def register(session: Session) -> None:
-        session.add_victim_tasks("own", lambda tasks: [tasks.pop(0)])
+        session.add_victim_tasks("own", lambda tasks: [cast(list[Task], tasks).pop(0)])
 
     asking = conf("ask, enqueue, allocate, backfill", *TIERS)
     assert decided(asking, plugins=(own(register),), actions=(action_called("ask", ask),)).findings == ()
@@ -439,8 +439,11 @@ def test_a_fault_is_that_of_the_plugin_that_was_asked_last() -> None:
             "own", lambda job: session.allocatable(session.queues["q"], next(iter(job.tasks.values())))
         )
 
+    def failing(queue: Queue, task: Task) -> None:
+        raise ZeroDivisionError
+
     def raising(session: Session) -> None:
-        session.add_allocatable("other", lambda queue, task: 1 / 0)
+        session.add_allocatable("other", failing)
 
     both = conf("enqueue, allocate", ["gang", "own", "other"], TIERS[1])
     plan = decided(both, plugins=(own(asking), plugin_called("other", raising)))
@@ -538,7 +541,11 @@ def test_an_action_that_hangs_is_left_out_and_undone() -> None:
 
 def test_the_time_of_a_plugin_inside_an_action_is_its_own() -> None:
     state = state_of(cluster())
-    asking = action_called("ask", lambda s: s.job_ready(s.state.jobs["ns/a"]))
+
+    def ask(session: Session) -> None:
+        session.job_ready(session.state.jobs["ns/a"])
+
+    asking = action_called("ask", ask)
     given = conf("ask, enqueue, allocate", *TIERS)
     usable, plugins, actions = parsed(given, [hanging_in("job_ready")], [asking])
     with watchdog(0.05, 30) as dog:
@@ -548,7 +555,12 @@ def test_the_time_of_a_plugin_inside_an_action_is_its_own() -> None:
 
 def test_what_is_in_time_is_left_alone() -> None:
     calls: list[str] = []
-    plan = decided(plugins=(own(lambda s: s.add_job_order("own", lambda job: calls.append(job.name) or 0)),))
+
+    def order(job: Job) -> int:
+        calls.append(job.name)
+        return 0
+
+    plan = decided(plugins=(own(lambda s: s.add_job_order("own", order)),))
     assert (plan.findings, plan.binds) == ((), undisturbed().binds)
     assert calls
 

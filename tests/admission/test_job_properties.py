@@ -56,7 +56,9 @@ TASKS = some(
     topologyPolicy=st.sampled_from(["none", "restricted"]),
 )
 SANE_TASKS = st.builds(task, NAMES, st.integers(0, 3), dependsOn=some(name=st.lists(NAMES, max_size=1)))
-PLUGINS = st.dictionaries(st.sampled_from(["svc", "mpi", "ray", "env"]), st.just([]), max_size=2)
+PLUGINS: st.SearchStrategy[dict[str, list[str]]] = st.dictionaries(
+    st.sampled_from(["svc", "mpi", "ray", "env"]), st.just([]), max_size=2
+)
 JOBS_OF_ALL_SORTS = st.builds(
     lambda tasks, spec: job(*tasks, **spec),
     st.lists(TASKS | SANE_TASKS, max_size=3),

@@ -38,7 +38,7 @@ CARD = "NVIDIA-H200"
 
 def conf(*last: str, actions: str = "enqueue, allocate, backfill, reclaim", first: tuple[str, ...] = ()) -> str:
     """A configuration: who is asked about victims stands in the first tier with the queue plugin."""
-    reclaiming = [{"name": "gang", "enableReclaimable": False}, {"name": "conformance"}]
+    reclaiming: list[Data] = [{"name": "gang", "enableReclaimable": False}, {"name": "conformance"}]
     tier: list[Data] = [{"name": "priority"}, *reclaiming, *({"name": name} for name in first)]
     for name in last:
         plugin, _, flag = name.partition("+")
@@ -268,7 +268,10 @@ def test_yaml_says_the_same_as_json(case: str, tmp_path: Path) -> None:
 def test_long_lists_are_cut_and_say_how_much_is_missing(tmp_path: Path) -> None:
     """Twenty queues, each of which borrows and is spared by itself."""
     names = [f"lender-{i:02d}" for i in range(20)]
-    queues = [queue("red", deserved={"cpu": "4"}), [queue(n, deserved={"cpu": "1"}, reclaimable=False) for n in names]]
+    queues: list[Objects] = [
+        queue("red", deserved={"cpu": "4"}),
+        [queue(n, deserved={"cpu": "1"}, reclaimable=False) for n in names],
+    ]
     held = [running(f"r-{n}", n, "n0", cpu="2") for n in names]
     objects: list[Objects] = [queues, node("n0", cpu=40), held, group("g", "red", 1), pod("g-0", cpu="4")]
     text = printed(objects, conf("capacity"), "ns/g", tmp_path)
@@ -284,7 +287,7 @@ def test_long_lists_are_cut_and_say_how_much_is_missing(tmp_path: Path) -> None:
 def test_actions_for_gangs_say_whom_they_spare(action: str, queue_of: str, where: str, tmp_path: Path) -> None:
     queues = [queue("red", deserved={"cpu": "3"}), queue("blue", deserved={"cpu": "1"})]
     held = running("r", queue_of, "n0", cpu="4", annotations={"volcano.sh/preemptable": "false"})
-    claim = [group("g", "red", 2), [pod(f"g-{i}", cpu="1") for i in range(2)]]
+    claim: list[Objects] = [group("g", "red", 2), [pod(f"g-{i}", cpu="1") for i in range(2)]]
     objects: list[Objects] = [queues, node("n0"), held, claim]
     text = printed(objects, conf("capacity", actions=f"allocate, {action}"), "ns/g", tmp_path)
     assert f"The action {action} considers 1 pod of {where} queue" in text

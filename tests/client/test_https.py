@@ -134,7 +134,7 @@ def test_a_server_of_another_authority_is_not_trusted(server: Server, tmp_path: 
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command += ["-subj", "/CN=other", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True)
-    other = {"certificate-authority-data": base64.b64encode(certificate.read_bytes()).decode()}
+    other: dict[str, Any] = {"certificate-authority-data": base64.b64encode(certificate.read_bytes()).decode()}
     error = refused(config(server, tmp_path, {"token": server.token}, **other))
     assert error.code == 0
     assert "certificate" in str(error)

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,11 @@ def _wait_until_ready(product: Product) -> None:
     until(lambda: "webhooks are ready" in product.log("webhooks"), "webhooks")
     product.kubectl("wait", "--for=condition=Ready", "node", "--all", "--timeout=60s")
     for name in ("root", "default"):
-        found = f"queue {name} to be open"
-        until(lambda name=name: "Open" in product.ask("get", "queue", name, "-o", "yaml").stdout, found)
+        until(partial(_is_open, product, name), f"queue {name} to be open")
+
+
+def _is_open(product: Product, queue: str) -> bool:
+    return "Open" in product.ask("get", "queue", queue, "-o", "yaml").stdout
 
 
 if __name__ == "__main__":

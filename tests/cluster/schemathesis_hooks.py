@@ -31,7 +31,7 @@ def map_query(_: schemathesis.HookContext, query: dict[str, Any] | None) -> dict
 
 
 @schemathesis.check
-def never_breaks(_: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case) -> None:
+def never_breaks(_: schemathesis.CheckContext, response: schemathesis.Response, case: schemathesis.Case[Any]) -> None:
     """No answer of 500 and above, but for refusals that have such a code."""
     text = response.text
     assert response.status_code < 500 or any(words in text for words in REFUSALS), f"{case}: {text[:500]}"

@@ -237,7 +237,7 @@ def test_it_is_refused_with_the_reason(cluster: Server, custom: k8s.CustomObject
     with pytest.raises(ApiException) as raised:
         create(custom, obj)
     assert raised.value.status in (400, 422)
-    assert words in json.loads(raised.value.body)["message"]
+    assert words in json.loads(raised.value.body or "")["message"]
 
 
 def create(custom: k8s.CustomObjectsApi, obj: Obj) -> None:

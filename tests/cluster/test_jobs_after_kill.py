@@ -27,7 +27,7 @@ RETRIES = 3
 
 def task(name: str, replicas: int, command: str, **more: Any) -> Obj:
     """A task whose pods do as a shell would."""
-    container = {"name": "c", "image": "demo", "command": ["sh", "-c", command]}
+    container: Obj = {"name": "c", "image": "demo", "command": ["sh", "-c", command]}
     container["resources"] = {"requests": {"cpu": "1"}}
     spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
     return {"name": name, "replicas": replicas, "template": {"spec": spec}, **more}

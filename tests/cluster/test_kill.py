@@ -19,7 +19,7 @@ from hypothesis import settings
 from cluster.api_process import Client, Server, start_server
 
 CLIENTS = 4
-ROUNDS = 100 if settings.default.max_examples > 100 else 5
+ROUNDS = 100 if settings().max_examples > 100 else 5
 PATH = "/api/v1/namespaces/default/configmaps"
 State = dict[str, Any] | None
 

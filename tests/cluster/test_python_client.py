@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kubernetes.client.exceptions import ApiException
@@ -35,6 +35,7 @@ def test_an_object_is_created_read_replaced_listed_and_deleted(api: k8s.ApiClien
     made = core.create_namespaced_config_map(namespace, config_map("a", one="1"))
     assert made.metadata.uid
     assert made.metadata.creation_timestamp <= datetime.datetime.now(datetime.UTC)
+    assert made.data is not None
     made.data["two"] = "2"
     replaced = core.replace_namespaced_config_map("a", namespace, made)
     assert replaced.metadata.resource_version != made.metadata.resource_version
@@ -44,7 +45,7 @@ def test_an_object_is_created_read_replaced_listed_and_deleted(api: k8s.ApiClien
     assert (raised.value.status, raised.value.reason) == (409, "Conflict")
     listed = core.list_namespaced_config_map(namespace, field_selector="metadata.name=a")
     assert [each.metadata.name for each in listed.items] == ["a"]
-    assert core.delete_namespaced_config_map("a", namespace)["status"] == "Success"
+    assert cast(Any, core.delete_namespaced_config_map("a", namespace))["status"] == "Success"
     with pytest.raises(ApiException) as raised:
         core.read_namespaced_config_map("a", namespace)
     assert raised.value.status == 404
@@ -81,7 +82,9 @@ def test_a_pod_is_bound_and_its_status_reported(api: k8s.ApiClient, namespace: s
     assert raised.value.status == 409
     core.patch_namespaced_pod_status("p", namespace, {"status": {"phase": "Running"}})
     assert core.read_namespaced_pod_status("p", namespace).status.phase == "Running"
-    eviction = k8s.V1Eviction(metadata=k8s.V1ObjectMeta(name="p"), delete_options={"gracePeriodSeconds": 0})
+    eviction = k8s.V1Eviction(
+        metadata=k8s.V1ObjectMeta(name="p"), delete_options=k8s.V1DeleteOptions(grace_period_seconds=0)
+    )
     core.create_namespaced_pod_eviction("p", namespace, eviction)
     with pytest.raises(ApiException) as raised:
         core.read_namespaced_pod("p", namespace)
@@ -98,13 +101,13 @@ def test_a_pod_is_bound_and_its_status_reported(api: k8s.ApiClient, namespace: s
     ],
 )
 def test_a_patch_does_what_its_content_type_says(
-    api: k8s.ApiClient, namespace: str, content_type: str, body: object, expected: dict[str, str]
+    api: k8s.ApiClient, namespace: str, content_type: str, body: Any, expected: dict[str, str]
 ) -> None:
     core = k8s.CoreV1Api(api)
     core.create_namespaced_config_map(namespace, config_map("c", one="1"))
     options: dict[str, Any] = {}
     if "apply" in content_type:
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}} | dict(body)  # type: ignore[call-overload]
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}} | dict(body)
         options = {"field_manager": "test"}
     patched = core.patch_namespaced_config_map("c", namespace, body, _content_type=content_type, **options)
     assert patched.data == expected
@@ -159,7 +162,7 @@ def test_a_lease_has_one_holder_at_a_time(api: k8s.ApiClient, namespace: str) ->
     assert leases.read_namespaced_lease("l", namespace).spec.holder_identity == "one"
 
 
-def widget_definition(group: str) -> dict[str, object]:
+def widget_definition(group: str) -> Any:
     properties = {"spec": {"type": "object", "properties": {"size": {"type": "integer", "default": 1, "minimum": 0}}}}
     schema = {"type": "object", "properties": properties}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -196,7 +199,8 @@ def code_of(call: Callable[[], object]) -> int:
 
 def test_custom_objects_are_served_once_their_kind_is_established(api: k8s.ApiClient, namespace: str) -> None:
     group = "python.example.com"
-    definitions, custom = k8s.ApiextensionsV1Api(api), k8s.CustomObjectsApi(api)
+    definitions = k8s.ApiextensionsV1Api(api)
+    custom: Any = k8s.CustomObjectsApi(api)
     definitions.create_custom_resource_definition(widget_definition(group))
     until(lambda: established(definitions, f"widgets.{group}"))
     body = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}}
@@ -213,7 +217,7 @@ def test_custom_objects_are_served_once_their_kind_is_established(api: k8s.ApiCl
 
 
 def test_a_job_of_volcano_is_a_kind_like_others(api: k8s.ApiClient, namespace: str) -> None:
-    custom = k8s.CustomObjectsApi(api)
+    custom: Any = k8s.CustomObjectsApi(api)
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     body = {
         "apiVersion": "batch.volcano.sh/v1alpha1",

@@ -84,7 +84,7 @@ def test_a_job_of_kubectl_is_listed_suspended_resumed_and_deleted_by_vcctl(produ
 def test_a_job_of_the_python_client_runs_to_its_end(product: Product, custom: k8s.CustomObjectsApi) -> None:
     custom.create_namespaced_custom_object(body=job("short", 2, "1s"), **PLACE)
     until_phase(product, "short", "Completed")
-    found = custom.get_namespaced_custom_object(name="short", **PLACE)
+    found: Any = custom.get_namespaced_custom_object(name="short", **PLACE)
     assert [each["status"] for each in found["status"]["conditions"]] == ["Pending", "Running", "Completed"]
     assert [each["status"]["phase"] for each in pods_of(product, "short")] == ["Succeeded", "Succeeded"]
     custom.delete_namespaced_custom_object(name="short", **PLACE)
@@ -95,7 +95,7 @@ def test_a_job_of_the_python_client_runs_to_its_end(product: Product, custom: k8
 def test_a_job_that_makes_no_sense_is_refused_with_the_reason(product: Product, custom: k8s.CustomObjectsApi) -> None:
     with pytest.raises(ApiException) as raised:
         custom.create_namespaced_custom_object(body=job("bad", 1, plugins={"svcc": []}), **PLACE)
-    assert "unable to find job plugin: svcc" in json.loads(raised.value.body)["message"]
+    assert "unable to find job plugin: svcc" in json.loads(raised.value.body or "")["message"]
     done = product.ask("apply", "-f", "-", given=json.dumps(job("bad", 1, queue="nowhere")))
     assert 'unable to find job queue: queue.scheduling.volcano.sh "nowhere" not found' in done.stderr
 

@@ -77,7 +77,7 @@ def chosen(folder: Path) -> dict[str, Path]:
 def seconds(path: Path) -> float:
     """How long the player of a case waits."""
     waits: list[Any] = [step["do"].get("wait", 0) for step in json.loads(path.read_text())["steps"]]
-    return sum(waits)
+    return float(sum(waits))
 
 
 def play(tool: Path, cases: Sequence[Path], folder: Path) -> dict[str, Played]:
@@ -85,15 +85,26 @@ def play(tool: Path, cases: Sequence[Path], folder: Path) -> dict[str, Played]:
     folder.mkdir()
     for path in cases:
         (folder / path.name).symlink_to(path)
-    words = [sys.executable, tool, ROOT / ".venv/bin/kilauea", folder, "--verbose", "--stretch", STRETCH, "--min", "0"]
+    words = [
+        sys.executable,
+        str(tool),
+        str(ROOT / ".venv/bin/kilauea"),
+        str(folder),
+        "--verbose",
+        "--stretch",
+        STRETCH,
+        "--min",
+        "0",
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Played] = {}
+    last: Played | None = None
     for line in done.stdout.splitlines()[:-1]:
         case = CASE.fullmatch(line)
         if case is not None:
             last = found[case[1]] = Played(int(case[2]), int(case[3]))
-        elif line.startswith("     "):
+        elif last is not None and line.startswith("     "):
             last.differing.append(line.strip())
     return found
 

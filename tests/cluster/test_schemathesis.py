@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from cluster.api_process import Server
 
-THOROUGH = settings.default.max_examples > 100
+THOROUGH = settings().max_examples > 100
 EXAMPLES = 20 if THOROUGH else 4
 DOCUMENTS = {
     "api/v1": "/api/v1/namespaces/{namespace}/(pods|configmaps)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,10 @@ def test_when_it_says_ready_its_nodes_and_queues_are_there(server: Server) -> No
     assert f"The cluster is ready at {server.url}." in words
 
 
+def runs(client: Client, path: str) -> bool:
+    return bool(client.get(path)["status"]["phase"] == "Running")
+
+
 def test_a_deployment_comes_up_and_follows_its_size(server: Server) -> None:
     kubectl(server, "create", "deployment", "web", "--image=demo", "--replicas=3")
     kubectl(server, "rollout", "status", "deployment/web", "--timeout=50s")
@@ -110,7 +115,8 @@ def test_kubectl_says_what_a_simulated_pod_is_not(server: Server) -> None:
 def test_a_gang_starts_together_by_the_official_client(server: Server, api: k8s.ApiClient) -> None:
     group, *members = gang("trio", 3, command="sleep 1")
     place = ("scheduling.volcano.sh", "v1beta1", "default", "podgroups")
-    custom, core = k8s.CustomObjectsApi(api), k8s.CoreV1Api(api)
+    custom: Any = k8s.CustomObjectsApi(api)
+    core: Any = k8s.CoreV1Api(api)
     custom.create_namespaced_custom_object(*place, group)
     for member in members[:2]:
         core.create_namespaced_pod("default", member)
@@ -191,6 +197,6 @@ def test_the_action_of_a_user_places_each_pod_on_the_emptiest_node(tmp_path: Pat
         for number, node in ((1, "node-2"), (2, "node-3")):
             kubectl(server, "apply", "-f", str(folder / f"nginx-{number}.yaml"))
             path = f"{PODS}/{NGINX.format(number)}"
-            until(lambda path=path: client.get(path)["status"]["phase"] == "Running", "the pod to run")
+            until(partial(runs, client, path), "the pod to run")
             assert client.get(path)["spec"]["nodeName"] == node
         scheduler.stop()

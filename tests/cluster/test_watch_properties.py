@@ -86,7 +86,8 @@ class Writer:
             self.writes.append(Write(self.name, self.now["metadata"]["uid"], None, 0))
             self.now = None
         else:
-            part, patch = ("/status", {"status": {"phase": value}})
+            part: str = "/status"
+            patch: Object = {"status": {"phase": value}}
             if action == "label":
                 labels = {"app": value if value in APPS else None, "odd": None if value == "web" else "yes"}
                 part, patch = "", {"metadata": {"labels": labels}}
@@ -191,7 +192,7 @@ def write_all(writer: Writer, script: list[tuple[str, str, str]]) -> None:
         writer.do(action, phase if action == "phase" else label)
 
 
-@settings(max_examples=settings.default.max_examples // 2, phases=WITHOUT_SHRINKING)
+@settings(max_examples=settings().max_examples // 2, phases=WITHOUT_SHRINKING)
 @given(scripts=SCRIPTS, places=st.lists(st.floats(0, 1), min_size=2, max_size=2), data=st.data())
 def test_every_watch_is_the_history_of_its_selection(
     server: Server, client: Client, scripts: tuple[Any, ...], places: list[float], data: st.DataObject

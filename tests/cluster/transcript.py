@@ -35,7 +35,7 @@ lines() {
 }
 """
 
-RULES = [
+RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"(kube-api-access-|gen-)[a-z0-9]{5}\b", r"\1<suffix>"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),

@@ -108,6 +108,7 @@ def test_a_dependent_of_two_owners_stays_as_long_as_one_of_them_does(kept: Api) 
         references.append({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid})
     kept.good("POST", MAPS, {"metadata": {"name": "child", "ownerReferences": references}})
     kept.good("DELETE", f"{MAPS}/first")
+    left = None
     for _ in range(2000):
         left = kept.good("GET", f"{MAPS}/child")["metadata"]["ownerReferences"]
         if left == references[1:]:

@@ -46,7 +46,7 @@ def sizes(cluster: Cluster) -> list[int]:
 
 
 def revision(obj: Any) -> str:
-    return obj["metadata"]["annotations"]["deployment.kubernetes.io/revision"]
+    return str(obj["metadata"]["annotations"]["deployment.kubernetes.io/revision"])
 
 
 def reasons(cluster: Cluster) -> dict[str, tuple[str, str]]:
@@ -285,7 +285,4 @@ def test_an_unchanged_object_is_left_alone(cluster: Cluster) -> None:
     cluster.settle()
     for controller, resource in ((DeploymentController(), DEPLOYMENTS), (ReplicaSetController(), REPLICA_SETS)):
         for obj in cluster.all(resource):
-            key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
-            assert not controller.reconcile(
-                type(controller.interests[0].keys(obj)[0])(*key), cluster.cache, cluster.api.now
-            ).operations
+            assert not controller.reconcile(key_of(obj), cluster.cache, cluster.api.now).operations

@@ -115,10 +115,10 @@ def test_labels_of_nodes_become_a_tree(cluster: Cluster) -> None:
     settings(cluster)
     assert discovered(cluster) == {"l1": ["n1", "n2"], "l2": ["n3"], "l3": ["alone"], "s1": discovered(cluster)["s1"]}
     assert sorted(discovered(cluster)["s1"]) == ["l1", "l2"]
-    (spine,) = [each for each in cluster.all(HYPER_NODES) if each["spec"]["tier"] == 2]
-    assert spine["metadata"]["name"].startswith("hypernode-fat-tree-tier2-")
-    assert spine["metadata"]["labels"] == {"spine": "s1", "volcano.sh/network-topology-source": "label"}
-    assert {each["type"] for each in spine["spec"]["members"]} == {"HyperNode"}
+    (top,) = [each for each in cluster.all(HYPER_NODES) if each["spec"]["tier"] == 2]
+    assert top["metadata"]["name"].startswith("hypernode-fat-tree-tier2-")
+    assert top["metadata"]["labels"] == {"spine": "s1", "volcano.sh/network-topology-source": "label"}
+    assert {each["type"] for each in top["spec"]["members"]} == {"HyperNode"}
 
 
 def test_discovered_hypernodes_follow_the_labels_and_keep_their_names(cluster: Cluster) -> None:

@@ -206,7 +206,7 @@ def test_a_trial_leaves_no_trace_in_the_plan_and_the_state() -> None:
     life = in_vain().run(FRUITLESS // SECOND + 5)
     with_trial = cycle(life.state, CONF, NOW, backoff=life.backoff)
     assert with_trial == cycle(life.state, CONF, NOW, backoff=life.backoff)
-    assert with_trial.binds == with_trial.nominations == with_trial.evictions == ()
+    assert (with_trial.binds, with_trial.nominations, with_trial.evictions) == ((), (), ())
 
 
 def test_without_enqueue_there_is_no_admission_to_give_back() -> None:

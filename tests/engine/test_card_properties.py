@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kilauea.api.meta import Object
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.plan import Plan
-from support.builders import Data, Objects, conf, flat, key_of, placements, plan_in, state_of
+from support.builders import Data, Entry, Objects, conf, flat, key_of, placements, plan_in, state_of
 from support.card_objects import A, B, annotated, card_group, card_node, card_pod, card_queue
 from support.probes import fingerprint
 
@@ -26,7 +26,10 @@ def conf_of(check: str, unlimited: bool) -> Data:
         "cardUnlimitedCpuMemory": unlimited,
         "podOwnerReferenceToServiceType": {"Job": "training", "ReplicaSet": "inference"},
     }
-    tiers = ["priority", {"name": "gang", "enableReclaimable": False}], ["predicates", ("capacity-card", arguments)]
+    tiers: list[list[Entry]] = [
+        ["priority", {"name": "gang", "enableReclaimable": False}],
+        ["predicates", ("capacity-card", arguments)],
+    ]
     return conf("enqueue, allocate, backfill, reclaim", *tiers)
 
 

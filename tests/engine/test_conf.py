@@ -13,7 +13,7 @@ from kilauea.engine.opening import open_plugins
 from kilauea.engine.plugins import PLUGINS
 from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
-from support.builders import NOW, Objects, conf, group, node, parsed, plan_of, pod, queue, state_of
+from support.builders import NOW, Entry, Objects, conf, group, node, parsed, plan_of, pod, queue, state_of
 
 GANG = [node("n1", cpu=1), group("g", minimum=2), pod("a", "g"), pod("b", "g")]
 """Two pods that are to start together, and room for one."""
@@ -118,7 +118,7 @@ def test_a_plugin_in_several_tiers_is_warned_of_once(tiers: list[str], where: st
 
 def test_a_plugin_in_several_tiers_is_opened_once_with_its_last_arguments() -> None:
     tree: dict[str, Any] = {"name": "capacity", "enableHierarchy": True}
-    often = [["gang"], [{"name": "capacity"}], [tree], ["predicates"], [tree]]
+    often: list[list[Entry]] = [["gang"], [{"name": "capacity"}], [tree], ["predicates"], [tree]]
     queues = [queue("root"), queue("p", parent="root"), queue("q", parent="p")]
     objects: list[Objects] = [node("n1"), queues, group(), pod("a", cpu=2), group("r"), pod("r", "r", cpu=1, node="n1")]
     held = [

@@ -8,6 +8,7 @@ import pytest
 
 from engine.test_claims import running, starving, victims
 from kilauea.api.meta import Object
+from kilauea.engine.extension.points.answers import PERMIT
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
 from kilauea.engine.statement import StatementError
@@ -29,9 +30,9 @@ ACTIONS = [
 
 def lets_all_go(session: Session) -> None:
     """A plugin that would have every pod evicted, by every action."""
-    session.add_preemptable("lets-all-go", lambda claimer, tasks: list(tasks))
-    session.add_reclaimable("lets-all-go", lambda claimer, tasks: list(tasks))
-    session.add_unified_evictable("lets-all-go", lambda claim, tasks: list(tasks))
+    session.add_preemptable("lets-all-go", lambda claimer, tasks: (tasks, PERMIT))
+    session.add_reclaimable("lets-all-go", lambda claimer, tasks: (tasks, PERMIT))
+    session.add_unified_evictable("lets-all-go", lambda claim, tasks: (tasks, PERMIT))
     session.add_victim_tasks("lets-all-go", list)
 
 

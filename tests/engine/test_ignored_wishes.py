@@ -38,7 +38,7 @@ def annotated(obj: Any, annotations: Data) -> Any:
 
 def node_groups(**terms: list[str]) -> Any:
     """A queue that may use some node groups only."""
-    made = queue("q")
+    made: Any = queue("q")
     required = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": names} for kind, names in terms.items()}
     made.spec.affinity = msgspec.convert(required, QueueAffinity)
     return made

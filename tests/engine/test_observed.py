@@ -8,7 +8,7 @@ from kilauea.engine.cycle import cycle
 from kilauea.engine.extension.observer import Part
 from support.builders import NOW, conf, group, node, parsed, pod, priority_class, state_of
 
-CONF, _, _ = parsed(conf("allocate, preempt", ["priority", "gang"], ["predicates", "nodeorder"]))
+CONF = parsed(conf("allocate, preempt", ["priority", "gang"], ["predicates", "nodeorder"]))[0]
 CLUSTER = (
     [node("n1", cpu=4), node("n2", cpu=4), priority_class("low", 1), priority_class("high", 9)],
     [group("old", minimum=1, phase="Running", priority="low")],

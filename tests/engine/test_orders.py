@@ -222,7 +222,7 @@ def test_whom_a_task_may_evict_by_shares(of: list[int], expected: list[str]) -> 
 
 @pytest.mark.parametrize("point", ["preemptable", "reclaimable", "unified_evictable"])
 def test_what_keeps_the_cluster_alive_is_never_evicted(point: str) -> None:
-    kinds = {
+    kinds: dict[str, dict[str, Any]] = {
         "plain": {},
         "node": {"priorityClassName": "system-node-critical"},
         "cluster": {"priorityClassName": "system-cluster-critical"},

@@ -110,7 +110,7 @@ def history(past: list[Object], final: list[Object], rng: random.Random) -> list
 
 
 def kind_of(event: Event) -> str:
-    return event.obj.kind if isinstance(event, Changed) else event.kind
+    return event.obj.kind if isinstance(event, Changed | Advanced) else event.kind
 
 
 @given(clusters(), clusters(), CONFS, st.randoms(use_true_random=False))
@@ -156,8 +156,8 @@ def test_no_node_gets_more_than_it_has(objects: list[Object], chosen: tuple[Any,
     for promise in plan.nominations:
         row, requests = state.nodes.row_of[promise.node], state.tasks[promise.pod].spec.requests
         later[:, row] += axis.vector(requests)
-        for name, asked in requests.items():
-            assert not asked or later[axis.rows[name], row] <= rows.allocatable[axis.rows[name], row]
+        for name, amount in requests.items():
+            assert not amount or later[axis.rows[name], row] <= rows.allocatable[axis.rows[name], row]
 
 
 # --- laws of the shared folder

@@ -32,7 +32,8 @@ def conf(form: str) -> Data:
 
 def child(name: str, parent: str | None = "root", cpu: int | None = None, **more: Any) -> Objects:
     """A queue; `cpu` is what it deserves."""
-    return queue(name, parent=parent, **({} if cpu is None else {"deserved": {"cpu": cpu}}), **more)
+    deserved: Data = {} if cpu is None else {"deserved": {"cpu": cpu}}
+    return queue(name, parent=parent, **deserved, **more)
 
 
 def team(name: str, parent: str | None = "root", **more: Any) -> Objects:

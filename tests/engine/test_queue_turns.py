@@ -75,7 +75,7 @@ def test_every_line_takes_in_every_move() -> None:
         lines = [QueueTurns(session, session.waiting_jobs()) for _ in range(2)]
         keys["c"] = 0
         session.queues_moved(["c"])
-        first.extend(queue.name if (queue := line.next_queue()) else None for line in lines)
+        first.extend(turn.name if (turn := line.next_queue()) else None for line in lines)
 
     def register(session: Session) -> None:
         session.add_queue_order("keyed", lambda queue: keys.get(queue.name, 0))

@@ -63,7 +63,7 @@ def relative(scores: Mapping[str, float], to: str) -> dict[str, float]:
     return {name: score - scores[to] for name, score in scores.items()}
 
 
-@settings(max_examples=8 * settings.default.max_examples)
+@settings(max_examples=8 * settings().max_examples)
 @given(puzzles())
 def test_every_choice_is_that_of_the_reference(puzzle: Puzzle) -> None:
     replay(puzzle)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kilauea.engine.explain.group import Explanation
 from kilauea.simulator.scenario import Scenario
 from support.builders import NOW, Objects, conf, flat, group, node, parsed, plugin, pod, priority_class, queue
@@ -14,7 +16,7 @@ def explained(objects: Objects, key: str = "ns/mine") -> Explanation:
     return Scenario(listed, parsed(CONF)[0], NOW).plan().explain(key)
 
 
-def waiting(name: str, of: str = "q", cpu: int = 4, **more: int) -> Objects:
+def waiting(name: str, of: str = "q", cpu: int = 4, **more: Any) -> Objects:
     return [group(name, of, **more), pod(f"{name}-0", name, cpu=cpu)]
 
 

@@ -84,7 +84,7 @@ def test_events_in_any_order(reorder: Callable[[list[Object]], list[Object]]) ->
 def test_objects_that_come_and_go_leave_nothing(kind: str) -> None:
     kept = [o for o in cluster() if o.kind != kind]
     passing = [o for o in cluster() if o.kind == kind]
-    came_and_went = [*map(Changed, cluster()), *(Gone(kind, key_of(o)) for o in passing)]
+    came_and_went: list[Event] = [*map(Changed, cluster()), *(Gone(kind, key_of(o)) for o in passing)]
     assert same(after(*came_and_went), after(*map(Changed, kept)))
 
 
@@ -191,13 +191,13 @@ def test_a_pod_that_advances_is_as_one_that_is_seen_anew(fields: dict[str, Any],
             state = after(*map(Changed, flat([*base, made[0]])))
             if not stale:
                 state.settle()
-            state.apply(Advanced(flat([made[1]])[0]))
+            state.apply(Advanced(cast(Pod, made[1])))
             assert same(state, after(*map(Changed, flat([*base, made[1]])))), (first, then)
 
 
 def test_an_older_form_of_a_pod_that_advances_is_passed_over() -> None:
     first, late = flat([pod("p", node="n1", version=7), pod("p", version=6)])
-    state = after(*map(Changed, cluster()), Changed(first), Advanced(late))
+    state = after(*map(Changed, cluster()), Changed(first), Advanced(cast(Pod, late)))
     assert state.tasks["ns/p"].status == RUNNING
 
 
@@ -314,6 +314,6 @@ def test_oversubscription_adds_to_what_a_node_offers() -> None:
 
 
 def test_a_node_without_allocatable_offers_its_capacity() -> None:
-    bare = node("n1")
+    bare: Any = node("n1")
     bare.status.capacity, bare.status.allocatable = bare.status.allocatable, None
     assert binds(plan_in(state_of(bare, gang("g", 1)), ALLOCATE)) == {"g-w-0": "n1"}

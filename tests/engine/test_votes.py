@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,11 +40,19 @@ TABLE = pytest.mark.parametrize(
 )
 
 
+def admits(vote: int, _: Job) -> tuple[int, Refusal | None]:
+    return vote, NO if vote < 0 else None
+
+
+def answers_with(vote: T, _: Job) -> T:
+    return vote
+
+
 @TABLE
 def test_votes_on_admission(tiers: str, expected: bool) -> None:
     session, cast = ballot(tiers)
     for name, vote in cast:
-        session.add_job_enqueueable(name, lambda _, vote=vote: (vote, NO if vote < 0 else None))
+        session.add_job_enqueueable(name, partial(admits, vote))
     refusal = session.job_enqueueable(Job("ns/g"))
     assert (refusal is None) is expected
 
@@ -52,7 +61,7 @@ def test_votes_on_admission(tiers: str, expected: bool) -> None:
 def test_votes_on_a_promised_gang(tiers: str, expected: bool) -> None:
     session, cast = ballot(tiers)
     for name, vote in cast:
-        session.add_job_pipelined(name, lambda _, vote=vote: vote)
+        session.add_job_pipelined(name, partial(answers_with, vote))
     assert session.job_pipelined(Job("ns/g")) is expected
     assert session.sub_job_pipelined(Job("ns/g")) is expected
 
@@ -90,7 +99,7 @@ def test_starving(answers: list[list[bool]], expected: bool) -> None:
     tiers = [[(next(names), answer) for answer in tier] for tier in answers]
     session = open_points(*(tuple(name for name, _ in tier) for tier in tiers))
     for name, answer in [pair for tier in tiers for pair in tier]:
-        session.add_job_starving(name, lambda _, answer=answer: answer)
+        session.add_job_starving(name, partial(answers_with, answer))
     assert session.job_starving(Job("ns/g")) is expected
 
 
@@ -133,9 +142,13 @@ def test_a_queue_may_reclaim_only_if_all_plugins_let_it() -> None:
 
 def test_everybody_hears_of_an_admission() -> None:
     heard: list[str] = []
+
+    def hear(name: str, job: Job) -> None:
+        heard.append(name + job.key)
+
     session = open_points(("a",), ("b",))
     for name in ("a", "b"):
-        session.add_job_enqueued(name, lambda job, name=name: heard.append(name + job.key))
+        session.add_job_enqueued(name, partial(hear, name))
     session.job_enqueued(Job("ns/g"))
     assert heard == ["ans/g", "bns/g"]
 

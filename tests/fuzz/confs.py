@@ -24,7 +24,7 @@ def keys_of(owner: Any) -> list[str]:
     return out
 
 
-KEYS = {owner.name: keys_of(owner) for owner in (*PLUGINS.values(), *ACTIONS.values())}
+KEYS = {name: keys_of(owner) for owners in (PLUGINS, ACTIONS) for name, owner in owners.items()}
 NUMBERS = (
     float("nan"),
     float("inf"),

@@ -158,7 +158,7 @@ def notation(field: dict[str, Any]) -> str:
     struct = field["kind"] == "struct" and not field["pointer"] and not field["omitzero"]
     always = "=" if struct or not (field["omitempty"] or field["omitzero"]) else ""
     within = f"{field['within']}/" if field["within"] else ""
-    return always + ("*" if field["pointer"] else "") + within + field["type"]
+    return always + ("*" if field["pointer"] else "") + within + str(field["type"])
 
 
 def read_layout(names: list[str]) -> dict[str, Any]:

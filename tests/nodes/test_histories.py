@@ -81,7 +81,7 @@ def happen(w: World, event: str, what: Any) -> None:
     elif event == "lose":
         w.remove(NODES, what)
     else:
-        w.put(NODES, node(what, **({} if event == "well" else {"node_state": event})))
+        w.put(NODES, node(what) if event == "well" else node(what, node_state=event))
 
 
 @settings(max_examples=150, deadline=None)
@@ -90,10 +90,10 @@ def test_phases_only_go_forward_and_what_has_ended_never_changes(
     first: dict[str, Any], second: dict[str, Any], history: list[tuple[str, Any]]
 ) -> None:
     w = World(Heartbeats(Machine()), Pods())
-    for each in (node("node-0"), node("node-1")):
-        w.put(NODES, each)
-    for each in (first, second):
-        w.put(PODS, each)
+    for made in (node("node-0"), node("node-1")):
+        w.put(NODES, made)
+    for given_pod in (first, second):
+        w.put(PODS, given_pod)
     for event, what in history:
         w.written.clear()
         ended = {

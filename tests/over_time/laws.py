@@ -31,13 +31,13 @@ def broken(history: History) -> list[str]:
     rules = Rules.of(history.conf)
     found, ledger = _rest(history), Ledger(rules)
     found += [f"restarts change nothing: cycle {n} differs after one" for n in history.restarts]
+    last: Books | None = None
     for number, moment in enumerate(history.moments, -history.calm):
-        books = Books(moment.objects)
+        last = books = Books(moment.objects)
         found += [f"{law} (cycle {number})" for law in broken_by_plan(books, moment.plan, rules)]
         if number >= 0:
             found += ledger.enter(number, books, moment.plan)
-    if history.at_rest:
-        last = books
+    if history.at_rest and last is not None:
         found += ledger.in_vain(last)
         found += [f"no idle wait: {sentence}" for sentence in idle_waits(last, rules)]
         found += [f"a promise can be claimed: {sentence}" for sentence in unclaimed_shares(last, rules)]

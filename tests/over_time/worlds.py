@@ -123,6 +123,8 @@ def _queue(sketch: Sketch, number: int, *, tree: bool) -> Object:
     more: Data = {"priority": share.priority} if share.priority else {}
     if tree:
         more["parent"] = f"q{share.parent}" if share.parent >= 0 else "root"
+    if any(share.deserved):
+        more["deserved"] = resources(share.deserved)
     if not share.reclaimable:
         more["reclaimable"] = False
     made = queue(
@@ -131,7 +133,6 @@ def _queue(sketch: Sketch, number: int, *, tree: bool) -> Object:
         capability=resources(share.capability),
         guarantee=resources(share.guarantee),
         created=number,
-        **({"deserved": resources(share.deserved)} if any(share.deserved) else {}),
         **more,
     )
     if sketch.cards:
@@ -266,10 +267,10 @@ def shares(draw: st.DrawFn, gpu: bool, tree: bool) -> tuple[Share, ...]:
             drawn = draw(amounts(gpu))
             deserved[number] = drawn if draw(st.integers(0, 3)) else (0, 0, 0)
             if draw(st.integers(0, 3)) == 3:
-                guarantee[number] = tuple(draw(st.integers(0, most)) for most in deserved[number])  # type: ignore[call-overload]
+                guarantee[number] = tuple(draw(st.integers(0, most)) for most in deserved[number])  # type: ignore[assignment]
         if parents[number] >= 0 and consistent:
             for figure in (deserved, guarantee):
-                figure[parents[number]] = tuple(map(sum, zip(figure[parents[number]], figure[number], strict=True)))  # type: ignore[call-overload]
+                figure[parents[number]] = tuple(map(sum, zip(figure[parents[number]], figure[number], strict=True)))  # type: ignore[assignment]
     out = []
     for number in range(count):
         capability: Amount = (0, 0, 0)

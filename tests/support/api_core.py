@@ -94,9 +94,9 @@ class Api:
         )
         return Answer(answer.status, decoded, dict(answer.headers))
 
-    def good(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    def good(self, method: str, path: str, body: Any = None, *, user: User | None = ADMIN, **headers: str) -> Any:
         """The body of an answer that must be a success."""
-        answer = self.ask(method, path, body, **headers)
+        answer = self.ask(method, path, body, user=user, **headers)
         assert answer.code in (200, 201), answer.body
         return answer.body
 

@@ -317,15 +317,11 @@ def parsed(
 # --- states and plans
 
 
-def flat(objects: Iterable[Objects]) -> list[Object]:
+def flat(objects: Objects) -> list[Object]:
     """Objects out of lists in lists."""
-    out: list[Object] = []
-    for one in objects:
-        if isinstance(one, Object):
-            out.append(one)
-        else:
-            out.extend(flat(one))
-    return out
+    if isinstance(objects, Object):
+        return [objects]
+    return [each for one in objects for each in flat(one)]
 
 
 def with_queue(objects: Iterable[Objects]) -> list[Object]:

@@ -247,7 +247,7 @@ def jobs(draw: st.DrawFn, name: str, on: list[str], queues: list[str], plain: bo
     phase = draw(one_of("Inqueue", "Pending", "Running", None))
     minimal = draw(maybe(st.fixed_dictionaries({"cpu": DRAWN(0, 8)})))
     shapes = [draw(requests(empty=not plain)) for _ in range(draw(DRAWN(1, 2)))]
-    kinds: dict[str, Any] = [{} if plain else draw(specs()) for _ in shapes]
+    kinds: list[Data] = [{} if plain else draw(specs()) for _ in shapes]
     roles = draw(one_of([""], ["a", "b"])) if not plain else [""]
     wants = {"a": draw(DRAWN(0, 2))} if roles != [""] else None
     of_class = draw(one_of(None, "low", "high"))
@@ -388,7 +388,7 @@ def _around(draw: st.DrawFn, listed: list[Object], about: tuple[str, ...] | None
 
 def arguments_of(weights: dict[str, int]) -> Data:
     """The arguments of nodeorder and binpack for such weights."""
-    of_binpack = {f"binpack.{name}": weights[f"binpack.{name}"] for name in ("cpu", "memory")}
+    of_binpack: Data = {f"binpack.{name}": weights[f"binpack.{name}"] for name in ("cpu", "memory")}
     of_binpack |= {"binpack.weight": weights["binpack"], "binpack.resources": GPU}
     of_binpack[f"binpack.resources.{GPU}"] = weights[f"binpack.{GPU}"]
     of_nodeorder = {f"{name}.weight": value for name, value in weights.items() if not name.startswith("binpack")}

@@ -62,6 +62,7 @@ class Cluster:
     def settle(self) -> None:
         """Let the controllers do all that is to be done now."""
         self.refresh()
+        ready: list[tuple[Controller, Key]] = []
         for _ in range(ROUNDS):
             ready = [each for each, when in self._due.items() if when <= self.api.now]
             if not ready:

@@ -10,6 +10,7 @@ Operations are carried out at once, or only some of them, as if the controller h
 
 from __future__ import annotations
 
+import builtins
 import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -103,7 +104,7 @@ class JobWorld:
 
     # --- the controller
 
-    def look(self, until: int | None = None) -> list[Operation]:
+    def look(self, until: int | None = None) -> builtins.list[Operation]:
         """Ask the controller and do what it wants, or only the first so many operations of it."""
         outcome = self.controller.reconcile(self.key, self, self.now)
         done = list(_flat(outcome.operations))
@@ -228,7 +229,7 @@ class JobWorld:
         """Tries that have counted."""
         return int(self.status.get("retryCount", 0))
 
-    def pods(self, phase: str = "") -> list[str]:
+    def pods(self, phase: str = "") -> builtins.list[str]:
         """Names of pods that do not go and have not ended, or that are in a phase."""
         found = []
         for pod in self.list(PODS):
@@ -237,7 +238,7 @@ class JobWorld:
                 found.append(pod["metadata"]["name"])
         return found
 
-    def going(self) -> list[str]:
+    def going(self) -> builtins.list[str]:
         """Names of pods that are being deleted."""
         return [pod["metadata"]["name"] for pod in self.list(PODS) if "deletionTimestamp" in pod["metadata"]]
 

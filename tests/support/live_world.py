@@ -169,7 +169,7 @@ class Live:
         return any(head_of(item).metadata.name == name for item in self.world.run(self.calm.list(resource)).items)
 
     def node_of(self, pod: str) -> str:
-        return self.get(PODS, pod)["spec"].get("nodeName", "")
+        return str(self.get(PODS, pod)["spec"].get("nodeName", ""))
 
     def condition(self, resource: Resource, name: str, type_: str) -> dict[str, Any]:
         """A condition of an object; empty if it has none of this type."""

@@ -156,7 +156,7 @@ def amounts(given: Mapping[str, float] | None) -> dict[str, float] | None:
     return None if given is None else {name: value for name, value in sorted(given.items()) if value}
 
 
-def slots(thing: object, *left_out: str) -> dict[str, Any]:
+def slots(thing: Any, *left_out: str) -> dict[str, Any]:
     """The attributes of an object with slots, as text where they are no plain values."""
     return {name: _plain(getattr(thing, name)) for name in sorted(type(thing).__slots__) if name not in left_out}
 

@@ -195,7 +195,7 @@ def branches(draw: st.DrawFn, depth: int = DEEPEST, gpus: bool = False, limits: 
             "root" if parent < 0 else f"q{parent}",
             deserved[number],
             guarantee[number],
-            None if extra[number] is None else deserved[number] + extra[number],
+            None if more is None else deserved[number] + more,
             cards[number],
         )
         for number, parent in enumerate(parents)

@@ -152,7 +152,9 @@ def selects(selector: Data | None, of: Mapping[str, str]) -> bool:
     return all(of.get(k) == v for k, v in pairs) and all(holds(n, of.get(n["key"])) for n in needs)
 
 
-def with_keys(selector: Data | None, owner: Data, match: Iterable[str], mismatch: Iterable[str]) -> Data | None:
+def with_keys(
+    selector: Data | None, owner: Data, match: Iterable[str] | None, mismatch: Iterable[str] | None
+) -> Data | None:
     """A selector with the owner's values of some labels worked in."""
     if selector is None:
         return None

@@ -5,6 +5,7 @@ Nothing is remembered beside the objects, so every look is that of a process tha
 
 from __future__ import annotations
 
+import builtins
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -126,13 +127,14 @@ class World:
 
     def _settle(self) -> int | None:
         """Ask until nothing more is wanted now; returns when something is."""
+        wanted, due = self._ask()
         for _ in range(200):
-            wanted, due = self._ask()
             if not wanted:
                 return due
             for operation in wanted:
                 self._carry_out(operation)
             self._check_foresight()
+            wanted, due = self._ask()
         raise AssertionError(f"the controllers never come to rest: {wanted}")
 
     def _check_foresight(self) -> None:
@@ -141,7 +143,7 @@ class World:
             outcome = controller.reconcile(key, self, self.now)
             assert (list(outcome.operations), outcome.again) == ([], again), f"{key} was not foreseen"
 
-    def _ask(self) -> tuple[list[Operation], int | None]:
+    def _ask(self) -> tuple[builtins.list[Operation], int | None]:
         wanted: list[Operation] = []
         due: list[int] = []
         self._foreseen = []

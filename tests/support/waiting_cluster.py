@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from cluster.api_process import Server
@@ -125,8 +126,11 @@ class Stage:
             for obj in self._all(resource):
                 if obj["metadata"]["name"] not in KEPT:
                     self._delete(obj)
-            until(lambda resource=resource: not self._left(resource), f"no {resource.plural}")
+            until(partial(self._is_clear, resource), f"no {resource.plural}")
         self._docs = []
+
+    def _is_clear(self, resource: Resource) -> bool:
+        return not self._left(resource)
 
     def _left(self, resource: Resource) -> list[Doc]:
         return [obj for obj in self._all(resource) if obj["metadata"]["name"] not in KEPT]

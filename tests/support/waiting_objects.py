@@ -123,7 +123,7 @@ def claim(**spec: Any) -> Doc:
     size = {"requests": {"storage": "1Gi"}}
     body = {"accessModes": ["ReadWriteOnce"], "resources": size, "storageClassName": "", **spec}
     phase = "Bound" if spec.get("volumeName") else "Pending"
-    meta = {"name": "data", "namespace": "default", "uid": "data"}
+    meta: Doc = {"name": "data", "namespace": "default", "uid": "data"}
     if phase == "Bound":
         meta["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
     kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}

@@ -83,7 +83,7 @@ class Batch:
         """A job, or a flow, goes."""
         kind = self._chance.choice((VC_JOBS, VC_JOBS, VC_JOBS, JOB_FLOWS))
         name = self._one_of(kind)
-        how = self._chance.choice(("Background", "Foreground"))
+        how: Propagation = self._chance.choice(("Background", "Foreground"))
         return f"{name} {how} {self._users.delete(kind, name, propagation=how)}" if name else ""
 
     def fail(self, step: str) -> str:
@@ -123,7 +123,7 @@ class Batch:
             self._users.patch(VC_CRON_JOBS, cron["metadata"]["name"], {"spec": {"suspend": True}})
 
     def _one_of(self, kind: Any) -> str:
-        return self._chance.choice([each["metadata"]["name"] for each in self._users.all(kind)] or [""])
+        return str(self._chance.choice([each["metadata"]["name"] for each in self._users.all(kind)] or [""]))
 
     # --- what jobs are like
 
@@ -140,7 +140,7 @@ class Batch:
         least = chance.choice((None, sure, sure, chance.randint(1, max(most, 1)), most))
         if least is None and len(firsts) < len(tasks) and chance.random() < 0.9:
             least = sure  # else the gang waits for those that wait for it
-        optional = {
+        optional: dict[str, Any] = {
             "minAvailable": least,
             "maxRetry": chance.choice((None, 1, 2, 5)),
             "ttlSecondsAfterFinished": chance.choice((None, None, 0, 20)),

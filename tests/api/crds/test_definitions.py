@@ -173,6 +173,6 @@ def test_every_field_of_ours_has_words_for_kubectl_explain() -> None:
 
 def test_a_fact_about_a_field_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     kind: CustomKind = KINDS[0]
-    monkeypatch.setitem(FACTS, kind.type, {**FACTS[kind.type], "colour": FACTS[kind.type]["spec"]})  # type: ignore[index]
+    monkeypatch.setitem(FACTS, kind.type, {**FACTS[kind.type], "colour": FACTS[kind.type]["spec"]})
     with pytest.raises(LookupError, match=r"Job has no fields \['colour'\]"):
         Schemas(openapi_definitions()).of_object(kind.type)

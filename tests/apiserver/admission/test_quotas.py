@@ -47,13 +47,15 @@ def used(api: Api, name: str = "q") -> Any:
 def test_a_new_quota_counts_what_is_there(api: Api) -> None:
     api.good("POST", PODS, pod("one", "500m"))
     api.create_map("a")
-    api.good("POST", QUOTAS, quota(**{"requests.cpu": "2", "pods": "5", "configmaps": "3", "count/jobs.batch": "4"}))
+    hard: dict[str, Any] = {"requests.cpu": "2", "pods": "5", "configmaps": "3", "count/jobs.batch": "4"}
+    api.good("POST", QUOTAS, quota(**hard))
     assert used(api) == {"configmaps": "1", "count/jobs.batch": "0", "pods": "1", "requests.cpu": "500m"}
     assert api.good("GET", f"{QUOTAS}/q")["status"]["hard"]["requests.cpu"] == "2"
 
 
 def test_what_is_deleted_or_ends_is_free_again(api: Api) -> None:
-    api.good("POST", QUOTAS, quota(**{"requests.cpu": "2", "pods": "2", "count/pods": "5"}))
+    hard: dict[str, Any] = {"requests.cpu": "2", "pods": "2", "count/pods": "5"}
+    api.good("POST", QUOTAS, quota(**hard))
     for name in ("one", "two"):
         api.good("POST", PODS, pod(name, "1"))
     assert api.ask("POST", PODS, pod("three", "1")).code == 403
@@ -75,7 +77,8 @@ def test_a_collection_that_is_deleted_is_free_again(api: Api) -> None:
 
 
 def test_concurrent_creates_share_what_is_left(api: Api) -> None:
-    api.good("POST", QUOTAS, quota(**{"requests.cpu": "10"}))
+    hard: dict[str, Any] = {"requests.cpu": "10"}
+    api.good("POST", QUOTAS, quota(**hard))
 
     async def all_at_once() -> list[int]:
         bodies = [json.dumps(pod(f"p{number}", "1")).encode() for number in range(30)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from typing import Any
 
@@ -123,7 +124,7 @@ def test_without_the_language_rules_are_not_enforced_and_the_log_says_so(
 
 def test_a_missing_package_is_no_language() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cel.importlib, "import_module", _missing)
+        patch.setattr(importlib, "import_module", _missing)
         assert cel.installed_cel.__wrapped__() is None
 
 

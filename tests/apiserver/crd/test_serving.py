@@ -50,11 +50,12 @@ class Api:
 
     async def until(self, path: str, wanted: Callable[[int, Any], bool]) -> Any:
         """Ask again until an answer is as wanted."""
+        code, body = await self.ask("GET", path)
         for _ in range(200):
-            code, body = await self.ask("GET", path)
             if wanted(code, body):
                 return body
             await asyncio.sleep(0.01)
+            code, body = await self.ask("GET", path)
         raise AssertionError(f"{path}: {code} {body}")
 
 

@@ -64,7 +64,7 @@ def steps() -> list[Any]:
 
 def play(step: dict[str, Any], live: Any, now: str) -> Any:
     """What our functions make of a request."""
-    start = live or step.get("create") or step.get("apply")
+    start: Any = live or step.get("create") or step.get("apply")
     kind, version, manager = start["kind"], start["apiVersion"], step["manager"]
     group, _, short = version.rpartition("/")
     schema = custom_schema() if kind == "Widget" else builtin_schema(group, short, kind)

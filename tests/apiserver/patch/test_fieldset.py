@@ -92,7 +92,9 @@ def test_a_comparison_with_itself_finds_nothing_and_every_difference_is_found(ol
 
 
 def test_steps_are_written_in_the_order_of_the_real_server() -> None:
-    ports = {f'k:{{"port":{port},"protocol":"{name}"}}': {} for port, name in ((443, "TCP"), (80, "UDP"), (80, "TCP"))}
+    ports: dict[str, Any] = {
+        f'k:{{"port":{port},"protocol":"{name}"}}': {} for port, name in ((443, "TCP"), (80, "UDP"), (80, "TCP"))
+    }
     written = ordered({"f:b": {}, "f:a": {**ports, ".": {}}, 'v:"y"': {}, 'v:"x"': {}})
     assert list(written) == ["f:a", "f:b", 'v:"x"', 'v:"y"']
     assert [step[2:] for step in written["f:a"]] == [
@@ -104,7 +106,7 @@ def test_steps_are_written_in_the_order_of_the_real_server() -> None:
 
 
 def test_paths_read_as_in_messages() -> None:
-    owned = {"f:spec": {'k:{"port":80,"protocol":"TCP"}': {"f:name": {}}, 'v:"x"': {}, "i:2": {}}}
+    owned: dict[str, Any] = {"f:spec": {'k:{"port":80,"protocol":"TCP"}': {"f:name": {}}, 'v:"x"': {}, "i:2": {}}}
     texts = [path_text(path) for path in paths(owned)]
     assert texts == [".spec[2]", '.spec[="x"]', '.spec[port=80,protocol="TCP"].name']
 
@@ -116,7 +118,7 @@ def test_what_is_no_set_is_refused(document: Any) -> None:
 
 
 def test_steps_of_a_client_get_the_one_form_and_unknown_ones_are_left_out() -> None:
-    document = {'k:{"b": 1, "a": "<"}': {}, "x:new": {}, 'v: "a"': {}}
+    document: dict[str, Any] = {'k:{"b": 1, "a": "<"}': {}, "x:new": {}, 'v: "a"': {}}
     assert from_fields_v1(document) == {'k:{"a":"\\u003c","b":1}': {}, 'v:"a"': {}}
 
 

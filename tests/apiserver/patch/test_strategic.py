@@ -126,7 +126,7 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The strategic merge patch from one document (or item) to another."""
     patch: dict[str, Any] = {key: None for key in old if key not in new}
     for key, value in new.items():
-        before = old.get(key)
+        before: Any = old.get(key)
         if key == "parts":
             patch["parts"] = part_changes(before or [], value)
             patch["$setElementOrder/parts"] = [{"name": part["name"]} for part in value]

@@ -196,7 +196,7 @@ LISTS = from_openapi(
         }
     }
 )
-FEW = st.sampled_from([0, 1, 1.0, True, False, "0", "1", None, [], {}, 2**31])
+FEW: st.SearchStrategy[Any] = st.sampled_from([0, 1, 1.0, True, False, "0", "1", None, [], {}, 2**31])
 
 
 @given(

@@ -48,7 +48,7 @@ async def main() -> None:
         rounds.append([await write(store, POD.format(i)) for i in range(20)])
     limit_space(store, folder, kind, on=False)
     rounds.append(await asyncio.gather(*[write(store, POD.format(i)) for i in range(100)]))
-    events = []
+    events: list[Event] = []
     while len(events) < store.revision:
         events += await anext(watcher)
     json.dump(

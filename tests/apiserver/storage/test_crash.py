@@ -23,7 +23,7 @@ Known = dict[int, tuple[str, str]]
 def killed_under_load(folder: Path, seed: int, durability: str) -> Known:
     """Let a child write until a random moment, kill it, and return by revision what it was told to be durable."""
     rng = random.Random(seed)
-    command = [sys.executable, Path(__file__).with_name("crash_child.py"), folder, str(seed), durability]
+    command = [sys.executable, str(Path(__file__).with_name("crash_child.py")), str(folder), str(seed), durability]
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert child.stdout is not None
     lines = [child.stdout.readline() for _ in range(rng.randint(1, 3000))]

@@ -15,7 +15,7 @@ from kilauea.apiserver.storage import Store
 
 @pytest.mark.parametrize(("kind", "reason"), [("file-size", "disk I/O error"), ("pages", "database or disk is full")])
 def test_writes_without_space_fail_and_later_ones_succeed(kind: str, reason: str, tmp_path: Path) -> None:
-    command = [sys.executable, Path(__file__).with_name("full_disk_child.py"), tmp_path, kind]
+    command = [sys.executable, str(Path(__file__).with_name("full_disk_child.py")), str(tmp_path), kind]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
     *limited, after = told["rounds"]
     written = [result for results in told["rounds"] for result in results if isinstance(result, int)]

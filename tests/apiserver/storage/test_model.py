@@ -136,12 +136,10 @@ class StoreMachine(RuleBasedStateMachine):
         return self.runner.run(asyncio.wait_for(body, 20))
 
     def open(self) -> None:
-        usual, store_module.RevisionLog = store_module.RevisionLog, UnreliableLog  # type: ignore[misc]
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store_module, "RevisionLog", UnreliableLog)
             opening = Store.open(self.folder, "normal", retention=RETENTION, clock=lambda: self.now)
             self.store = self.run(opening)
-        finally:
-            store_module.RevisionLog = usual  # type: ignore[misc]
 
     def teardown(self) -> None:
         self.runner.run(self.store.close())

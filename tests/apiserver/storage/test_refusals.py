@@ -31,7 +31,8 @@ async def fill(store: Store) -> None:
 
 async def read(folder: Path) -> list[Event]:
     store = await Store.open(folder)
-    watcher, events = store.watch("/core/pods/", 0), []
+    watcher = store.watch("/core/pods/", 0)
+    events: list[Event] = []
     while len(events) < store.revision:
         events += await anext(watcher)
     page = store.list("/core/pods/")

@@ -137,15 +137,16 @@ def test_a_watcher_tells_how_far_it_has_come_also_when_nothing_was_for_it() -> N
 def test_a_watcher_that_waits_does_not_expire_however_much_happens_elsewhere() -> None:
     async def scenario(store: Store) -> None:
         watcher = store.watch("/core/pods/x/", 0)
+        tasks = []
         for cancel in (True, False):
-            task = asyncio.ensure_future(anext(watcher))
-            assert await waits(task)
+            tasks.append(asyncio.ensure_future(anext(watcher)))
+            assert await waits(tasks[-1])
             await put(store, *["/core/pods/y/a"] * 1000)
             if cancel:
-                task.cancel()
-                await asyncio.wait([task])
+                tasks[-1].cancel()
+                await asyncio.wait([tasks[-1]])
         await put(store, "/core/pods/x/a")
-        assert [event.revision for event in await task] == [2001]
+        assert [event.revision for event in await tasks[-1]] == [2001]
 
     run(scenario, Retention(seconds=-1, revisions=10))
 
@@ -191,7 +192,8 @@ def test_a_long_way_back_comes_in_several_batches_and_gives_way_to_others() -> N
                 turns += 1
 
         task = asyncio.create_task(other())
-        watcher, seen = store.watch(PODS, 0), []
+        watcher = store.watch(PODS, 0)
+        seen: list[int] = []
         while len(seen) < 3500:
             seen += [event.revision for event in await anext(watcher)]
         assert seen == list(range(1, 3501))

@@ -44,7 +44,7 @@ LEVELS = [level(f"pc-{name}", value) for name, value in (("high", 80000), ("mid"
 
 def training(policy: str, **more: Any) -> Obj:
     """The sample of a training job, with what it does when one of its pods is taken away."""
-    job = copy.deepcopy(TRAINING)
+    job: Obj = copy.deepcopy(TRAINING)
     job["spec"]["policies"][1]["action"] = policy
     job["spec"].update(more)
     return job
@@ -227,6 +227,6 @@ def test_what_the_two_short_samples_say_of_cards_reaches_their_pod_groups_and_th
 def pod_of(resource: str) -> Obj:
     """The spec of a pod that asks for one card, or slice of one."""
     amounts = {"cpu": "100m", "memory": "100Mi", resource: "1"}
-    container = {"name": "main", "image": "demo", "command": ["sh", "-c", "sleep 1d"]}
+    container: Obj = {"name": "main", "image": "demo", "command": ["sh", "-c", "sleep 1d"]}
     container["resources"] = {"requests": amounts, "limits": amounts}
     return {"schedulerName": "volcano", "containers": [container]}

@@ -58,7 +58,7 @@ def state(client: Client, name: str) -> str:
 
 def job(name: str, queue: str, pods: int = 1, command: str = "sleep 3600") -> Obj:
     """A job of pods of one core."""
-    container = {"name": "main", "image": "demo", "command": ["sh", "-c", command]}
+    container: Obj = {"name": "main", "image": "demo", "command": ["sh", "-c", command]}
     container["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
     spec = {"queue": queue, "tasks": [{"name": "a", "replicas": pods, "template": {"spec": pod}}]}

@@ -9,11 +9,27 @@ import pytest
 from engine.documented.worked_example import CLUSTER, amounts, flat_conf, tree_conf, wants
 from kilauea.engine.plan import Plan, Refusal
 from kilauea.engine.session import Session
-from support.builders import Data, Objects, conf, group, node, nominations, plan_of, plugin, pod, priority_class, queue
+from support.builders import (
+    Data,
+    Entry,
+    Objects,
+    conf,
+    group,
+    node,
+    nominations,
+    plan_of,
+    plugin,
+    pod,
+    priority_class,
+    queue,
+)
 from support.probes import plugin_called
 
 CLASSES = [priority_class("low", 10), priority_class("mid", 100), priority_class("high", 1000)]
-TIERS = (["priority", plugin("gang", enablePreemptable=False, enableReclaimable=False)], ["predicates", "capacity"])
+TIERS: tuple[list[Entry], list[Entry]] = (
+    ["priority", plugin("gang", enablePreemptable=False, enableReclaimable=False)],
+    ["predicates", "capacity"],
+)
 PREEMPT, RECLAIM = conf("allocate, preempt", *TIERS), conf("allocate, reclaim", *TIERS)
 
 

@@ -68,7 +68,8 @@ def test_a_tree_that_breaks_its_limits_is_named_and_scheduled_within_its_parent(
 ) -> None:
     """The design lets nothing be scheduled then; here the parent's limits hold, and nobody else is held back."""
     at, reason = named
-    parent = queue("p", capability=amounts(50), **({} if limit == "capability" else {limit: amounts(50)}))
+    limits: Data = {"capability": amounts(50), limit: amounts(50)}
+    parent = queue("p", **limits)
     queues = [queue("root"), parent, *(queue(name, parent="p", **of_child) for name in ("a", "b")), queue("q")]
     jobs = [wants(f"{name}{i}", name, 10) for name in ("a", "b", "q") for i in range(4)]
     plan = plan_of(CLUSTER, queues, jobs, conf=tree_conf("enqueue, allocate"))

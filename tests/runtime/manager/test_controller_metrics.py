@@ -23,7 +23,10 @@ def flow(namespace: str, phase: str) -> dict[str, Any]:
 
 
 def test_figures_are_those_of_the_objects_and_go_with_them() -> None:
-    queues = [{"metadata": {"name": "q"}, "status": {"running": 2}}, {"metadata": {"name": "new"}}]
+    queues: list[dict[str, Any]] = [
+        {"metadata": {"name": "q"}, "status": {"running": 2}},
+        {"metadata": {"name": "new"}},
+    ]
     jobs = [job("a", "Running", "Failed", "Restarting", "Completed"), job("b", "Running"), {"metadata": {"name": "c"}}]
     flows = [flow("d", "Succeed"), flow("e", "Succeed"), flow("e", "Succeed"), flow("e", "Running")]
     metrics = ControllerMetrics(lambda: queues, lambda: jobs, lambda: flows, list)

@@ -395,7 +395,7 @@ def test_the_keys_that_an_object_no_longer_concerns_are_asked_about_too() -> Non
 
 def test_the_first_operation_that_fails_ends_the_others_of_its_outcome() -> None:
     metadata = {"namespace": "default", "name": "after"}
-    operations = [
+    operations: list[Operation] = [
         Record({"metadata": {"name": "x"}}, "Normal", "Begins", "first"),
         Patch(MAPS, Key("default", "not there"), {}),
         Delete(MAPS, Key("default", "not-there"), "0-0"),

@@ -109,7 +109,7 @@ def test_an_answer_that_is_lost_does_not_undo_what_was_done(live: Live) -> None:
 
 
 def test_a_pod_that_is_made_anew_while_it_is_bound_is_decided_about_anew(live: Live) -> None:
-    remade = []
+    remade: list[str] = []
 
     async def remake(method: str, target: str) -> None:
         if target.endswith("/web/binding") and not remade:

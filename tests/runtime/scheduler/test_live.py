@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,7 +171,8 @@ def test_a_group_says_what_its_explanation_says(live: Live) -> None:
     live.node("n2", metadata={"labels": {"disk": "ssd"}})
     live.start()
     live.group("train", 3, pods=0)
-    for number, more in enumerate(({}, {}, {"nodeSelector": {"disk": "sdd"}})):
+    specs: tuple[dict[str, Any], ...] = ({}, {}, {"nodeSelector": {"disk": "sdd"}})
+    for number, more in enumerate(specs):
         live.pod(f"train-{number}", group="train", cpu="2", **more)
     live.group("large", 1, cpu="6")
     live.wait(4)

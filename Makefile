@@ -52,7 +52,7 @@ test: install
 	@echo "test: prose"
 	@$(BIN)/typos --force-exclude $(PROSE)
 	@echo "test: types"
-	@$(BIN)/mypy src $(wildcard benchmarks/*.py)
+	@$(BIN)/mypy src tests $(wildcard benchmarks/*.py)
 	@echo "test: layers"
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"

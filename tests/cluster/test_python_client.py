@@ -34,6 +34,7 @@ def test_an_object_is_created_read_replaced_listed_and_deleted(api: k8s.ApiClien
     core = k8s.CoreV1Api(api)
     made = core.create_namespaced_config_map(namespace, config_map("a", one="1"))
     assert made.metadata.uid
+    assert made.metadata.creation_timestamp is not None
     assert made.metadata.creation_timestamp <= datetime.datetime.now(datetime.UTC)
     assert made.data is not None
     made.data["two"] = "2"
@@ -60,7 +61,8 @@ def test_pages_of_a_list_are_the_whole_list(api: k8s.ApiClient, namespace: str) 
     versions = set()
     while token != "":
         page = core.list_namespaced_config_map(namespace, limit=3, _continue=token, field_selector="metadata.name!=x")
-        names += [each.metadata.name for each in page.items if each.metadata.name.startswith("page-")]
+        found = [str(each.metadata.name) for each in page.items]
+        names += [name for name in found if name.startswith("page-")]
         versions.add(page.metadata.resource_version)
         token = page.metadata._continue or ""
         core.create_namespaced_config_map(namespace, config_map(f"later-{len(names)}-{len(token)}"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster.api_process import Server
+from cluster.api_process import Client, Server
 from cluster.test_scheduler_command import scheduling
 from cluster.up_process import (
     EXAMPLES,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kilauea.api.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
-from kilauea.api.ports import Create, Outcome, Together
+from kilauea.api.ports import Create, Outcome, Together, key_of
 from kilauea.controllers.deployments.controller import DeploymentController
 from kilauea.controllers.replicasets import ReplicaSetController
 from support.controlled import Cluster, template

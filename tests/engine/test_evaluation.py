@@ -97,8 +97,8 @@ def test_nodes_with_equal_figures_differ_by_their_images(held: list[bool], cpu: 
 def test_a_filter_of_a_user_may_tell_nodes_with_equal_figures_apart() -> None:
     def by_name(session: Session) -> None:
         def many_on_second(shape: object, nodes: NodeRows) -> NDArray[np.bool_]:
-            free: NDArray[np.bool_] = nodes.task_count == 0
-            return free | np.array([name == "n2" for name in nodes.names])
+            fits: NDArray[np.bool_] = (nodes.task_count == 0) | np.array([name == "n2" for name in nodes.names])
+            return fits
 
         session.add_predicate("picky", many_on_second)
 

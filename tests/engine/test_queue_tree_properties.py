@@ -329,7 +329,7 @@ class Wish(NamedTuple):
 
 
 @st.composite
-def wishes(draw: st.DrawFn, figure: str, lenders: int = 3, **more: Any) -> Wish:
+def wishes(draw: st.DrawFn, /, figure: str, lenders: int = 3, **more: Any) -> Wish:
     """Single pods of others hold all of the cluster, or would; `figure` of the gang's queue covers it."""
     shape = draw(st.sampled_from(({"tree": True}, {}))) | more
     tree = draw(branches(TREE if "tree" in shape else FLAT))

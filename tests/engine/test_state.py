@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from kilauea.api.core import Pod
 from kilauea.api.meta import Object
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
 from kilauea.engine.model.status import RUNNING

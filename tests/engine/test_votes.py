@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -38,6 +38,9 @@ TABLE = pytest.mark.parametrize(
         pytest.param("", True, id="if nobody is asked it is a yes"),
     ],
 )
+
+
+T = TypeVar("T")
 
 
 def admits(vote: int, _: Job) -> tuple[int, Refusal | None]:

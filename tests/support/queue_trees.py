@@ -188,14 +188,14 @@ def branches(draw: st.DrawFn, depth: int = DEEPEST, gpus: bool = False, limits: 
             for figure in (deserved, guarantee, cards):
                 figure[parents[number]] += figure[number]
     spare = st.one_of(st.none(), st.none(), st.integers(0, 4)) if limits else st.none()
-    extra = [draw(spare) for _ in parents]
+    room = [draw(spare) for _ in parents]
     return tuple(
         Branch(
             f"q{number}",
             "root" if parent < 0 else f"q{parent}",
             deserved[number],
             guarantee[number],
-            None if more is None else deserved[number] + more,
+            None if (extra := room[number]) is None else deserved[number] + extra,
             cards[number],
         )
         for number, parent in enumerate(parents)
@@ -305,7 +305,7 @@ class Case(NamedTuple):
 
 
 @st.composite
-def cases(draw: st.DrawFn, shapes: tuple[Data, ...] = SHAPES, **more: Any) -> Case:
+def cases(draw: st.DrawFn, /, shapes: tuple[Data, ...] = SHAPES, **more: Any) -> Case:
     """Clusters of which many give the action something to do."""
     shape = draw(st.sampled_from(shapes))
     return Case(shape, draw(clusters(TREE if "tree" in shape else FLAT, **more)))

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from kilauea.api.kinds import COMMANDS, JOB_FLOWS, JOB_TEMPLATES, PODS, VC_CRON_JOBS, VC_JOBS
+from kilauea.api.ports import Propagation
 from system.users import EXIT_CODE, RUN_TIME, Users, pod_spec
 
 TASKS = ("master", "worker", "extra")

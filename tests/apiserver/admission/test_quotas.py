@@ -111,7 +111,7 @@ def test_what_is_only_tried_is_checked_and_not_counted(api: Api) -> None:
 def test_a_quota_that_changes_is_counted_anew(api: Api) -> None:
     api.create_map("a")
     api.good("POST", QUOTAS, quota(configmaps="1"))
-    merge = {"content_type": "application/merge-patch+json"}
+    merge: dict[str, Any] = {"content_type": "application/merge-patch+json"}
     api.good("PATCH", f"{QUOTAS}/q", {"spec": {"hard": {"configmaps": "2", "pods": "0"}}}, **merge)
     assert used(api) == {"configmaps": "1", "pods": "0"}
     api.create_map("b")

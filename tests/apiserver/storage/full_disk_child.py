@@ -13,7 +13,7 @@ import resource
 import sys
 from pathlib import Path
 
-from kilauea.apiserver.storage import Store, WriteFailed
+from kilauea.apiserver.storage import Event, Store, WriteFailed
 
 POD = "/core/pods/default/{}"
 UNLIMITED = resource.getrlimit(resource.RLIMIT_FSIZE)[1]

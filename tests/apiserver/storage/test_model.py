@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 import apsw
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -8,7 +8,7 @@ import pytest
 
 from engine.test_claims import running, starving, victims
 from kilauea.api.meta import Object
-from kilauea.engine.extension.points.answers import PERMIT
+from kilauea.engine.extension import PERMIT
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
 from kilauea.engine.statement import StatementError

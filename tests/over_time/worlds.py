@@ -167,7 +167,8 @@ def work_objects(
     if not pods:
         return []
     minimum = min(work.minimum, len(pods))
-    least: Amount = tuple(amount * minimum for amount in work.asks)  # type: ignore[assignment]
+    cpu, memory, cards_each = work.asks
+    least = (cpu * minimum, memory * minimum, cards_each * minimum)
     phase = "Running" if work.runs else ("Inqueue" if work.admitted else "Pending")
     made = group(
         name,
@@ -267,10 +268,12 @@ def shares(draw: st.DrawFn, gpu: bool, tree: bool) -> tuple[Share, ...]:
             drawn = draw(amounts(gpu))
             deserved[number] = drawn if draw(st.integers(0, 3)) else (0, 0, 0)
             if draw(st.integers(0, 3)) == 3:
-                guarantee[number] = tuple(draw(st.integers(0, most)) for most in deserved[number])  # type: ignore[assignment]
+                cpu, memory, cards = (draw(st.integers(0, most)) for most in deserved[number])
+                guarantee[number] = (cpu, memory, cards)
         if parents[number] >= 0 and consistent:
             for figure in (deserved, guarantee):
-                figure[parents[number]] = tuple(map(sum, zip(figure[parents[number]], figure[number], strict=True)))  # type: ignore[assignment]
+                cpu, memory, cards = map(sum, zip(figure[parents[number]], figure[number], strict=True))
+                figure[parents[number]] = (cpu, memory, cards)
     out = []
     for number in range(count):
         capability: Amount = (0, 0, 0)

@@ -272,4 +272,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=settings.default.max_examples // 2, stateful_step_count=30)  # type: ignore[union-attr]
+TestStore.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=30)

@@ -287,7 +287,7 @@ def test_a_list_continues_where_the_page_before_ended_as_if_nothing_had_been_wri
     run(scenario, folder)
 
 
-def names(items: list) -> str:  # type: ignore[type-arg]
+def names(items: Sequence[Any]) -> str:
     return "".join(stored.key[-1] for stored in items)
 
 

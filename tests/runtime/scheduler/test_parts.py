@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 import asyncio
 from pathlib import Path
 from random import Random
@@ -51,7 +52,7 @@ def test_a_pool_runs_a_bounded_number_of_tasks_in_order() -> None:
 
         async def main() -> None:
             for number in range(10):
-                pool.add(lambda number=number: work(number))  # type: ignore[misc]
+                pool.add(partial(work, number))
             await asyncio.sleep(100)
 
         loop.run_until_complete(main())
@@ -71,7 +72,7 @@ def test_of_several_writes_of_an_object_the_newest_is_made_and_never_two_at_a_ti
             writes.put("a", "1", lambda: write("1"))
             await asyncio.sleep(0.1)
             for content in ("1", "2", "3", "3"):
-                writes.put("a", content, lambda content=content: write(content))  # type: ignore[misc]
+                writes.put("a", content, partial(write, content))
             await asyncio.sleep(10)
 
         loop.run_until_complete(main())

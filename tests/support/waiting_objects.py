@@ -31,7 +31,9 @@ def of_size(made: list[Doc], **offer: str) -> list[Doc]:
     return made
 
 
-def job(replicas: int = 2, minimum: int = 2, cpu: int | str = 1, gpu: int = 0, pod: Doc | None = None, **spec: Any) -> Doc:
+def job(
+    replicas: int = 2, minimum: int = 2, cpu: int | str = 1, gpu: int = 0, pod: Doc | None = None, **spec: Any
+) -> Doc:
     requests = {"cpu": str(cpu)} | ({GPU: str(gpu)} if gpu else {})
     container = {"name": "c", "image": "busybox", "resources": {"requests": requests}}
     if gpu:

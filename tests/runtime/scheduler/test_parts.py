@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 import asyncio
+from functools import partial
 from pathlib import Path
 from random import Random
 

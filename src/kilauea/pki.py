@@ -74,7 +74,7 @@ class Authority:
     def issue(
         self, name: x509.Name, names: Sequence[str], usage: x509.ObjectIdentifier, now: datetime.datetime
     ) -> Issued:
-        """Issue a certificate with a key of its own.
+        """Issue a certificate with a new key.
 
         Args:
             name: subject of the certificate.
@@ -158,7 +158,7 @@ def names_of(certificate: x509.Certificate) -> list[str]:
 def _builder(
     name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
-    """Fields that every certificate has; valid from a minute ago, as clocks differ."""
+    """Fields of every certificate; valid from one minute ago, because clocks differ."""
     return (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -15,7 +15,7 @@ from kilauea.admission.resource_groups import read_resource_groups
 from kilauea.admission.review import Denied, Mutate, Settings, Validate
 from kilauea.api.kinds import JOB_FLOWS, PODS, VC_CRON_JOBS, VC_JOBS
 from kilauea.api.ports import Resource
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 from support.admitted import VIEW, Data, changed, completed, denial, job, patch_of, review_of, task
 
 NUMBERS = st.integers(-1, 4)
@@ -23,7 +23,7 @@ GROUPS = read_resource_groups(
     b"resourceGroups: [{object: {key: namespace, value: [default]}, labels: {a: b}, tolerations: [{key: k}],"
     b" affinity: '{}', schedulerName: s}]"
 )
-SETTINGS = Settings(resource_groups=GROUPS, queue_allocation_gate=True, check_template=template_complaints)
+SETTINGS = Settings(resource_groups=GROUPS, queue_allocation_gate=True, check_template=template_errors)
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Data]:

@@ -14,10 +14,10 @@ from kilauea.api.kinds import QUEUES, VC_JOBS
 from kilauea.api.ports import Resource, Seen
 from kilauea.apiserver.patch.json_patch import json_patch
 from kilauea.client.view import Cache
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 
 Data = dict[str, Any]
-SETTINGS = Settings(check_template=template_complaints)
+SETTINGS = Settings(check_template=template_errors)
 
 
 def queue(name: str, parent: str = "root", state: str = "Open") -> Data:

@@ -34,7 +34,7 @@ from kilauea.client.transport import Answer, unreachable
 from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.direct import DirectTransport
 from kilauea.runtime.cluster.in_process import Definitions
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 from support.virtual_time import LoopClock, VirtualLoop, virtual_loop
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ class ServerProcess:
         self._store = store = Store.of_log(self._log, write, retention, self.loop.time)
         assert store.revision >= self.revision, f"revision {self.revision} was seen, {store.revision} is left"
         core = ApiServer(Backend(store, Registry(builtin_types()), self.clock.now, Random(chance.random())))
-        settings = Settings(check_template=template_complaints)
+        settings = Settings(check_template=template_errors)
         core.backend.admission = admission_steps(*([VolcanoAdmission(core.backend, settings)] * self._admission))
         self.run(create_first_objects(core))
         self._definitions = Definitions(core, self.clock)

@@ -1,1 +1,1 @@
-"""What people type: `kilauea` and its subcommands."""
+"""The command `kilauea` and its subcommands."""

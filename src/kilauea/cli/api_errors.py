@@ -1,4 +1,4 @@
-"""What the API server says when it refuses a request, with what the user can do about it."""
+"""Messages for requests that the API server refuses, with what the user can do about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NO_ANSWER, UNAUTHORIZED = 0, 401
 
 
 def refusal_text(error: ApiError) -> str:
-    """The message of the server; where it does not know the user, also where the credentials come from."""
+    """The server's message; if it does not accept the user, also how to change the credentials."""
     if error.code == UNAUTHORIZED:
         return (
             f"{error.message}: the server does not accept the credentials of the kubeconfig; "
@@ -18,7 +18,7 @@ def refusal_text(error: ApiError) -> str:
 
 
 def unread_cluster(error: ApiError) -> str:
-    """Why a cluster could not be read: it does not answer, or it refuses to."""
+    """The message for a cluster that cannot be read: it does not answer, or it refuses the request."""
     asked = "; ".join(getattr(error, "__notes__", ()))
     verb = "does not answer" if error.code == NO_ANSWER else "refuses the request"
     return f"the cluster {verb}{f' ({asked})' if asked else ''}: {refusal_text(error)}"

@@ -20,7 +20,7 @@ Examples:
 
 
 def default_data_dir() -> Path:
-    """Where data goes that belongs to a user."""
+    """The folder for a user's data."""
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(base).expanduser() / "kilauea" / "apiserver"
 
@@ -29,12 +29,12 @@ def parse_listen(text: str) -> tuple[str, int]:
     """Host and port of `127.0.0.1:6443`, `[::1]:0` or `:6443`.
 
     Raises:
-        click.BadParameter: it has another form.
+        click.BadParameter: the text is not an address.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise click.BadParameter(
-            f'"{text}" is not an address: use HOST:PORT, for example 127.0.0.1:6443', param_hint="--listen"
+            f'invalid address "{text}": use HOST:PORT, for example 127.0.0.1:6443', param_hint="--listen"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 
@@ -51,7 +51,7 @@ durability_option = click.option(
     type=click.Choice(["full", "normal", "memory"]),
     default="full",
     show_default=True,
-    help="What survives: full, the loss of power; normal, the end of the process; memory, nothing.",
+    help="What the data survives: full, a power failure; normal, a crash of the process; memory, nothing.",
 )
 
 
@@ -61,20 +61,20 @@ durability_option = click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder for objects and credentials. [default: kilauea/apiserver in the user's data folder]",
+    help="Folder for objects and credentials. [default: kilauea/apiserver in your data folder]",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="File to write for clients, once the server listens. [default: kubeconfig in the data folder]",
+    help="Kubeconfig to write once the server listens. [default: kubeconfig in the data folder]",
 )
 @durability_option
 def apiserver(listen: str, data_dir: Path | None, kubeconfig: Path | None, durability: Durability) -> None:
     """Serve the Kubernetes API to kubectl and other clients, from this process and one folder.
 
-    Nothing runs pods; objects are kept, checked and watched as by a cluster's API server. The server ends with SIGTERM
-    or Ctrl-C; every write that was answered is there again at the next start.
+    It does not run pods: it stores, validates and watches objects like the API server of a cluster. Stop it with
+    SIGTERM or Ctrl-C; the next start restores every write that it has answered.
     """
     import asyncio
 

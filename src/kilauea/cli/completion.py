@@ -1,11 +1,11 @@
-"""`kilauea completion`: the script by which a shell completes commands and options of all our programs."""
+"""`kilauea completion`: the shell script that completes the commands and options of all our programs."""
 
 from __future__ import annotations
 
 import click
 
 PROGRAMS = ("kilauea", "vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
-"""Everything that is installed, so that one line in a shell's start-up file is enough."""
+"""All installed programs, so that one line in a shell's start-up file is enough."""
 
 EXAMPLES = """\b
 Install it:

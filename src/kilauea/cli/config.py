@@ -1,4 +1,4 @@
-"""`kilauea config check`: what is wrong with a scheduler configuration, where, and why it matters."""
+"""`kilauea config check`: the problems in a scheduler configuration, with their lines and consequences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def config() -> None:
     """Work with scheduler configurations."""
 
 
-@config.command(short_help="Say what is wrong with a configuration.", epilog=EXAMPLES)
+@config.command(short_help="Check a scheduler configuration.", epilog=EXAMPLES)
 @click.argument("file")
 @plugins_option
 @click.option(
@@ -39,14 +39,14 @@ def config() -> None:
     type=click.Choice(("table", "json")),
     default="table",
     show_default=True,
-    help="Form of the result.",
+    help="Output format.",
 )
 @click.pass_context
 def check(context: click.Context, file: str, folders: tuple[str, ...], output: str) -> None:
-    """Say what is wrong with the scheduler configuration in FILE (- is standard input), where, and why it matters.
+    """Check the scheduler configuration in FILE (- is standard input): show each problem, its line, and why it matters.
 
-    An error keeps the configuration from being used. A warning says that it does not do what it seems to, a note what
-    is worth knowing. Exit code 0 if there is no error, 2 if there is one.
+    With an error, the configuration cannot be used. With a warning, it does not do what it seems to do. A note is good
+    to know. The exit code is 0 if there are no errors, and 2 otherwise.
     """
     from kilauea.engine.explain.conf_check import ERROR
     from kilauea.runtime.inputs.conf_file import read_conf_file
@@ -72,7 +72,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
 
 
 def _findings(conf_file: ConfFile, extensions: Extensions) -> list[dict[str, Any]]:
-    """What was found, as plain data in the order of the file."""
+    """Findings as plain data, in the order of the file."""
     from kilauea.engine.explain.conf_check import ERROR, SEVERITIES, WHY, Issue, check_conf
     from kilauea.runtime.watchdog import watchdog
 
@@ -107,7 +107,7 @@ def _table(name: str, findings: list[dict[str, Any]]) -> list[str]:
     name = printable(name)
 
     if not findings:
-        return [f"{name}: can be used, and nothing was found."]
+        return [f"{name}: valid, no problems found."]
     counts = {s: sum(1 for finding in findings if finding["severity"] == s) for s in SEVERITIES}
     counted = ", ".join(f"{count} {s}{'s' if count > 1 else ''}" for s, count in counts.items() if count)
     verdict = "cannot be used" if counts[SEVERITIES[0]] else "can be used"

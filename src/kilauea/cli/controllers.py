@@ -1,4 +1,4 @@
-"""`kilauea controllers`: Volcano's controllers, and on request Kubernetes' own, for any Kubernetes API."""
+"""`kilauea controllers`: Volcano's controllers, and optionally Kubernetes' own, for any Kubernetes API."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ max-requeue-num feature-gates log-flush-frequency logtostderr leader-elect-resou
 shard-sync-period enable-node-event-trigger sharding-configmap sharding-configmap-namespace ca-cert-file tls-cert-file
 tls-private-key-file
 """.split()
-"""Flags of the original that are accepted, so that its manifests work, and have no effect."""
+"""Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
 NOT_YET = ("sharding-controller",)
-"""Controllers of Volcano that this version does not have."""
+"""Volcano's controllers that this version does not include."""
 
 log = logging.getLogger(__name__)
 
@@ -63,23 +63,23 @@ log = logging.getLogger(__name__)
     metavar="LIST",
     help="Kubernetes' own controllers, for clusters without a controller manager. [default: none]",
 )
-@scheduler_names("Give PodGroups to plain pods with this schedulerName.")
-@switch("--inherit-owner-annotations", True, "PodGroups inherit annotations of the pods' owners.")
+@scheduler_names("Create PodGroups for plain pods with this schedulerName.")
+@switch("--inherit-owner-annotations", True, "Copy the annotations of pod owners to their PodGroups.")
 @pace(qps=2000, burst=2000)
 @health
 @switch("--enable-metrics", False, "Serve /metrics at --listen-address.")
 @click.option("--listen-address", default=":8081", show_default=True, help="Address of /metrics, if enabled.")
-@leader_election("vc-controller-manager", "Work only while the lease is held.")
+@leader_election("vc-controller-manager", "Run the controllers only while holding the lease.")
 @master
 @verbosity
 @original_flags(NO_EFFECT)
 def controllers(verbosity: int, **given: Any) -> None:
     """Run Volcano's controllers until SIGTERM or Ctrl-C.
 
-    Jobs with their pods and PodGroups, flows, cron jobs and clean-up of finished jobs; PodGroups for plain pods; states
-    and counts of Queues; HyperNodes from labels of nodes; colocation settings of pods.
+    They manage jobs with their pods and PodGroups, flows, cron jobs and the clean-up of finished jobs, PodGroups for
+    plain pods, states and counts of Queues, HyperNodes from node labels, and colocation settings of pods.
 
-    With --kubernetes-controllers also those of a cluster's own controller manager: ReplicaSets, Deployments,
+    With --kubernetes-controllers, run those of the Kubernetes controller manager too: ReplicaSets, Deployments,
     StatefulSets, Jobs, disruption budgets, volumes, and the lifecycle of nodes.
     """
     from kilauea.runtime.manager.process import run_manager
@@ -116,11 +116,11 @@ def _options(given: Mapping[str, Any]) -> ManagerOptions:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Return the entries of a list, without controllers that this version lacks, which are logged."""
+    """Return the entries of a list; log and leave out controllers that this version does not include."""
     kept = []
     for entry in filter(None, (each.strip() for each in text.split(","))):
         if entry.lstrip("+-") not in NOT_YET:
             kept.append(entry)
         elif not entry.startswith("-"):
-            log.warning("--controllers: this version has no %s", entry)
+            log.warning("--controllers: this version does not include %s", entry)
     return tuple(kept)

@@ -1,4 +1,4 @@
-"""Options of the commands that work for a cluster until they are stopped, spelled as Volcano's commands spell them."""
+"""Options of the long-running commands, spelled as Volcano spells them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Level(click.ParamType[Any]):
-    """Log verbosity, as Go's flags spell it: `-v=4` and `-v 4`."""
+    """Log verbosity in the syntax of Go flags: `-v=4` and `-v 4`."""
 
     name = "level"
 
@@ -28,12 +28,12 @@ class Level(click.ParamType[Any]):
         """Return the number."""
         text = str(value).removeprefix("=")
         if not text.isdecimal():
-            self.fail(f'"{value}" is not a number: use 0 to 10', param, ctx)
+            self.fail(f'invalid number "{value}": use 0 to 10', param, ctx)
         return int(text)
 
 
 verbosity = click.option("-v", "--v", "verbosity", type=Level(), default=2, hidden=True)
-master = click.option("--master", default="", metavar="URL", help="URL of the API server, instead of the kubeconfig's.")
+master = click.option("--master", default="", metavar="URL", help="URL of the API server; overrides the kubeconfig.")
 
 
 def pace(qps: int, burst: int) -> Callable[[Command], Command]:
@@ -74,7 +74,7 @@ def scheduler_names(words: str) -> Callable[[Command], Command]:
 
 
 def health(command: Command) -> Command:
-    """Options of the health page."""
+    """Options of the health endpoint."""
     command = click.option(
         "--healthz-address", default=":11251", show_default=True, help="Address of /healthz, if enabled."
     )(command)
@@ -87,7 +87,7 @@ def _without_effect(context: click.Context, parameter: click.Parameter, value: s
 
 
 def original_flags(names: Sequence[str]) -> Callable[[Command], Command]:
-    """Accept flags of the original that have no effect here."""
+    """Accept flags of Volcano that have no effect here."""
 
     def take(command: Command) -> Command:
         for name in names:
@@ -113,12 +113,12 @@ def address_of(text: str, option: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise Usage(f'{option}: "{text}" is not an address: use HOST:PORT, for example 127.0.0.1:8080')
+        raise Usage(f'{option}: invalid address "{text}": use HOST:PORT, for example 127.0.0.1:8080')
     return host.strip("[]"), int(port)
 
 
 def start_log(verbosity: int) -> None:
-    """Log to standard error; from level 4 on with debug messages."""
+    """Log to standard error, with debug messages from level 4 up."""
     level = logging.DEBUG if verbosity > 3 else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
 
@@ -138,7 +138,7 @@ def pages_of(given: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 
 def daemon_options(given: Mapping[str, Any]) -> DaemonOptions:
-    """Return the part of the options that all daemons share; a command without leader election holds no lease.
+    """Return the options that all daemons share; a command without leader election holds no lease.
 
     Raises:
         Usage: an option is invalid.
@@ -163,12 +163,12 @@ def run_daemon(command: str, start: Callable[[asyncio.Event], Awaitable[None]]) 
     """Run a daemon until SIGTERM or Ctrl-C.
 
     Args:
-        command: its name, for messages.
-        start: runs it until the event is set.
+        command: name of the command, for messages.
+        start: function that runs the daemon until the event is set.
 
     Raises:
         Usage: the cluster, the configuration or a plugin cannot be used.
-        Failure: it could not start, or lost its lease.
+        Failure: the daemon could not start, or lost its lease.
     """
     import asyncio
 

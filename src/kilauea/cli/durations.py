@@ -1,4 +1,4 @@
-"""Durations as options take them."""
+"""Durations as values of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kilauea explain`: why a job, a pod group or a pod waits, on a live cluster or in files."""
+"""`kilauea explain`: the reason why a job, a pod group or a pod waits, on a live cluster or in files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Examples:
 
 @click.command(short_help="Show why a job waits, and what would let it start.", epilog=EXAMPLES)
 @click.argument("words", nargs=-1, required=True, metavar="KIND NAME")
-@click.option("-n", "--namespace", default="default", show_default=True, metavar="NS", help="Its namespace.")
+@click.option("-n", "--namespace", default="default", show_default=True, metavar="NS", help="Namespace of the object.")
 @objects_option
 @kubeconfig_option
 @conf_option
@@ -50,13 +50,14 @@ def explain(
     at: str | None,
     output: str,
 ) -> None:
-    """Show why the KIND called NAME waits (or KIND/NAME): the rule that decides, with numbers, the smallest change that
-    would let it start, the groups ahead of it, and the largest holders of what it lacks.
+    """Show why KIND NAME (or KIND/NAME) waits: the rule that blocks it, with numbers, the smallest change that would
+    let it start, the groups ahead of it, and the largest holders of the missing resource.
 
-    KIND is job, pod, podgroup, deployment, replicaset, statefulset or cronjob, or one of their short names. Of a queue
-    its figures are shown and what waits in it; of a node what it offers, and why it takes no pods.
+    KIND is job, pod, podgroup, deployment, replicaset, statefulset or cronjob, or a short name of one of them. For a
+    queue, the command shows its metrics and the groups that wait in it; for a node, its resources and why it accepts no
+    pods.
 
-    Nothing is changed anywhere: the next cycle of the scheduler is worked out here, for the cluster as it is now.
+    The command changes nothing: it computes the next scheduling cycle here, for the cluster as it is now.
     """  # noqa: D205 - the first line of the help is the sentence
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.group_names import owners_of

@@ -1,4 +1,4 @@
-"""The forms in which an explanation is shown: sentences for people, JSON and YAML for programs."""
+"""Output formats of an explanation: sentences for people, JSON and YAML for programs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def render_explanation(
     """The text of an explanation.
 
     Args:
-        explanation: what to show.
+        explanation: the explanation to show.
         output: `table`, `wide`, `json` or `yaml`.
-        seconds: those of loading, of the cycle and of explaining.
-        owners: the workloads of pod groups, by whose names people know these.
+        seconds: durations of loading, of the cycle and of the explanation.
+        owners: the workloads that own pod groups; messages use their names.
     """
     if output == "json":
         return encode_json(as_data(explanation, seconds)).decode() + "\n"
@@ -112,7 +112,7 @@ def _text(explanation: Explanation, owners: Owners) -> list[str]:
 
 
 def sentence(c: Change, owners: Owners) -> str:
-    """A change in words."""
+    """A change as a sentence."""
     amount, many = human(c.resource, c.by) if c.resource else "", int(c.by) > 1
     return {
         "queue": f"create queue {c.object}, or correct the queue of its job",
@@ -143,7 +143,7 @@ def sentence(c: Change, owners: Owners) -> str:
 
 
 def _gone(group: str, owners: Owners) -> str:
-    """How to make a group go away."""
+    """Advice that removes a group."""
     if group not in owners:
         return f"delete pod group {group} and its pods"
     return f"{'delete or suspend' if owners[group].kind == 'Job' else 'delete or scale down'} {long(group, owners)}"

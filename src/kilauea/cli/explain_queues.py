@@ -15,13 +15,13 @@ from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
 
 BORROWERS_SHOWN = 8
-"""Rows of borrowers in the text."""
+"""Maximum number of borrowers in the text."""
 
 AHEAD_SHOWN, HOLDERS_SHOWN = 5, 5
-"""Rows of groups ahead, and of groups that hold a resource."""
+"""Maximum number of groups ahead, and of groups that hold a resource."""
 
 REASONS_SHOWN = 12
-"""Rows of reasons for each action in the text."""
+"""Maximum number of reasons for each action in the text."""
 
 INDENTATION = "  "
 
@@ -112,7 +112,7 @@ def holder_data(holder: Holder) -> dict[str, Any]:
 
 
 def queue_lines(explanation: Explanation, owners: Owners) -> list[str]:
-    """The tables, each with a line that says what it is, and an empty line before it."""
+    """The tables, each after an empty line and a title."""
     admission = any(b.code == "QueueQuotaInsufficient" for b in explanation.blockers)
     parts = [_levels(explanation.levels, admission=admission), _borrowers(explanation)]
     parts += [_ahead(explanation.ahead, owners), _holders(explanation.holders, owners)]
@@ -121,9 +121,9 @@ def queue_lines(explanation: Explanation, owners: Owners) -> list[str]:
 
 
 def _levels(levels: tuple[Level, ...], *, admission: bool) -> list[str]:
-    """One row for each queue and resource; columns that say nothing anywhere are left out.
+    """One row for each queue and resource, without empty columns.
 
-    What is kept for admitted groups counts only where the group waits for its own admission.
+    Resources reserved for admitted groups count only if the group itself waits for admission.
     """
     if not levels:
         return []
@@ -142,7 +142,7 @@ def _levels(levels: tuple[Level, ...], *, admission: bool) -> list[str]:
 
 
 def _cell(resource: str, amount: float | None) -> str:
-    """An amount without the name of its resource; `-` where there is no such limit."""
+    """An amount without the name of its resource; `-` for no limit."""
     if amount is None or amount == float("inf"):
         return "-"
     return human(resource, amount).removesuffix(f" {resource}")
@@ -159,12 +159,12 @@ def _borrowers(explanation: Explanation) -> list[str]:
     more = len(borrowers) - BORROWERS_SHOWN
     full = [level.queue for level in explanation.levels if level.blocks]
     where = f" below {full[0]}" if full else ""
-    title = f"Queues{where} that hold more than they deserve, the nearest first:"
+    title = f"Queues{where} above their deserved share, the nearest first:"
     return [title, *shown, *([f"... and {more} more; -o json has them all"] if more > 0 else [])]
 
 
 def _ahead(ahead: tuple[Ahead, ...], owners: Owners) -> list[str]:
-    """The groups whose turn comes first."""
+    """The groups that the scheduler considers first."""
     if not ahead:
         return []
     rows = [[short(a.group, owners), a.queue, *map(str, _pods(a).values()), a.why] for a in ahead[:AHEAD_SHOWN]]
@@ -177,7 +177,7 @@ def _ahead(ahead: tuple[Ahead, ...], owners: Owners) -> list[str]:
 
 
 def _holders(holders: tuple[Holder, ...], owners: Owners) -> list[str]:
-    """The groups that hold most of each missing resource."""
+    """The largest holders of each missing resource."""
     rows, left = [], 0
     for resource in dict.fromkeys(each.resource for each in holders):
         of_it = [each for each in holders if each.resource == resource]

@@ -1,4 +1,4 @@
-"""Names of pod groups for people: a group that a workload owns goes by the workload's name."""
+"""Names of pod groups in messages: a group that a workload owns is called by the workload's name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Owner(NamedTuple):
 
 
 Owners = Mapping[str, Owner]
-"""Owners by pod group (`namespace/name`); groups that a user made have none."""
+"""Owners by pod group (`namespace/name`); groups that a user created have none."""
 
 
 def owners_of(objects: Iterable[Object]) -> Owners:
@@ -30,17 +30,17 @@ def owners_of(objects: Iterable[Object]) -> Owners:
 
 
 def short(group: str, owners: Owners) -> str:
-    """The name of a group's owner, else its own."""
+    """The name of a group's owner, or else the group's own name."""
     return owners[group].key if group in owners else group
 
 
 def long(group: str, owners: Owners) -> str:
-    """The name of a group's owner with its kind, else that of the group: `job default/train`."""
+    """The kind and name of a group's owner, or else of the group: `job default/train`."""
     return f"{owners[group].kind.lower()} {owners[group].key}" if group in owners else f"pod group {group}"
 
 
 def title(group: str, owners: Owners) -> str:
-    """How a sentence about a group begins."""
+    """The name of a group as the first words of a sentence."""
     if group not in owners:
         return f"Pod group {group}"
     return f"{owners[group].kind} {owners[group].key} (pod group {group.partition('/')[2]})"

@@ -1,4 +1,4 @@
-"""The inputs of commands about a cluster: options that name them, and functions that read them."""
+"""Inputs of the commands that read a cluster: their options, and the functions that load them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ kubeconfig_option = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="A live cluster to add the objects of -f to. [default: KUBECONFIG, unless -f contains nodes; "
+    help="Live cluster to which the objects of -f are added. [default: KUBECONFIG, unless -f contains nodes; "
     "without -f also ~/.kube/config]",
 )
 conf_option = click.option(
@@ -51,7 +51,7 @@ plugins_option = click.option(
     "folders",
     multiple=True,
     metavar="DIR",
-    help="Folder with plugins and actions of your own, one a file. Repeatable.",
+    help="Folder with your own plugins and actions, one per file. Repeatable.",
 )
 now_option = click.option(
     "--now",
@@ -60,12 +60,12 @@ now_option = click.option(
     help="Time of the session, RFC 3339. [default: the newest in the files; now for a live cluster]",
 )
 output_option = click.option(
-    "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Form of what is printed."
+    "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Output format."
 )
 
 
 class Inputs(NamedTuple):
-    """The inputs of a command about a cluster."""
+    """Inputs of a command that reads a cluster."""
 
     cluster: Cluster
     conf: SchedulerConf
@@ -73,10 +73,10 @@ class Inputs(NamedTuple):
     now: int
     """Microseconds since 1970."""
     built_in: bool
-    """The configuration is the built-in one."""
+    """True if the configuration is the built-in one."""
 
     def plan(self, seed: int | None = None, cycles: int = 1, schedulers: Sequence[str] = ALL_SCHEDULERS) -> Result:
-        """Return the plan of the last of some cycles; objects that the state rejects join the warnings."""
+        """Return the plan of the last cycle; objects that the state rejects are added to the warnings."""
         scenario = self.cluster.scenario(self.conf, self.now, seed, self.extensions, schedulers)
         result = scenario.plan(cycles, time.perf_counter)
         self.cluster.warnings.extend(result.problems)
@@ -93,8 +93,8 @@ def read_inputs(
     """Read the inputs that the options of a command name.
 
     Raises:
-        Usage: one of them cannot be used.
-        Failure: the cluster cannot be asked.
+        Usage: an input cannot be used.
+        Failure: the cluster cannot be read.
     """
     from kilauea.api.times import parse_time
     from kilauea.controllers.configuration import NAME
@@ -122,9 +122,9 @@ def read_inputs(
             conf = read_conf(scheduler_conf, extensions)
     except ConfError as error:
         lines = [f"  {finding}" for finding in error.findings if finding.error]
-        more = f"`kilauea config check {scheduler_conf}` says more."
+        more = f"Run `kilauea config check {scheduler_conf}` for details."
         if in_cluster:
-            more = "Mend it with `kubectl edit`, or give another one with --scheduler-conf."
+            more = "Fix it with `kubectl edit`, or give another one with --scheduler-conf."
         name = NAME if in_cluster else scheduler_conf
         raise Usage("\n".join([f"{name}: this configuration cannot be used:", *lines, more])) from error
     except (ExtensionError, SourceError) as error:
@@ -142,7 +142,7 @@ def read_inputs(
 
 
 def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
-    """True if files are to be added to the cluster of KUBECONFIG: they contain no node that could run their pods.
+    """True if files extend the cluster of KUBECONFIG: they contain no nodes to run their pods.
 
     Raises:
         Usage: a file cannot be read.
@@ -162,11 +162,11 @@ def _meant_for_a_cluster(paths: Sequence[str]) -> bool:
 
 
 def _live(kubeconfig: Path | None) -> Snapshot:
-    """The cluster that is meant.
+    """The API of the selected cluster.
 
     Raises:
-        Usage: it is not known which.
-        Failure: it cannot be asked.
+        Usage: no cluster is selected.
+        Failure: the cluster does not answer.
     """
     from kilauea.api.ports import ApiError
     from kilauea.cli.api_errors import unread_cluster
@@ -182,18 +182,19 @@ def _live(kubeconfig: Path | None) -> Snapshot:
 
 
 def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[str] | None = None) -> None:
-    """Write to standard error what was found wrong with what was read.
+    """Write warnings about the inputs to standard error.
 
     Args:
-        inputs: what was read.
-        plan: what was decided.
-        folders: those of the user's plugins.
-        about: names of objects; warnings about others are left out. None for all.
+        inputs: the loaded inputs.
+        plan: the plan for them.
+        folders: folders of the user's plugins.
+        about: names of objects to warn about; None for all.
     """
     found = [*map(str, inputs.conf.findings), *inputs.extensions.warnings]
     if folders and inputs.built_in:
         found.insert(
-            0, "--plugins-dir has no effect without --scheduler-conf: the built-in configuration names none of it"
+            0,
+            "--plugins-dir has no effect without --scheduler-conf: the built-in configuration does not use it",
         )
     if not any(obj.kind == "Node" for obj in inputs.cluster.objects):
         found.append("the files contain no nodes: add them with -f, or name a cluster with --kubeconfig or KUBECONFIG")
@@ -206,10 +207,10 @@ def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[s
 
 
 class Failure(click.ClickException):
-    """It could not be done: exit code 1."""
+    """The command failed: exit code 1."""
 
     def format_message(self) -> str:
-        """The message as a terminal may have it."""
+        """The message in characters that are safe for a terminal."""
         return "\n".join(map(printable, self.message.split("\n")))
 
 
@@ -220,7 +221,7 @@ class Usage(Failure):
 
 
 def _progress(shown: bool) -> Callable[[str], None]:
-    """Names each source as it is read, if shown."""
+    """Progress on standard error: the name of each source as it is read."""
 
     def note(source: str) -> None:
         if shown:

@@ -1,4 +1,4 @@
-"""The options of leader election, spelled as Volcano's commands spell them, and the lease that they mean."""
+"""Options of leader election, spelled as Volcano spells them, and the lease that they describe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lease_of(given: Mapping[str, Any]) -> tuple[Key | None, Terms]:
     """The lease to hold, None if none is to be held, and its times.
 
     Raises:
-        Usage: the times do not fit together.
+        Usage: the times contradict each other.
     """
     from kilauea.api.ports import Key
     from kilauea.api.times import SECOND

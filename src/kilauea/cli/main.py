@@ -15,19 +15,19 @@ SUBCOMMANDS: Mapping[str, str] = {
     "config": "Work with scheduler configurations.",
     "controllers": "Run controllers for a cluster.",
     "explain": "Show why a job waits, and what would let it start.",
-    "nodes": "Simulate nodes and what runs on them.",
+    "nodes": "Simulate nodes and the pods on them.",
     "plan": "Show what the next scheduling cycle would do.",
     "queues": "Show what queues deserve, hold and have borrowed.",
     "run": "Submit a command as a batch job.",
     "scheduler": "Schedule the pods of a cluster.",
     "up": "Run a batch cluster on this machine.",
-    "webhooks": "Check and complete objects for a cluster.",
+    "webhooks": "Validate and default objects for a cluster.",
 }
-"""Each is a function of its name in the module of its name; with the first line of its help."""
+"""Subcommands with the first line of their help; each is a function in a module of the same name."""
 
 
 class Subcommands(click.Group):
-    """A group that knows what its commands are called and for, and loads the one that is asked for."""
+    """A group that knows the names of its commands, and loads a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names."""

@@ -1,4 +1,4 @@
-"""`kilauea nodes`: simulated nodes for any Kubernetes API, on which pods start, run, end and fail as told."""
+"""`kilauea nodes`: simulated nodes for any Kubernetes API; pods on them start, run, end and fail as configured."""
 
 from __future__ import annotations
 
@@ -41,18 +41,22 @@ class Quantity(click.ParamType[Any]):
 
         try:
             if amount(self._resource, value) <= 0:
-                self.fail(f'"{value}" is nothing: use more than 0', param, ctx)
+                self.fail(f'invalid amount "{value}": must be above 0', param, ctx)
         except QuantityError as error:
             self.fail(str(error), param, ctx)
         return str(value)
 
 
 def node_size(cpu: str, memory: str) -> Callable[[Command], Command]:
-    """The options that say how large simulated nodes are, with their defaults."""
+    """Options for the size of simulated nodes, with their defaults."""
 
     def options(command: Command) -> Command:
         command = click.option(
-            "--node-gpu", type=click.IntRange(0), default=0, show_default=True, help="GPUs (nvidia.com/gpu) of each."
+            "--node-gpu",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            help="GPUs (nvidia.com/gpu) of each node.",
         )(command)
         for name, default in (("memory", memory), ("cpu", cpu)):
             command = click.option(
@@ -70,7 +74,7 @@ class RunTime(Duration):
         """Microseconds."""
         length = super().convert(value, param, ctx)
         if length < 0:
-            self.fail(f'"{value}" is negative: use for example 30s', param, ctx)
+            self.fail(f'invalid duration "{value}": must not be negative, for example 30s', param, ctx)
         return length
 
 
@@ -79,26 +83,26 @@ run_time_option = click.option(
     type=RunTime(),
     default="5s",
     show_default=True,
-    help="How long commands run that do not say it, in pods that are there to end; 0 for ever.",
+    help="Run time of commands that do not specify one, in pods that are meant to end; 0 for ever.",
 )
 
 
-@click.command(short_help="Simulate nodes and what runs on them.", epilog=EXAMPLES)
+@click.command(short_help="Simulate nodes and the pods on them.", epilog=EXAMPLES)
 @access
 @click.option(
     "--count",
     type=click.IntRange(0, 5000),
     default=0,
     show_default=True,
-    help="Register node-0, node-1 and so on, where they are missing; at 0 only nodes that are there are simulated.",
+    help="Register node-0, node-1 and so on if they are missing; 0 simulates existing nodes only.",
 )
 @node_size(cpu="16", memory="64Gi")
-@click.option("--node-pods", type=click.IntRange(1), default=110, show_default=True, help="Pods that a node takes.")
 @click.option(
-    "--start-delay", type=Duration(), default="0s", show_default=True, help="How long containers are being created."
+    "--node-pods", type=click.IntRange(1), default=110, show_default=True, help="Maximum number of pods on each node."
 )
+@click.option("--start-delay", type=Duration(), default="0s", show_default=True, help="Time to create containers.")
 @run_time_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the pauses between repeated tries.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random pauses between retries.")
 def nodes(
     kubeconfig: Path | None,
     count: int,
@@ -110,11 +114,12 @@ def nodes(
     run_time: int,
     seed: int,
 ) -> None:
-    """Keep nodes ready and run the pods that are bound to them, without any machine.
+    """Keep simulated nodes ready and run the pods that are bound to them, without any machine.
 
-    Every Node is simulated on which no kubelet has reported a boot, unless the annotation kilauea.dev/simulated says
-    otherwise. What a Node says about itself stays. A pod runs as long as its annotation kilauea.dev/run-time or a sleep
-    in its command says, and ends with the code of kilauea.dev/exit-code or of an exit. Ctrl-C or SIGTERM ends it.
+    The command simulates every Node on which no kubelet has reported a boot, unless the annotation
+    kilauea.dev/simulated says otherwise. It keeps what a Node already states. The annotation kilauea.dev/run-time or a
+    sleep in its command sets how long a pod runs; kilauea.dev/exit-code or an exit sets its exit code. Stop it with
+    Ctrl-C or SIGTERM.
     """
     from kilauea.api.times import SECOND
     from kilauea.nodes.machine import Machine

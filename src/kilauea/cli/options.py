@@ -1,4 +1,4 @@
-"""Options that commands share: switches with a value, and access to a cluster."""
+"""Options that commands share: flags with a value, and access to a cluster."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Flag(click.ParamType[Any]):
-    """A switch that takes a word, as Go's flags do: `--leader-elect=false`; alone it is on."""
+    """A boolean flag with an optional value, as in Go: `--leader-elect=false`; without a value it is true."""
 
     name = "bool"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """Return the value of a word."""
+        """Return the boolean."""
         from kilauea.api.wellknown import parse_bool
 
         parsed = value if isinstance(value, bool) else parse_bool(value)
         if parsed is None:
-            self.fail(f'"{value}" is neither true nor false', param, ctx)
+            self.fail(f'invalid value "{value}": use true or false', param, ctx)
         return parsed
 
 
 def switch(name: str, default: bool, words: str) -> Callable[[Command], Command]:
-    """Return an option that is on, off, or set by a word."""
+    """Return a boolean option with an optional value."""
     return click.option(
         name, type=Flag(), is_flag=False, flag_value="true", default=str(default).lower(), show_default=True, help=words
     )

@@ -1,4 +1,4 @@
-"""Explanations of a queue and of a node: figures, faults, and groups that wait."""
+"""Explanations of a queue and of a node: metrics, problems, and groups that wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kilauea.engine.model.resources import PODS, order_of
 from kilauea.simulator.scenario import Result
 
 GROUPS_SHOWN = 20
-"""Rows of groups that wait in a queue."""
+"""Maximum number of rows for groups that wait in a queue."""
 
 KEPT_AWAY = ("NoSchedule", "NoExecute")
 
@@ -31,7 +31,7 @@ def render_place(what: Subject, result: Result, output: str) -> str:
     """The text about a queue or a node.
 
     Raises:
-        Failure: there is none of the name.
+        Failure: it does not exist.
     """
     known = result.plan.queues if what.kind == "queue" else result.state.nodes.row_of
     if what.name not in known:

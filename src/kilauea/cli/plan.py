@@ -1,4 +1,4 @@
-"""`kilauea plan`: what the next scheduling cycle would do with a cluster, and why what waits still waits."""
+"""`kilauea plan`: the outcome of the next scheduling cycle, and the reasons why pods still wait."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Examples:
 @conf_option
 @plugins_option
 @click.option(
-    "--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Plan this many; show the last."
+    "--cycles", type=click.IntRange(min=1), default=1, show_default=True, help="Plan this many cycles; show the last."
 )
 @now_option
-@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, repeatably.")
+@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, with this seed.")
 @click.option(
     "--explain",
     "group",
@@ -68,13 +68,13 @@ def plan(
 ) -> None:
     """Show what the next scheduling cycle would do with the objects in PATH, with a live cluster, or with both.
 
-    Nothing is changed anywhere. Objects are what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints; several
-    files and folders add up, and Volcano's jobs count as the pods that they would get. With --kubeconfig they are
-    submitted, as a dry run, to the cluster as it is now, with the scheduler configuration that it has.
+    The command changes nothing. It reads what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints, merges
+    several files and folders, and expands Volcano jobs into their pods. With --kubeconfig, it adds the objects, as a
+    dry run, to the cluster as it is now, and uses the scheduler configuration of that cluster.
 
-    With --cycles, cycles are a second apart. Pods that were bound run at once. Evicted pods hold their room for as many
-    cycles as their terminationGracePeriodSeconds says, none if they do not say; then those that a controller owns come
-    back as new pending pods. What each cycle changed is listed, and after which one the cluster is at rest.
+    With --cycles, cycles are one second apart. Bound pods run at once. Evicted pods keep their resources for one cycle
+    per second of terminationGracePeriodSeconds, 0 if it is not set; then pods that a controller owns return as new
+    pending pods. The output lists the changes of each cycle, and the cycle after which nothing changes any more.
     """
     from kilauea.api.wellknown import ALL_SCHEDULERS
     from kilauea.cli.explain_output import render_explanation
@@ -94,9 +94,9 @@ def plan(
         if inputs.cluster.unusable:
             raise Usage(_incomplete(inputs.cluster.unusable))
         return
-    begun = time.perf_counter()
+    before = time.perf_counter()
     explanation = result.explain(group)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - before
     missing = explanation.verdict == "unknown"
     warn(inputs, result.plan, folders, None if missing else concerned(group.partition("/")[2], [group], result.state))
     if missing:
@@ -106,7 +106,7 @@ def plan(
 
 
 def _incomplete(parts: int) -> str:
-    """The error after a plan of files of which parts cannot be used."""
+    """The error for files that can be used only in part."""
     from kilauea.cli.plan_output import plural
 
-    return f"{plural(parts, 'part')} of the files cannot be used; the plan leaves them out: see the warnings above"
+    return f"{plural(parts, 'part')} of the files cannot be used and left out of the plan: see the warnings above"

@@ -1,4 +1,4 @@
-"""The forms in which a plan is shown: tables for people, JSON and YAML for programs."""
+"""Output formats of a plan: tables for people, JSON and YAML for programs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kilauea.engine.state import ClusterState
 from kilauea.simulator.scenario import Result
 
 REASONS_SHOWN = 20
-"""Rows of reasons in the table."""
+"""Maximum number of reasons in the table."""
 
 NAMES_SHOWN = 3
-"""Names in a cell."""
+"""Maximum number of names in a cell."""
 
 CYCLES_SHOWN = 40
-"""Rows of cycles in the table."""
+"""Maximum number of cycles in the table."""
 
 
 def render(result: Result, output: str, load_seconds: float) -> str:
@@ -109,7 +109,7 @@ def _submitted(result: Result, key: str) -> dict[str, Any]:
 
 
 def queue_data(queue: QueueOutcome) -> dict[str, Any]:
-    """The figures of a queue as plain data."""
+    """The metrics of a queue as plain data."""
     return {
         "parent": queue.parent,
         "capability": limited(queue.capability),
@@ -126,7 +126,7 @@ def queue_data(queue: QueueOutcome) -> dict[str, Any]:
 
 
 def limited(amounts: Mapping[str, float] | None) -> dict[str, str]:
-    """Amounts as quantities, without those that have no end."""
+    """Amounts as quantities, without unlimited ones."""
     return format_resources({name: amount for name, amount in (amounts or {}).items() if amount != float("inf")})
 
 
@@ -265,7 +265,7 @@ def _some(names: set[str]) -> str:
 
 
 def _pending_by_reason(plan: Plan, state: ClusterState, owners: Owners) -> list[str]:
-    """One row for each reason: a group waits for what blocks it, whatever its other pods could do."""
+    """One row for each reason why groups wait."""
     by_group: dict[str, list[Pending]] = {}
     for p in plan.pending:
         by_group.setdefault(p.group or p.pod, []).append(p)
@@ -292,12 +292,12 @@ def _every_pending(plan: Plan, state: ClusterState) -> list[str]:
 
 
 def _kind_of_reason(p: Pending) -> str:
-    """The reason without what differs between groups that wait for the same thing."""
+    """The key of a reason: equal for groups that wait for the same thing."""
     return ", ".join(sorted(n.reason for n in p.nodes)) or f"{p.resource} {p.code}"
 
 
 def _queue_figures(plan: Plan) -> list[str]:
-    """For each queue that is used or that users made, a row for each resource that it has anything to do with."""
+    """One row for each resource that a queue requests or uses, for queues in use and queues that users created."""
     rows = []
     for name, queue in plan.queues.items():
         if not (queue.allocated or queue.request or name not in (ROOT_QUEUE, DEFAULT_QUEUE)):
@@ -312,6 +312,6 @@ def _queue_figures(plan: Plan) -> list[str]:
 
 
 def cell(resource: str, column: Mapping[str, float] | None) -> str:
-    """An amount without the name of its resource; `-` for none, and for one that has no end."""
+    """An amount without the name of its resource; `-` for none and for unlimited."""
     value = (column or {}).get(resource)
     return "-" if not value or value == float("inf") else human(resource, value).removesuffix(f" {resource}")

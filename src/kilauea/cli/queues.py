@@ -1,4 +1,4 @@
-"""`kilauea queues`: the tree of queues, what each deserves, holds and has borrowed, before anything is decided."""
+"""`kilauea queues`: the queue tree, with what each queue deserves, holds and has borrowed before the next cycle."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def queues(
     at: str | None,
     output: str,
 ) -> None:
-    """Show the tree of queues with their figures, for the objects in PATH.
+    """Show the queue tree with the metrics of each queue, for the objects in PATH.
 
-    Nothing is changed anywhere, and nothing is decided: the figures are those with which the next scheduling cycle
-    begins. What a queue holds beyond what it deserves is borrowed, and can be taken back by queues that deserve it.
+    The command changes nothing. It shows the metrics at the start of the next scheduling cycle. Resources above the
+    deserved share of a queue are borrowed; the queues that deserve them can reclaim them.
     """
     from kilauea.cli.queues_output import render_queues
     from kilauea.engine.conf import QUEUE_PLUGINS
@@ -56,7 +56,7 @@ def queues(
     if not any(entry.name in QUEUE_PLUGINS for tier in conf.tiers for entry in tier):
         click.echo(
             f"warning: none of the queue plugins ({', '.join(sorted(QUEUE_PLUGINS))}) is configured: "
-            "nothing holds queues to these figures",
+            "nothing enforces these limits",
             err=True,
         )
     sys.stdout.write(render_queues(result.plan.queues, output))

@@ -1,4 +1,4 @@
-"""The forms in which queues are shown: a tree in a table for people, JSON and YAML for programs."""
+"""Output formats of queues: a tree in a table for people, JSON and YAML for programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def as_data(queues: Mapping[str, QueueOutcome]) -> dict[str, Any]:
 
 
 def _with_root(queues: Mapping[str, QueueOutcome]) -> Mapping[str, QueueOutcome]:
-    """The queues, with figures of root where no plugin keeps a tree: those of all other queues together."""
+    """The queues; without a plugin that keeps a tree, root has the sums of all other queues."""
     root = queues.get(ROOT_QUEUE)
     if root is None or root.allocated or root.request:
         return queues
@@ -64,13 +64,13 @@ def _sum(amounts: Iterable[Amounts]) -> dict[str, float]:
 
 
 def _share(queue: QueueOutcome) -> float | None:
-    """The largest part of what a queue deserves that it holds."""
+    """The largest ratio of allocated to deserved resources of a queue."""
     deserved = queue.deserved or {}
     return max((queue.allocated.get(name, 0) / amount for name, amount in deserved.items() if amount), default=None)
 
 
 def borrowed(queue: QueueOutcome) -> dict[str, float]:
-    """The resources that a queue holds beyond what it deserves; pod slots are not counted."""
+    """The resources above the deserved share of a queue, without pod slots."""
     deserved = queue.deserved or {}
     beyond = {name: held - deserved.get(name, 0) for name, held in queue.allocated.items() if name != PODS}
     return {name: amount for name, amount in beyond.items() if amount > 0}
@@ -79,7 +79,7 @@ def borrowed(queue: QueueOutcome) -> dict[str, float]:
 def in_tree(queues: Mapping[str, QueueOutcome]) -> Iterator[tuple[int, str]]:
     """Depth and name of every queue: the root first, children by name below their parents.
 
-    What hangs on no queue, or on itself, stands at the margin after the tree.
+    Queues with a missing parent, or below themselves, follow after the tree, at depth 0.
     """
     children: dict[str, list[str]] = {}
     for name in sorted(queues):
@@ -98,7 +98,7 @@ def in_tree(queues: Mapping[str, QueueOutcome]) -> Iterator[tuple[int, str]]:
 
 
 def _table(queues: Mapping[str, QueueOutcome], wide: bool) -> list[str]:
-    """A row for each resource that a queue has anything to do with; one for a queue that has to do with none."""
+    """One row for each resource that a queue requests or uses; a queue without any gets one row, too."""
     rows = []
     for depth, name in in_tree(queues):
         queue = queues[name]

@@ -14,7 +14,7 @@ NOMINATED = "nothing has to change: it starts when the resources nominated to it
 
 
 def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
-    """The change in words; empty where the reason says it itself, or nothing waits."""
+    """The change as a sentence; empty if the reason already says it, or if nothing waits."""
     from kilauea.cli.explain_output import sentence
     from kilauea.cli.group_names import owners_of
 
@@ -26,6 +26,6 @@ def remedy(explanation: Explanation, objects: Sequence[Object]) -> str:
 
 
 def advice(explanation: Explanation, objects: Sequence[Object]) -> str:
-    """What an event says about a group that waits; empty if there is nothing to do or to say."""
+    """The text for the event of a group that waits; empty if there is no advice."""
     found = remedy(explanation, objects)
     return f"Smallest change that admits it: {found}" if explanation.change is not None else found

@@ -1,4 +1,4 @@
-"""`kilauea run`: submit a command to the cluster as a batch job, as `sbatch` does elsewhere."""
+"""`kilauea run`: submit a command to the cluster as a batch job, like `sbatch`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Examples:
   kilauea run -- sh -c 'echo hello'
   kilauea run -p research --nodes 4 --gpus 8 --image trainer:1 --wait -- python train.py
   JOB=$(kilauea run -n 16 -c 2 --memory 4Gi -- ./simulate)   # its name alone is written to standard output
-  vcctl job view $JOB                                        # how it stands, and why it waits
+  vcctl job view $JOB                                        # its status, and why it waits
 """
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells give it."""
+"""Exit code after Ctrl-C, as in shells."""
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""For random names: nothing that makes words."""
+"""Characters of random names: without vowels, so that they spell no words."""
 
 
 @click.command(
@@ -33,12 +33,18 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
     epilog=EXAMPLES,
     context_settings={"allow_interspersed_args": False},  # so that options of the command are its own
 )
-@click.option("-J", "--name", default="", metavar="NAME", help="Name of the job. [default: the command's, and letters]")
+@click.option(
+    "-J",
+    "--name",
+    default="",
+    metavar="NAME",
+    help="Name of the job. [default: from the command, with a random suffix]",
+)
 @click.option("-p", "--queue", "--partition", default="", metavar="NAME", help="Queue. [default: the cluster's]")
-@click.option("-n", "--tasks", "--replicas", type=click.IntRange(1), help="Run so many copies. [default: 1]")
-@click.option("-N", "--nodes", type=click.IntRange(1), help="Run a copy on each of so many nodes.")
-@click.option("-c", "--cpus", default="1", show_default=True, help="cpus of each copy.")
-@click.option("-m", "--memory", default="", metavar="AMOUNT", help="Memory of each copy: 4G, 512M, 4Gi.")
+@click.option("-n", "--tasks", "--replicas", type=click.IntRange(1), help="Number of copies. [default: 1]")
+@click.option("-N", "--nodes", type=click.IntRange(1), help="Number of nodes, with one copy on each.")
+@click.option("-c", "--cpus", default="1", show_default=True, help="CPUs of each copy.")
+@click.option("-m", "--memory", default="", metavar="AMOUNT", help="Memory of each copy, such as 4G, 512M or 4Gi.")
 @click.option("-G", "--gpus", type=click.IntRange(0), default=0, help="GPUs (nvidia.com/gpu) of each copy.")
 @click.option("-i", "--image", default="busybox", show_default=True, help="Container image.")
 @click.option("-e", "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable. Repeatable.")
@@ -49,19 +55,19 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
     type=slurm.TimeLimit(),
     default=0,
     metavar="TIME",
-    help="End a copy that runs longer: 90 (minutes), 01:30:00, 1-12 (days-hours) or 1h30m.",
+    help="Time limit of each copy: 90 (minutes), 01:30:00, 1-12 (days-hours) or 1h30m.",
 )
 @click.option("--priority-class", default="", metavar="NAME", help="Priority class of the copies.")
 @click.option("--namespace", default="", metavar="NAME", help="Namespace. [default: that of the kubeconfig]")
-@click.option("-W", "--wait", is_flag=True, help="Stay until it has ended; exit with its exit code.")
+@click.option("-W", "--wait", is_flag=True, help="Wait for the job to end, and exit with its exit code.")
 @click.option("-k", "--kubeconfig", default="", metavar="FILE", help="Access to the cluster.")
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
 def run(kubeconfig: str, command: tuple[str, ...], wait: bool, namespace: str, **given: Any) -> None:
-    """Submit COMMAND as a job: all copies start together, or none does.
+    """Submit COMMAND as a job: either all copies start together, or none starts.
 
-    The job waits in its queue until there is room for all. It restarts if any of its pods is evicted. Its name is
-    written to standard output, everything else to standard error. Times and memory are as in sbatch: -t 90 is 90
-    minutes, -m 4G is 4Gi.
+    The job waits in its queue until there is room for all copies. It restarts if any of its pods is evicted. The
+    command writes the name of the job to standard output, everything else to standard error. Times and memory are as in
+    sbatch: -t 90 is 90 minutes, -m 4G is 4Gi.
     """
     import asyncio
 
@@ -104,7 +110,7 @@ def job_for(
     """The job that options describe.
 
     Raises:
-        CommandError: they contradict each other, or one cannot be read.
+        CommandError: options contradict each other, or one is invalid.
     """
     from kilauea.api.times import SECOND
     from kilauea.cli.vcctl import options
@@ -112,7 +118,7 @@ def job_for(
     from kilauea.cli.vcctl.job_manifest import Wanted, new_job
 
     if tasks and nodes:
-        raise CommandError("--tasks and --nodes: give one of them; --nodes runs one copy on each node")
+        raise CommandError("--tasks and --nodes are mutually exclusive: --nodes runs one copy on each node")
     if limit < 0 or 0 < limit < SECOND:
         raise CommandError("--time must be at least 1s, for example 30m; 0 for no limit")
     name, copies = name or _new_name(command[0]), tasks or nodes or 1
@@ -155,14 +161,14 @@ def _new_name(word: str) -> str:
 
 
 def _apart(name: str) -> dict[str, Any]:
-    """That no two pods of a job share a node."""
+    """An affinity that puts each pod of a job on a node of its own."""
     of_job = {"matchLabels": {"job.volcano.sh": name}}
     term = {"labelSelector": of_job, "topologyKey": "kubernetes.io/hostname"}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def _variables(given: tuple[str, ...]) -> dict[str, str]:
-    """Variables by name; one without a value takes that of this process."""
+    """Variables by name; a name without a value copies the variable of this process."""
     import os
 
     from kilauea.cli.vcctl.command import CommandError
@@ -180,7 +186,7 @@ def _variables(given: tuple[str, ...]) -> dict[str, str]:
 
 
 async def _submit(cluster: Cluster, job: dict[str, Any], wait: bool) -> int:
-    """Create a job; the exit code is its own if it was waited for."""
+    """Create a job; return its exit code if the command waits for it, else 0."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import key_of
     from kilauea.cli.vcctl.watching import left_running
@@ -209,7 +215,7 @@ def submitted(job: Obj) -> str:
 
 
 async def _followed(api: Api, key: Key) -> int:
-    """Tell how a job gets on until it has ended."""
+    """Print the progress of a job until it has ended."""
     from contextlib import aclosing
 
     from kilauea.api.kinds import VC_JOBS
@@ -241,7 +247,7 @@ def _progress(job: Obj) -> str:
 
 
 async def _exit_code(api: Api, key: Key) -> int:
-    """The largest exit code among the pods of a job that has failed; 1 if none is known."""
+    """The largest exit code of the pods of a failed job; 1 if none is known."""
     from kilauea.api.kinds import PODS
     from kilauea.cli.vcctl.cluster import objects
     from kilauea.cli.vcctl.tables import part

@@ -40,13 +40,13 @@ resync-period minimum-feasible-nodes minimum-percentage-nodes-to-find percentage
 cache-dump-dir node-worker-threads gate-removal-worker-num ignored-provisioners resource-sync-timeout feature-gates
 scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lock
 """.split()
-"""Flags of the original that are accepted, so that its manifests work, and have no effect."""
+"""Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
 
 
 @click.command(short_help="Schedule the pods of a cluster.", epilog=EXAMPLES)
 @access
-@scheduler_names("Schedule pods with this schedulerName; pods of default-scheduler need no PodGroup.")
-@click.option("--scheduler-conf", metavar="FILE", help="Configuration; reloaded when it changes.")
+@scheduler_names("Schedule pods with this schedulerName; pods of default-scheduler do not need a PodGroup.")
+@click.option("--scheduler-conf", metavar="FILE", help="Scheduler configuration; reloaded when it changes.")
 @click.option("--plugins-dir", "folders", multiple=True, metavar="DIR", help="Folder with your own plugins.")
 @click.option(
     "--schedule-period",
@@ -55,24 +55,26 @@ scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lo
     show_default=True,
     help="Time between cycles when idle.",
 )
-@click.option("--default-queue", default="default", show_default=True, help="Queue of PodGroups that name none.")
-@click.option("--listen-address", default=":8080", show_default=True, help="Address of /metrics and the health pages.")
+@click.option("--default-queue", default="default", show_default=True, help="Queue for PodGroups without one.")
+@click.option(
+    "--listen-address", default=":8080", show_default=True, help="Address of /metrics and the health endpoints."
+)
 @health
-@switch("--enable-metrics", True, "Serve the pages at --listen-address.")
+@switch("--enable-metrics", True, "Serve /metrics at --listen-address.")
 @pace(qps=2000, burst=2000)
 @switch("--priority-class", True, "Read PriorityClasses.")
 @switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
 @switch("--disable-default-scheduler-config", False, "Do not start without a valid --scheduler-conf.")
-@leader_election("volcano", "Schedule only while the lease is held.")
-@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, by this seed.")
+@leader_election("volcano", "Schedule only while holding the lease.")
+@click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, with this seed.")
 @master
 @verbosity
 @original_flags(NO_EFFECT)
 def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: int, **given: Any) -> None:
     """Schedule pods of the cluster until SIGTERM or Ctrl-C.
 
-    Scheduling begins once every kind of object is listed; /readyz shows which are missing. Compatible with Volcano: the
-    same PodGroups, Queues, configuration, flags and metrics.
+    Scheduling starts once all kinds of objects are listed; /readyz shows which are missing. The scheduler is compatible
+    with Volcano: it uses the same PodGroups, Queues, configuration, flags and metrics.
     """
     from kilauea.runtime.inputs.extensions import load_extensions
     from kilauea.runtime.scheduler.process import SchedulerOptions, run_scheduler
@@ -89,7 +91,7 @@ def scheduler(folders: tuple[str, ...], scheduler_conf: str | None, verbosity: i
 
 
 def _live(given: Mapping[str, Any]) -> LiveOptions:
-    """Return how to schedule.
+    """Return the settings of the scheduler.
 
     Raises:
         Usage: an option is invalid.

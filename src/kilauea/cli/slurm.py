@@ -1,4 +1,4 @@
-"""Times and amounts of memory as `sbatch` takes them, beside the forms of Kubernetes."""
+"""Times and amounts of memory in the syntax of `sbatch`, in addition to that of Kubernetes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TimeLimit(click.ParamType[Any]):
 
 
 def clock_seconds(text: str) -> int | None:
-    """Seconds of a time in one of Slurm's forms; None for any other text.
+    """Seconds of a time in one of Slurm's formats; None for any other text.
 
     Without days they are `M`, `M:S` and `H:M:S`, with days `D-H`, `D-H:M` and `D-H:M:S`.
     """
@@ -55,10 +55,10 @@ def clock_seconds(text: str) -> int | None:
 
 
 def memory(text: str) -> str:
-    """An amount of memory as Kubernetes writes it; K, M, G and T are powers of 1024, as in Slurm.
+    """An amount of memory as a Kubernetes quantity; K, M, G and T are powers of 1024, as in Slurm.
 
     Raises:
-        ValueError: it has no unit, so that megabytes and bytes could be meant.
+        ValueError: the amount has no unit: it could mean megabytes or bytes.
     """
     if _BARE.fullmatch(text):
         raise ValueError(f'--memory: "{text}" has no unit: use {text}G or {text}M')
@@ -69,7 +69,7 @@ def memory(text: str) -> str:
 
 
 def duration_text(seconds: int) -> str:
-    """A time as people say it: `1h30m`, `2d12h`."""
+    """A time for people: `1h30m`, `2d12h`."""
     found = []
     for unit, letter in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")):
         number, seconds = divmod(seconds, unit)

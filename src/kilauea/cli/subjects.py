@@ -1,4 +1,4 @@
-"""The objects that `kilauea explain` takes, by the names that kubectl has for them, and their pod groups."""
+"""The objects that `kilauea explain` accepts, by their kubectl names, and their pod groups."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ ENDED = {
     "Aborting": "is being suspended",
     "Aborted": "is suspended, so it has no pods: `vcctl job resume` starts it again",
     "Completing": "is completing",
-    "Completed": "has completed: nothing of it waits",
+    "Completed": "has completed: none of its pods waits",
     "Terminating": "is being terminated",
-    "Terminated": "was terminated: nothing of it waits",
-    "Failed": "has failed: nothing of it waits",
+    "Terminated": "was terminated: none of its pods waits",
+    "Failed": "has failed: none of its pods waits",
 }
-"""Phases in which jobs have no waiting pods, as the end of a sentence."""
+"""Predicates for the phases in which jobs have no waiting pods."""
 
 
 class Answered(Exception):
-    """The whole answer is one sentence: there is nothing whose waiting could be explained."""
+    """The answer for an object of which nothing waits: a single sentence."""
 
 
 class Subject(NamedTuple):
-    """The object asked about."""
+    """The object to explain."""
 
     kind: str
     name: str
@@ -56,7 +56,7 @@ def subject(words: tuple[str, ...]) -> Subject:
     """Read `KIND NAME` or `KIND/NAME`.
 
     Raises:
-        Usage: it is neither, or of another kind.
+        Usage: the words have another form, or name another kind.
     """
     from kilauea.engine.conf import nearest
 
@@ -72,11 +72,11 @@ def subject(words: tuple[str, ...]) -> Subject:
 
 
 def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterState) -> list[str]:
-    """The pod groups that a job, pod, pod group or other workload has.
+    """The pod groups of a job, pod, pod group or other workload.
 
     Raises:
-        Failure: there is no such object, or it has none; the message says why.
-        Answered: it has none, and the message says why that is right.
+        Failure: the object does not exist, or lacks its pod group; the message gives the reason.
+        Answered: it correctly has no pod group; the message gives the reason.
     """
     key = f"{namespace}/{what.name}"
     if what.kind == "pod":
@@ -103,7 +103,7 @@ def groups_of(what: Subject, namespace: str, cluster: Cluster, state: ClusterSta
 
 
 def concerned(name: str, groups: Iterable[str], state: ClusterState) -> set[str]:
-    """Names in warnings that concern an object with these pod groups: its own, and those of its queues."""
+    """Names whose warnings concern an object with these pod groups: its own, and those of its queues."""
     names = {name}
     for group in groups:
         names |= {group, group.partition("/")[2]}
@@ -116,11 +116,11 @@ def concerned(name: str, groups: Iterable[str], state: ClusterState) -> set[str]
 
 
 def _without_pods(what: Subject, key: str, cluster: Cluster, state: ClusterState, owners: Sequence[str]) -> list[str]:
-    """Say why none of the pods of a workload is in a group.
+    """Raise the reason why no pod of a workload is in a group.
 
     Raises:
-        Answered: it has none that wait, or they wait for another scheduler.
-        Failure: there is no such workload, or it has no pods.
+        Answered: none of its pods waits, or they wait for another scheduler.
+        Failure: the workload does not exist, or has no pods.
     """
     from kilauea.api.unserved import left_to
 
@@ -161,7 +161,7 @@ def _of_pod(key: str, cluster: Cluster, state: ClusterState) -> str:
 
 
 def _jobs_of_cron(key: str, cluster: Cluster) -> Iterator[str]:
-    """Jobs that a cron job made: named after it, with the time after the last dash."""
+    """Jobs that a cron job created: its name, a dash, and the time."""
     for job in cluster.groups_of_jobs:
         if job.rpartition("-")[0] == key:
             yield job
@@ -176,7 +176,7 @@ def _owned(obj: Object, kind: str, key: str) -> bool:
 
 
 def _by_owner(kind: str, keys: list[str], objects: Iterable[Object], state: ClusterState) -> Iterator[str]:
-    """The groups of pods that have one of these owners, in the order of the pods."""
+    """The groups of the pods with one of these owners, in the order of the pods."""
     for obj in _pods(objects):
         if any(_owned(obj, kind, key) for key in keys):
             task = state.tasks.get(obj.key)

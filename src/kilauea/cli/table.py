@@ -1,6 +1,6 @@
-"""Text for terminals: tables that line up, and no character that a terminal would obey.
+"""Text for terminals: aligned tables, without control characters.
 
-Names and messages come from files and plugins. Whatever of it is shown to people goes through `printable`.
+Names and messages come from files and plugins, so all output for people goes through `printable`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 NUMBER = re.compile(r"-|(\d[\d.]*([KMGTP]i)?)?")
-"""Cells that are set to the right: numbers, with a unit or not, and what stands for none."""
+"""Right-aligned cells: numbers, with or without a unit, and the sign for none."""
 
 
 def printable(text: str) -> str:
@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]], *, gap: int = 3) -> list[str]:
-    """Lines of a table; columns are as wide as their widest cell, numbers stand to the right. No rows, no lines."""
+    """Lines of a table; columns are as wide as their widest cell, numbers are right-aligned. Empty without rows."""
     if not rows:
         return []
     cells = [list(heading), *[[printable(cell) for cell in row] for row in rows]]

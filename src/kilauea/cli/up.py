@@ -1,4 +1,4 @@
-"""`kilauea up`: a whole batch cluster on this machine, in one process."""
+"""`kilauea up`: a complete batch cluster on this machine, in one process."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ TRY = """\b
 
 
 def default_folder() -> Path:
-    """Where the cluster of a user is kept."""
+    """The folder for a user's cluster."""
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(base).expanduser() / "kilauea" / "cluster"
 
 
 @click.command(short_help="Run a batch cluster on this machine.", epilog=EXAMPLES)
-@click.option("--nodes", type=click.IntRange(0, 5000), default=10, show_default=True, help="Simulated nodes.")
+@click.option("--nodes", type=click.IntRange(0, 5000), default=10, show_default=True, help="Number of simulated nodes.")
 @node_size(cpu="32", memory="128Gi")
 @click.option(
     "-f",
@@ -45,31 +45,31 @@ def default_folder() -> Path:
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
     metavar="PATH",
-    help="Manifests to apply at the start: a file, or a folder of them; may be given several times.",
+    help="File or folder with manifests to apply at the start. Repeatable.",
 )
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Folder that the cluster lives in. [default: kilauea/cluster in the user's data folder]",
+    help="Folder of the cluster. [default: kilauea/cluster in your data folder]",
 )
 @listen_option
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="File to write for clients, once the cluster is ready. [default: kubeconfig in the data folder]",
+    help="Kubeconfig to write once the cluster is ready. [default: kubeconfig in the data folder]",
 )
 @durability_option
 @click.option(
     "--scheduler-conf",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Scheduler configuration, as Volcano's; reloaded when it changes. [default: that of Volcano's config map]",
+    help="Scheduler configuration, as in Volcano; reloaded when it changes. [default: that of Volcano's config map]",
 )
 @run_time_option
 @click.option("--no-scheduler", is_flag=True, help="Run without a scheduler.")
-@click.option("--seed", type=int, help="Seed of what is random: uids, generated names, pauses.")
+@click.option("--seed", type=int, help="Seed of everything random: uids, generated names, pauses.")
 def up(
     nodes: int,
     node_cpu: str,
@@ -85,10 +85,10 @@ def up(
     no_scheduler: bool,
     seed: int | None,
 ) -> None:
-    """Run a whole batch cluster in this process: API server, scheduler, controllers and simulated nodes.
+    """Run a complete batch cluster in this process: API server, scheduler, controllers and simulated nodes.
 
-    Pods start on simulated nodes and run as long as their `sleep` says. Everything is kept in one folder; a restart
-    on it continues where the cluster was. Ctrl-C or SIGTERM ends it.
+    Pods run on simulated nodes for as long as their `sleep` says. The cluster is stored in one folder, from which a
+    restart continues. Stop it with Ctrl-C or SIGTERM.
     """
     from kilauea.cli.remedy import advice
     from kilauea.nodes.machine import Machine
@@ -103,7 +103,7 @@ def up(
 
 
 def run(options: Up) -> None:
-    """Run until told to stop."""
+    """Run until the stop event is set."""
     import asyncio
 
     from kilauea.runtime.cluster.up import run_up

@@ -1,4 +1,4 @@
-"""`kilauea webhooks`: Volcano's admission for any Kubernetes; the its flags are Volcano's."""
+"""`kilauea webhooks`: Volcano's admission for any Kubernetes, with Volcano's flags."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ NO_EFFECT = ("log-flush-frequency", "logtostderr")
 GATE = "SchedulingGatesQueueAdmission"
 
 
-@click.command(short_help="Check and complete objects for a cluster.", epilog=EXAMPLES)
+@click.command(short_help="Validate and default objects for a cluster.", epilog=EXAMPLES)
 @access
 @master
 @pace(qps=50, burst=100)
-@click.option("--listen-address", "host", default="", metavar="HOST", help="Where to listen. [default: all addresses]")
+@click.option(
+    "--listen-address", "host", default="", metavar="HOST", help="Address to listen at. [default: all addresses]"
+)
 @click.option("--port", type=int, default=8443, show_default=True)
 @click.option("--tls-cert-file", "certificate", type=click.Path(path_type=Path), metavar="FILE", help="Certificate.")
 @click.option("--tls-private-key-file", "key", type=click.Path(path_type=Path), metavar="FILE", help="Its key.")
@@ -51,32 +53,45 @@ GATE = "SchedulingGatesQueueAdmission"
     "authority",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Its authority. [default: without the three, an own certificate, kept in a Secret]",
+    help="Certificate of its authority. [default: without these three, a self-signed one, stored in a Secret]",
 )
-@click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service before the webhooks.")
+@click.option("--webhook-namespace", "namespace", default="", help="Namespace of the service for the webhooks.")
 @click.option("--webhook-service-name", "service", default="", help="Its name.")
-@click.option("--webhook-url", "url", default="", metavar="URL", help="URL of the webhooks, without a service.")
-@click.option("--enabled-admission", "enabled", metavar="PATHS", help="Paths, separated by commas. [default: all]")
-@scheduler_names("Look at pods with this schedulerName; the first is that of jobs without one.")
+@click.option("--webhook-url", "url", default="", metavar="URL", help="URL of the webhooks, instead of a service.")
+@click.option(
+    "--enabled-admission",
+    "enabled",
+    metavar="PATHS",
+    help="Paths of the webhooks to enable, separated by commas. [default: all]",
+)
+@scheduler_names("Admit pods with this schedulerName; the first is the default for jobs without one.")
 @click.option(
     "--admission-conf",
     "conf",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Resource groups; reloaded when it changes.",
+    help="File with resource groups; reloaded when it changes.",
 )
 @health
 @click.option("--graceful-shutdown-time", "grace", type=Duration(), default="30s", show_default=True)
 @switch("--enable-queue-allocated-pods-check", False, "Refuse to delete queues with allocated pods.")
-@click.option("--max-queue-depth", type=click.IntRange(min=1), default=5, show_default=True, help="Levels of queues.")
-@switch("--enable-root-queue-protection", True, "Refuse changes of root's resources.")
-@click.option("--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"{GATE} is the one there is.")
+@click.option(
+    "--max-queue-depth",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Maximum depth of the queue tree.",
+)
+@switch("--enable-root-queue-protection", True, "Refuse changes to the resources of the root queue.")
+@click.option(
+    "--feature-gates", "gates", default="", metavar="NAME=BOOL", help=f"Feature gates; {GATE} is the only one."
+)
 @verbosity
 @original_flags(NO_EFFECT)
 def webhooks(verbosity: int, **given: Any) -> None:
-    """Check and complete jobs, queues, pod groups, pods and hyper nodes that are written to the cluster.
+    """Validate and default the jobs, queues, pod groups, pods and hyper nodes of a cluster.
 
-    Serves until SIGTERM or Ctrl-C, and writes the objects that tell the API server to ask here.
+    The command serves until SIGTERM or Ctrl-C, and registers its webhooks at the API server.
     """
     from kilauea.runtime.webhooks.process import run_webhooks
 
@@ -115,7 +130,7 @@ def _options(given: Mapping[str, Any]) -> WebhookOptions:
 
 def _settings(given: Mapping[str, Any]) -> Settings:
     from kilauea.admission.review import Settings
-    from kilauea.runtime.inputs.template_rules import template_complaints
+    from kilauea.runtime.inputs.template_rules import template_errors
 
     return Settings(
         scheduler_names=given["schedulers"],
@@ -123,7 +138,7 @@ def _settings(given: Mapping[str, Any]) -> Settings:
         protect_root=given["enable_root_queue_protection"],
         check_allocated_pods=given["enable_queue_allocated_pods_check"],
         queue_allocation_gate=_gate(given["gates"]),
-        check_template=template_complaints,
+        check_template=template_errors,
     )
 
 
@@ -136,7 +151,7 @@ def _where(namespace: str, service: str, url: str) -> Where:
             "give --webhook-namespace and --webhook-service-name, or --webhook-url"
         )
     if url and not url.startswith("https://"):
-        raise Usage(f'--webhook-url: "{url}" is not a URL of webhooks: it must begin with https://')
+        raise Usage(f'--webhook-url: invalid URL "{url}": must begin with https://')
     return Where(namespace, service, url)
 
 
@@ -150,7 +165,7 @@ def _paths(enabled: str | None) -> tuple[str, ...]:
     for path in wanted:
         if path not in known:
             words = f"enabled admission {path} not found on the admission registered map"
-            raise Usage(f"--enabled-admission: {words}: use some of {', '.join(known)}")
+            raise Usage(f"--enabled-admission: {words}: use any of {', '.join(known)}")
     return wanted
 
 
@@ -173,7 +188,7 @@ def _gate(text: str) -> bool:
         name, _, word = entry.partition("=")
         value = parse_bool(word)
         if value is None:
-            raise Usage(f'--feature-gates: "{entry}" is not a feature gate: use {GATE}=true')
+            raise Usage(f'--feature-gates: invalid feature gate "{entry}": use {GATE}=true')
         if name == GATE:
             on = value
         else:

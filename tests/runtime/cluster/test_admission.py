@@ -22,13 +22,13 @@ from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
 from kilauea.runtime.cluster.admission import VolcanoAdmission
 from kilauea.runtime.cluster.in_process import Definitions
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 from support.api_core import ADMIN, Answer, Api
 from support.controlled import Cluster
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
-SETTINGS = Settings(check_template=template_complaints)
+SETTINGS = Settings(check_template=template_errors)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 
 GOOD = {"name": "c", "image": "busybox:1"}
 SPEC = "template.spec"
@@ -42,11 +42,11 @@ SPEC = "template.spec"
 )  # fmt: skip
 def test_a_template_is_judged_as_the_server_would_judge_its_pods(template: Any, complaints: list[str]) -> None:
     before = copy.deepcopy(template)
-    assert template_complaints(template) == complaints
+    assert template_errors(template) == complaints
     assert template == before, "defaults are filled in elsewhere"
 
 
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_keys_of_labels_and_annotations_are_looked_at(part: str) -> None:
-    (complaint,) = template_complaints({"metadata": {part: {"not a key": "v"}}, "spec": {"containers": [GOOD]}})
+    (complaint,) = template_errors({"metadata": {part: {"not a key": "v"}}, "spec": {"containers": [GOOD]}})
     assert complaint.startswith(f'template.metadata.{part}: Invalid value: "not a key": name part must consist of')

@@ -1,4 +1,4 @@
-"""`vcctl` and its six small siblings: the commands of Volcano's users, with the output that their scripts read.
+"""`vcctl` and its six small siblings: Volcano's commands, with the output that scripts depend on.
 
-Nothing heavy is imported before a command runs, so that help and version come at once.
+Heavy modules are imported only when a command runs, so that help and version are fast.
 """

@@ -1,4 +1,4 @@
-"""The cluster that a command is about, and the reading of objects from it."""
+"""The cluster of a command, and functions that read objects from it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the cluster is.
+    """Access to the cluster.
 
     Attributes:
-        kubeconfig: file that was named, or empty to look where kubectl looks.
+        kubeconfig: file that the user named; if empty, the same default as kubectl's.
         master: address that replaces the one of the context, or empty.
-        agent: as what requests are made.
+        agent: user agent of the requests.
     """
 
     kubeconfig: str = ""
@@ -27,10 +27,10 @@ class Cluster:
     agent: str = "vcctl"
 
     def access(self) -> Access:
-        """The way to it.
+        """The address and credentials.
 
         Raises:
-            AccessError: none is known.
+            AccessError: there are none.
         """
         import dataclasses
         import os
@@ -49,7 +49,7 @@ class Cluster:
         """The API, for the length of a block.
 
         Raises:
-            AccessError: no way to it is known.
+            AccessError: there is no address.
         """
         from kilauea.client.blocking import BlockingTransport
         from kilauea.client.rest import Client
@@ -67,7 +67,7 @@ async def objects(api: Api, resource: Resource, namespace: str = "", labels: str
 
 
 async def object_or_none(api: Api, resource: Resource, key: Key) -> dict[str, Any] | None:
-    """An object, None if there is none."""
+    """An object; None if it does not exist."""
     from kilauea.api.ports import ApiError
 
     try:

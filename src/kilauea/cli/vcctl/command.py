@@ -1,8 +1,8 @@
-"""Commands that take their arguments, and say what went wrong, as those of Volcano do.
+"""Commands with the arguments and error messages of Volcano's.
 
-What differs from click's own: errors of a command go to standard output with exit code 255, wrong usage shows the help
-and exits with 1, a group without a word shows its help and exits with 0, `_` may stand for `-` in names of
-options, `-n=x` and `--flag=false` are understood, and words that nobody asked for are ignored.
+Differences from click: errors of a command go to standard output with exit code 255, wrong usage shows the help
+and exits with 1, a group without a subcommand shows its help and exits with 0, option names may use `_` for `-`,
+`-n=x` and `--flag=false` work, and extra arguments are ignored.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from click.core import ParameterSource
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 FAILED = 255
-"""Exit code of a command that could not do its work: -1 as a shell sees it."""
+"""Exit code of a command that failed: -1 as a shell sees it."""
 FOR_PROGRAMS = frozenset({"json", "yaml", "name"})
-"""Outputs that hold data alone: what went wrong is said on standard error."""
+"""Output formats that contain only data, so that errors go to standard error."""
 _WORDS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
 class CommandError(Exception):
-    """A command that cannot be done; the message is what its user reads."""
+    """A command failed; the message is for the user."""
 
 
 def note(done: str) -> None:
-    """Say what was done where Volcano's command says nothing: on standard error, as scripts read standard output."""
+    """Confirm on standard error, because Volcano's command prints nothing and scripts read standard output."""
     click.echo(done, err=True)
 
 
 class _Entry(click.Command):
-    """A command that can be a program."""
+    """A command that can run as a program."""
 
     def main(  # type: ignore[override]  # always exits
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -51,7 +51,7 @@ class _Entry(click.Command):
 
 
 def _tell(error: click.UsageError) -> None:
-    """The help of the command that was used wrongly, and what is wrong."""
+    """The error, and the help of the command."""
     if error.ctx is not None and not isinstance(error, click.NoSuchCommand):
         click.echo(error.ctx.get_usage() + f"\n\nSee '{error.ctx.command_path} --help' for its options.\n", err=True)
     click.echo(f"Error: {_words(error)}", err=True)
@@ -71,10 +71,10 @@ def _words(error: click.UsageError) -> str:
 
 
 class Group(_Entry, click.Group):
-    """Commands under one word.
+    """A group of commands.
 
     Args:
-        strict: whether an unknown word is an error, as it is for a whole program.
+        strict: True if an unknown word is an error, as it is for a whole program.
     """
 
     def __init__(self, name: str, help: str, commands: Iterable[click.Command] = (), strict: bool = False) -> None:
@@ -86,7 +86,7 @@ class Group(_Entry, click.Group):
         self._strict = strict
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Show the help where there is no command to run."""
+        """Show the help if there is no command to run."""
         word = next((each for each in args if not each.startswith("-")), None)
         known = {name for each in self.params if each.is_eager for name in each.opts} | {"-h", "--help"}
         if word not in self.commands and (word is None or not self._strict) and not known & set(args):
@@ -97,21 +97,21 @@ class Group(_Entry, click.Group):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which they were given."""
+        """The commands in the order of their definition."""
         return list(self.commands)
 
 
 class Leaf(_Entry):
-    """A command that does something; its function gets the cluster and the values of the options.
+    """A command; its function gets the cluster and the values of the options.
 
-    A word that is not an option is taken for the name, if the command has one that is not given.
+    A positional argument sets the name, if the command has a name option that is not set.
 
     Args:
-        name: the word that runs it.
+        name: name of the command.
         callback: the function.
-        help: a line of help.
-        options: its options; those of all commands are added.
-        does: what is said to have failed, for a program of one word: `suspend job`.
+        help: the line of help.
+        options: options of the command, in addition to the common ones.
+        does: action in the error message, for a program without subcommands: `suspend job`.
     """
 
     def __init__(
@@ -128,11 +128,11 @@ class Leaf(_Entry):
         self._does = does
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read arguments in the forms that Go's flags have."""
+        """Parse arguments in the syntax of Go flags."""
         return super().parse_args(ctx, list(_plain(args, self.params)))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the function; say what fails."""
+        """Run the function, and report errors."""
         from kilauea.cli.vcctl.cluster import Cluster
 
         given = ctx.params
@@ -155,7 +155,7 @@ class Leaf(_Entry):
 
 
 def _is_told(error: Exception) -> bool:
-    """Whether an error is for the user to read."""
+    """True if an error is meant for the user."""
     from kilauea.api.ports import ApiError
     from kilauea.client.access import AccessError
 
@@ -170,7 +170,7 @@ def _message(error: Exception) -> str:
 
 
 def _result(answer: Any) -> Any:
-    """What a function gives, also one that waits."""
+    """The result of a function, which may be a coroutine function."""
     if not isinstance(answer, Coroutine):
         return answer
     import asyncio
@@ -187,7 +187,7 @@ Program = TypeVar("Program", bound=click.Command)
 
 
 def with_version(program: Program) -> Program:
-    """A program that answers `--version`, as all of ours do."""
+    """A program with the option `--version`."""
 
     def show(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
         if asked and not ctx.resilient_parsing:
@@ -206,20 +206,22 @@ def with_version(program: Program) -> Program:
 def common_options() -> list[click.Parameter]:
     """Options that every command has."""
     return [
-        click.Option(["-s", "--master"], default="", metavar="URL", help="Server, instead of the context's."),
-        click.Option(["-k", "--kubeconfig"], default="", metavar="FILE", help="Access to the cluster."),
+        click.Option(
+            ["-s", "--master"], default="", metavar="URL", help="Address of the API server; overrides the kubeconfig."
+        ),
+        click.Option(["-k", "--kubeconfig"], default="", metavar="FILE", help="Kubeconfig for access to the cluster."),
         *log_options(),
     ]
 
 
 def log_options() -> list[click.Option]:
-    """Options that Volcano's programs have and that have nothing to act on here."""
+    """Options of Volcano's programs that have no effect here."""
     names = ("--log-flush-frequency", "-v", "--vmodule")
     return [click.Option([name], hidden=True, expose_value=False) for name in names]
 
 
 def _plain(args: Sequence[str], params: Iterable[click.Parameter]) -> Iterator[str]:
-    """Arguments as click reads them, from forms that Go's flags have too."""
+    """Arguments in click's syntax, converted from Go's."""
     options = {name: each for each in params if isinstance(each, click.Option) for name in each.opts}
     waiting = iter(args)
     for arg in waiting:
@@ -250,5 +252,5 @@ def _next(waiting: Iterator[str]) -> list[str]:
 
 def _switch(option: click.Option, value: str) -> bool:
     if value.lower() not in _WORDS:
-        raise click.BadParameter(f'"{value}" is neither true nor false', param=option)
+        raise click.BadParameter(f'invalid value "{value}": use true or false', param=option)
     return _WORDS[value.lower()]

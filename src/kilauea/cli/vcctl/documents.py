@@ -1,4 +1,4 @@
-"""Objects from YAML files, as the commands that create from files read them."""
+"""Objects in YAML files, for the commands that create from files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def read_file(path: str) -> bytes:
     """The content of a file; `-` is standard input.
 
     Raises:
-        CommandError: it cannot be read.
+        CommandError: the file cannot be read.
     """
     import sys
 
@@ -26,10 +26,10 @@ def read_file(path: str) -> bytes:
 
 
 def read_objects(data: bytes) -> list[dict[str, Any]]:
-    """The objects of all documents; empty documents are left out.
+    """The objects of all documents, without empty documents.
 
     Raises:
-        CommandError: a document cannot be read, or is no object.
+        CommandError: a document is not YAML, or not an object.
     """
     from kilauea.api.yamltext import TextError, read_documents
 
@@ -44,7 +44,7 @@ def read_objects(data: bytes) -> list[dict[str, Any]]:
         value = document.value
         if not isinstance(value, dict) or not isinstance(value.get("metadata", {}), dict):
             raise CommandError(
-                "failed to unmarshal file, err:  a document is no object: use apiVersion, kind, metadata"
+                "failed to unmarshal file, err:  a document is not an object: set apiVersion, kind and metadata"
             )
         found.append(value)
     return found

@@ -1,4 +1,4 @@
-"""`vcctl jobflow` and `vcctl jobtemplate`: the same five commands for two kinds."""
+"""`vcctl jobflow` and `vcctl jobtemplate`: the same five commands for both kinds."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Kind(NamedTuple):
     """One of the two kinds."""
 
     name: str
-    """As objects write it."""
+    """The kind in manifests."""
     words: str
-    """How messages call it."""
+    """The kind in messages."""
     has_phase: bool
 
     @property
     def resource(self) -> Resource:
-        """The kind as its address names it."""
+        """The kind in URLs."""
         from kilauea.api.kinds import JOB_FLOWS, JOB_TEMPLATES
 
         return next(each for each in (JOB_FLOWS, JOB_TEMPLATES) if each.kind == self.name)
@@ -38,7 +38,7 @@ TEMPLATE = Kind("JobTemplate", "job template", False)
 
 
 async def create(cluster: Cluster, kind: Kind, file: str) -> None:
-    """Create the objects of a file; what is refused is said, and the others are created all the same."""
+    """Create the objects of a file; report those that are refused, and create the others."""
     from kilauea.api.ports import ApiError
 
     wanted = _read(kind, file)
@@ -76,7 +76,7 @@ async def _delete(api: Api, kind: Kind, key: Key, wait: bool, timeout: int) -> N
 
 
 def _read(kind: Kind, file: str) -> list[tuple[str, dict[str, Any]]]:
-    """The objects of a file, each with its namespace."""
+    """The objects of a file with their namespaces."""
     from kilauea.cli.vcctl.documents import read_file, read_objects
 
     found = []
@@ -125,7 +125,7 @@ async def get(cluster: Cluster, kind: Kind, name: str, namespace: str, output: s
 
 
 async def describe(cluster: Cluster, kind: Kind, name: str, namespace: str, format: str) -> None:
-    """Print an object, or all of the namespace, as data."""
+    """Print an object, or all objects of the namespace, as data."""
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.cluster import objects
     from kilauea.cli.vcctl.tables import data_text, without_fields
@@ -163,7 +163,7 @@ def _row(kind: Kind, obj: Obj, now: int) -> list[str]:
 
 def flow_group() -> Group:
     """The commands for flows."""
-    return _group(FLOW, [options.flag("--all-namespaces", help="Flows of all namespaces.")])
+    return _group(FLOW, [options.flag("--all-namespaces", help="List flows in all namespaces.")])
 
 
 def template_group() -> Group:
@@ -190,7 +190,12 @@ def _group(kind: Kind, filters: list[click.Parameter]) -> Group:
                 "describe",
                 describe,
                 f"describe a {word}",
-                [*named, options.text("-o", "--format", default="yaml", help="yaml or json.", metavar="FORMAT")],
+                [
+                    *named,
+                    options.text(
+                        "-o", "--format", default="yaml", help="Output format: yaml or json.", metavar="FORMAT"
+                    ),
+                ],
             ),
             leaf(
                 "delete",

@@ -1,4 +1,4 @@
-"""`vcctl job`: run, list, view, order about, scale and delete jobs."""
+"""`vcctl job`: run, list, view, control, scale and delete jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERBS = {
     "TerminateJob": "terminate",
     "CompleteJob": "complete",
 }
-"""The commands by the actions that they request."""
+"""Commands by the actions that they request."""
 ENDED_FOR_GOOD = frozenset({"Completed", "Failed", "Terminated"})
 
 
@@ -45,7 +45,7 @@ def wanted(name: str, namespace: str, command: str, queue: str, priority_class: 
     """The job that flags describe.
 
     Raises:
-        CommandError: they describe none.
+        CommandError: the flags do not describe a valid job.
     """
     import shlex
 
@@ -72,7 +72,7 @@ def wanted(name: str, namespace: str, command: str, queue: str, priority_class: 
 
 
 async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bool, timeout: int) -> int:
-    """Create a job, say so, and if wanted wait for its end; the exit code tells whether that is a good one."""
+    """Create a job, print its name and, with --wait, wait for its end; return 0 if it completes, else 1."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.phases import ENDED
@@ -93,12 +93,12 @@ async def submit(cluster: Cluster, job: dict[str, Any], namespace: str, wait: bo
 
 
 def run_options(short_name: str, short_namespace: str, environment: bool = False) -> list[click.Parameter]:
-    """The options of `job run` and `vsub`, but for the file.
+    """The common options of `job run` and `vsub`.
 
     Args:
         short_name: `-N` or `-n`.
-        short_namespace: the other one.
-        environment: whether variables of the environment give defaults.
+        short_namespace: the other of the two.
+        environment: True if environment variables set defaults.
     """
     import os
 
@@ -113,13 +113,13 @@ def run_options(short_name: str, short_namespace: str, environment: bool = False
             metavar="NAME",
         ),
         options.text("-i", "--image", default=variable("VOLCANO_DEFAULT_IMAGE") or "busybox", help="Container image."),
-        options.number("-m", "--min", default=1, help="Pods without which none starts."),
+        options.number("-m", "--min", default=1, help="Minimum number of pods that must start together."),
         options.number("-r", "--replicas", default=1, help="Pods."),
-        options.text("-R", "--requests", default=options.DEFAULT_RESOURCES, help="What each pod requests."),
-        options.text("-L", "--limits", default=options.DEFAULT_RESOURCES, help="What each pod may use at most."),
+        options.text("-R", "--requests", default=options.DEFAULT_RESOURCES, help="Resource requests of each pod."),
+        options.text("-L", "--limits", default=options.DEFAULT_RESOURCES, help="Resource limits of each pod."),
         options.text("-S", "--scheduler", default=variable("VOLCANO_SCHEDULER_NAME") or "volcano", help="Scheduler."),
-        options.text("-c", "--command", help="What the container runs, split into words as a shell does."),
-        options.text("-q", "--queue", help="Queue; without it the cluster's default.", metavar="NAME"),
+        options.text("-c", "--command", help="Command of the container, split into words as in a shell."),
+        options.text("-q", "--queue", help="Queue. [default: the default queue of the cluster]", metavar="NAME"),
         options.text("--priority-class", help="Priority class.", metavar="NAME"),
         *options.waiting("the job has ended; the exit code is 0 if it is Completed"),
     ]
@@ -141,7 +141,7 @@ async def list_jobs(
     phase: str = "",
     rows_or_nothing: bool = True,
 ) -> None:
-    """Print jobs; with `rows_or_nothing` false the heading even if a filter leaves none."""
+    """Print jobs; unless `rows_or_nothing`, print the heading even if no job matches."""
     import functools
 
     from kilauea.cli.vcctl.job_list import Filter, job_form, job_row, phases_of
@@ -160,7 +160,7 @@ async def list_jobs(
 
 
 async def view(cluster: Cluster, name: str, namespace: str, output: str = "text", conditions: bool = True) -> None:
-    """Print everything about a job."""
+    """Print the details of a job."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.job_view import WAITING, print_job, read_surroundings
@@ -183,7 +183,7 @@ async def view(cluster: Cluster, name: str, namespace: str, output: str = "text"
 
 
 async def suspend(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
-    """Order that a job be aborted."""
+    """Request that a job is aborted."""
     from kilauea.cli.vcctl.phases import ENDED
 
     options.needed(name, "job name is mandatory to suspend a particular job")
@@ -191,30 +191,30 @@ async def suspend(cluster: Cluster, name: str, namespace: str, wait: bool, timeo
 
 
 async def resume(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
-    """Order that an aborted job go on."""
+    """Request that an aborted job resumes."""
     options.needed(name, "job name is mandatory to resume a particular job")
     away = ("Aborted", "Aborting", "Restarting")
     await _order(cluster, name, namespace, "ResumeJob", lambda old, job: phase_of(job) not in away, wait, timeout)
 
 
 async def restart(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
-    """Order that all pods of a job be made anew."""
+    """Request that a job restarts all its pods."""
     options.needed(name, "job name is mandatory to restart a particular job")
 
-    def anew(old: Any, job: Any) -> bool:
+    def restarted(old: Any, job: Any) -> bool:
         return phase_of(job) in ENDED_FOR_GOOD or (_version(job) > _version(old) and phase_of(job) != "Restarting")
 
-    await _order(cluster, name, namespace, "RestartJob", anew, wait, timeout, ENDED_FOR_GOOD)
+    await _order(cluster, name, namespace, "RestartJob", restarted, wait, timeout, ENDED_FOR_GOOD)
 
 
 async def terminate(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
-    """Order that a job end for good."""
+    """Request that a job is terminated."""
     options.needed(name, "job name is mandatory to terminate a particular job")
     await _end(cluster, name, namespace, "TerminateJob", wait, timeout)
 
 
 async def complete(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
-    """Order that a job end as completed."""
+    """Request that a job ends as Completed."""
     options.needed(name, "job name is mandatory to complete a particular job")
     await _end(cluster, name, namespace, "CompleteJob", wait, timeout)
 
@@ -234,7 +234,7 @@ async def _order(
     timeout: int,
     refused: frozenset[str] = frozenset(),
 ) -> None:
-    """Give an order to a job, unless it is in a phase where that has no effect."""
+    """Send a command to a job, unless the command has no effect in its phase."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.orders import order
@@ -243,7 +243,7 @@ async def _order(
     async with cluster.connect() as api:
         if refused and (phase := phase_of(await api.get(VC_JOBS, key))) in refused:
             more = ": resume it first" if phase == "Aborted" else ""
-            raise CommandError(f"job {name} is {phase} already{more}")
+            raise CommandError(f"job {name} is already {phase}{more}")
         old = await order(api, VC_JOBS, key, action)
         if wait:
             phase = await _reached(api, key, lambda job: done(old, job), timeout)
@@ -253,7 +253,7 @@ async def _order(
 
 
 async def _reached(api: Any, key: Any, done: Callable[[Any], bool], timeout: int) -> str:
-    """The phase of a job once it is as wanted."""
+    """The phase of a job once it is reached."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.cli.vcctl.orders import until
 
@@ -289,13 +289,13 @@ async def delete(
 
 
 async def scale(cluster: Cluster, name: str, namespace: str, replicas: str, min: int | None) -> None:
-    """Change how many pods tasks have."""
+    """Change the number of pods of tasks."""
     from kilauea.api.kinds import VC_JOBS
     from kilauea.api.ports import Key
     from kilauea.cli.vcctl.scaling import scaled
 
     options.needed(name, "job name is mandatory to scale a particular job")
-    options.needed(replicas, "say how many: --replicas 4, or of some tasks --replicas worker=4,ps=2")
+    options.needed(replicas, "--replicas is required: use --replicas 4, or --replicas worker=4,ps=2 for some tasks")
     key = Key(namespace, name)
     async with cluster.connect() as api:
         await api.patch(VC_JOBS, key, scaled(await api.get(VC_JOBS, key), replicas, min), "json")
@@ -310,15 +310,15 @@ def job_group() -> Group:
     """The commands."""
     file = options.text("-f", "--filename", help="YAML file with the job; - is standard input.", metavar="FILE")
     filters = [
-        options.text("-q", "--queue", help="Only jobs of this queue.", metavar="NAME"),
+        options.text("-q", "--queue", help="Only jobs in this queue.", metavar="NAME"),
         options.namespace(),
         options.text("-S", "--scheduler", help="Only jobs of this scheduler.", metavar="NAME"),
-        options.flag("--all-namespaces", help="Jobs of all namespaces."),
+        options.flag("--all-namespaces", help="List jobs in all namespaces."),
         options.text("--selector", help="Only jobs with this text in their name."),
         options.text("--phase", help="Only jobs in one of these phases.", metavar="PHASE[,PHASE]"),
     ]
-    amounts = options.text("-r", "--replicas", help="Pods of the only task, or TASK=NUMBER with commas.")
-    minimum = options.number("-m", "--min", help="Pods of the job without which none starts.")
+    amounts = options.text("-r", "--replicas", help="Number of pods if there is one task, or TASK=NUMBER,...")
+    minimum = options.number("-m", "--min", help="New minAvailable of the job.")
     return Group(
         "job",
         "vcctl command line operation job",
@@ -332,11 +332,11 @@ def job_group() -> Group:
                 [options.name(), options.namespace(), options.output("json", "yaml", default="text")],
             ),
             _ordered("suspend", suspend, "abort a job", "the job is Aborted"),
-            _ordered("resume", resume, "resume a job", "the job goes on"),
+            _ordered("resume", resume, "resume a job", "the job has resumed"),
             _ordered("restart", restart, "restart a job with new pods", "the job has new pods"),
             _ordered("terminate", terminate, "end a job for good, as Terminated", "the job has ended"),
             _ordered("complete", complete, "end a job as Completed", "the job has ended"),
             Leaf("scale", scale, "change the number of pods", [options.name(), options.namespace(), amounts, minimum]),
-            _ordered("delete", delete, "delete a job", "the job is gone"),
+            _ordered("delete", delete, "delete a job", "the job is deleted"),
         ],
     )

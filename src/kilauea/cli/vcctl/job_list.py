@@ -1,4 +1,4 @@
-"""Which jobs a list shows, and their rows."""
+"""Filters of a list of jobs, and their rows."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ WIDE = (fitting("", 1, 1), fitting("Queue"), fitting("PriorityClass"), fitting("
 
 
 class Filter(NamedTuple):
-    """Which jobs are shown; what is empty lets all through."""
+    """Filters of a list of jobs; an empty filter matches all."""
 
     queue: str = ""
     scheduler: str = ""
     part_of_name: str = ""
     phases: frozenset[str] = frozenset()
-    """In lower case."""
+    """Phases in lower case."""
 
     def takes(self, job: Obj) -> bool:
-        """Whether a job is shown."""
+        """True if a job matches."""
         spec = job.get("spec") or {}
         return (
             (not self.queue or spec.get("queue") == self.queue)
@@ -93,12 +93,12 @@ def tasks_of(job: Obj) -> Sequence[Obj]:
 
 
 def replicas_of(job: Obj) -> int:
-    """Pods that a job is made of."""
+    """Number of pods of a job."""
     return sum(int(task.get("replicas") or 0) for task in tasks_of(job))
 
 
 def local_time(text: str | None, form: str) -> str:
-    """An RFC 3339 time on the clock of this machine; empty for none."""
+    """An RFC 3339 time in the local time zone; empty for none."""
     import time
 
     return time.strftime(form, time.localtime(parse_time(text) // SECOND)) if text else ""

@@ -1,4 +1,4 @@
-"""Jobs as `vcctl job run` and `vsub` make them: one task, from flags, or whatever a file says."""
+"""Manifests of the jobs that `vcctl job run` and `vsub` create: one task from flags, or the content of a file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kilauea.cli.vcctl.command import CommandError
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job of one task, as flags describe it.
+    """A job with one task, from flags.
 
     Attributes:
-        requests, limits: amounts of each pod.
-        spec: further fields of the job's spec, such as the queue.
-        environment: variables of the container.
+        requests, limits: resources of each pod.
+        spec: other fields of the job's spec, such as the queue.
+        environment: environment variables of the container.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Wanted:
 
 
 def new_job(wanted: Wanted) -> dict[str, Any]:
-    """The job; its one task has no name, which the cluster then gives it."""
+    """The manifest; the cluster names its only task."""
     container: dict[str, Any] = {
         "name": wanted.name,
         "image": wanted.image,
@@ -63,10 +63,10 @@ def new_job(wanted: Wanted) -> dict[str, Any]:
 
 
 def job_of_file(path: str) -> dict[str, Any]:
-    """The job that a file describes; `-` is standard input.
+    """The job in a file; `-` is standard input.
 
     Raises:
-        CommandError: it cannot be read, or is no job.
+        CommandError: the file cannot be read, or is not a job.
     """
     from kilauea.cli.vcctl.documents import read_file, read_objects
 

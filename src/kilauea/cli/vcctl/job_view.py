@@ -1,4 +1,4 @@
-"""Everything about a job as text: what it is, how it stands, why it waits, and what has happened to it."""
+"""The details of a job as text: spec, status, the reason why it waits, and events."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ NONE = "<none>"
 MOMENT = "%Y-%m-%d %H:%M:%S"
 COUNTS = "Succeeded Pending Running Failed Terminating Unknown RetryCount MinAvailable Version".split()
 WAITING = ("", "Pending", "Restarting")
-"""Phases in which a user asks why nothing runs."""
+"""Phases in which a job may wait."""
 AGAINST = ("Unschedulable", "NoScheduler", "PodsNotCreated")
 """Conditions of a pod group that keep its pods from running."""
 EVENT_WIDTHS = (15, 40, 30, 40)
 
 
 class Surroundings(NamedTuple):
-    """What is read beside a job."""
+    """The objects that are shown with a job."""
 
     group: Obj | None
     events: Sequence[Obj]
     why: Sequence[tuple[str, str]] = ()
-    """Why it waits, in labelled lines; empty if that is to be read off the conditions."""
+    """The reason why the job waits, in labelled lines; empty if the conditions give it."""
 
 
 async def read_surroundings(api: Api, job: Obj) -> Surroundings:
@@ -49,12 +49,12 @@ async def read_surroundings(api: Api, job: Obj) -> Surroundings:
 
 
 def _is_about(event: Obj, uid: str | None) -> bool:
-    """Whether an event is about this object, and not one that had the name before."""
+    """True if an event is about this object, and not about an earlier one of the same name."""
     return part(event, "involvedObject", "uid") in (None, "", uid)
 
 
 def print_job(job: Obj, surroundings: Surroundings, conditions: bool = True) -> None:
-    """Print a job; conditions of the job are left out if not wanted."""
+    """Print a job, with its conditions on request."""
     moment = now()
     sections = (
         _identity(job),
@@ -67,7 +67,7 @@ def print_job(job: Obj, surroundings: Surroundings, conditions: bool = True) -> 
 
 
 def _line(depth: int, label: str, value: Any = None) -> str:
-    """A label with its value, if it has one."""
+    """A label with its value; nothing if there is no value."""
     text = "" if value is None else f"\t{printable(str(value))}"
     return f"{'  ' * depth}{label}:{text}"
 
@@ -193,11 +193,11 @@ def _status(status: Obj, conditions: bool) -> Iterator[str]:
 
 
 def _waiting(job: Obj, surroundings: Surroundings, moment: int) -> Iterator[str]:
-    """The state of the PodGroup, and why the job waits."""
+    """The state of the PodGroup, and the reason why the job waits."""
     group = surroundings.group
     if group is None:
         if phase_of(job) in WAITING:
-            yield _line(0, "Pod Group", f"{NONE}: no controller has made one yet")
+            yield _line(0, "Pod Group", f"{NONE}: no controller has created one yet")
             yield from (_line(1, label, text) for label, text in surroundings.why)
         return
     status = group.get("status") or {}
@@ -217,7 +217,7 @@ def _waiting(job: Obj, surroundings: Surroundings, moment: int) -> Iterator[str]
 
 
 def _why(job: Obj, status: Obj, conditions: Sequence[Obj]) -> str:
-    """The words of the job, or else of the newest condition that stands in the way."""
+    """The message of the job, or else of the newest condition that blocks it."""
     if own := part(job, "status", "state", "message"):
         return str(own)
     against = [each for each in conditions if each.get("type") in AGAINST and each.get("status") == "True"]
@@ -225,7 +225,7 @@ def _why(job: Obj, status: Obj, conditions: Sequence[Obj]) -> str:
         return str(against[-1].get("message") or against[-1].get("reason") or "")
     if status.get("phase") in ("", None, "Pending"):
         return "its queue has not admitted it yet"
-    return "its pods are being made or placed"
+    return "its pods are being created or scheduled"
 
 
 # --- what has happened

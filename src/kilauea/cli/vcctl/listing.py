@@ -1,4 +1,4 @@
-"""Lists of objects as users see them: a table, data, or a table that goes on with what changes."""
+"""Lists of objects: as a table, as data, or as a table that follows changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kilauea.api.ports import Api
 
 GONE = "Deleted"
-"""What a list that goes on shows as the state of an object that is not there any more."""
+"""State of a deleted object in a list that follows changes."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Listing:
     Attributes:
         form: the columns.
         row: the cells of an object, at a time.
-        takes: whether an object is shown.
-        heading_alone: whether the heading is shown although the filters leave nothing.
+        takes: filter that returns True for objects to show.
+        heading_alone: True to print the heading even if no object matches.
     """
 
     form: Form
@@ -38,7 +38,7 @@ class Listing:
 
 
 async def show_list(api: Api, listing: Listing, namespace: str, output: str, headers: bool, watch: bool) -> None:
-    """Print the objects of a namespace, or of all."""
+    """Print the objects of a namespace, or of all namespaces."""
     if watch:
         await _go_on(api, listing, namespace, headers)
         return
@@ -54,7 +54,7 @@ async def show_list(api: Api, listing: Listing, namespace: str, output: str, hea
 
 
 async def _go_on(api: Api, listing: Listing, namespace: str, headers: bool) -> None:
-    """Print the rows, then each that changes, until somebody stops it."""
+    """Print the rows, then each row that changes, until the user stops it."""
     form = listing.form
     last: dict[Key, list[str]] = {}
     table: Table | None = None

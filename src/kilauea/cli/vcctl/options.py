@@ -1,4 +1,4 @@
-"""Options that several commands have. Each call makes a new one."""
+"""Options of several commands. Each call returns a new one."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ DEFAULT_RESOURCES = "cpu=1000m,memory=100Mi"
 
 
 def text(*names: str, default: str = "", help: str = "", metavar: str = "TEXT") -> click.Option:
-    """A text."""
+    """A string option."""
     return click.Option(names, default=default, help=help, metavar=metavar, show_default=bool(default))
 
 
 def number(*names: str, default: int | None = None, help: str = "") -> click.Option:
-    """A whole number that fits into 32 bits."""
+    """A 32-bit integer option."""
     return click.Option(
         names, type=Int32(), default=default, help=help, metavar="NUMBER", show_default=default is not None
     )
 
 
 def flag(*names: str, help: str) -> click.Option:
-    """Something that is off unless it is said."""
+    """A flag that is off by default."""
     return click.Option(names, is_flag=True, help=help)
 
 
 def choice(*names: str, of: Sequence[str], default: str, help: str) -> click.Option:
-    """One of some words."""
+    """An option with a fixed set of values."""
     return click.Option(names, type=click.Choice(list(of)), default=default, help=help, show_default=True)
 
 
-def name(short: str = "-N", help: str = "Name; may also stand alone.") -> click.Option:
-    """The name of what a command is about."""
+def name(short: str = "-N", help: str = "Name; may also be given as an argument.") -> click.Option:
+    """The option for the name of the object."""
     return text(short, "--name", help=help, metavar="NAME")
 
 
 def namespace(short: str = "-n") -> click.Option:
-    """The namespace."""
+    """The option for the namespace."""
     return text(short, "--namespace", default="default", help="Namespace.", metavar="NAME")
 
 
 def output(*forms: str, short: str = "-o", default: str = "table") -> click.Option:
-    """The form of what is printed."""
-    return choice(short, "--output", of=(default, *forms), default=default, help="Form of what is printed.")
+    """The option for the output format."""
+    return choice(short, "--output", of=(default, *forms), default=default, help="Output format.")
 
 
 def listing(*forms: str) -> list[click.Option]:
-    """How a list is shown."""
+    """Options of a list."""
     return [
         output(*(forms or ("wide", "json", "yaml", "name"))),
-        flag("--no-headers", help="Leave out the line of headings."),
-        flag("-w", "--watch", help="Go on with rows that change, until stopped."),
+        flag("--no-headers", help="Do not print the headings."),
+        flag("-w", "--watch", help="After listing, print rows that change."),
     ]
 
 
 def waiting(what: str) -> list[click.Option]:
-    """Whether to wait for the effect."""
+    """Options to wait for the effect of a command."""
     return [
-        flag("--wait", help=f"Wait until {what}, and say so."),
-        click.Option(["--timeout"], type=Duration(), default="0s", help="How long to wait at most; 0s for ever."),
+        flag("--wait", help=f"Wait until {what}."),
+        click.Option(["--timeout"], type=Duration(), default="0s", help="Longest time to wait; 0s for ever."),
     ]
 
 
 class Int32(click.ParamType[Any]):
-    """A whole number of 32 bits."""
+    """A 32-bit integer."""
 
     name = "number"
 
@@ -77,7 +77,7 @@ class Int32(click.ParamType[Any]):
         try:
             found = int(value)
         except ValueError:
-            self.fail(f'"{value}" is not a whole number', param, ctx)
+            self.fail(f'invalid number "{value}": use an integer', param, ctx)
         if not -(2**31) <= found < 2**31:
             self.fail(f'"{value}" is out of range: use -2147483648 to 2147483647', param, ctx)
         return found
@@ -87,7 +87,7 @@ def resources(text: str) -> dict[str, str]:
     """Amounts from `cpu=1,memory=2Gi`.
 
     Raises:
-        CommandError: something of it is no amount.
+        CommandError: an amount is invalid.
     """
     from kilauea.api.quantity import QuantityError, amount
 
@@ -106,10 +106,10 @@ def resources(text: str) -> dict[str, str]:
 
 
 def needed(value: str, words: str) -> str:
-    """A value that must be given.
+    """The value of a required option.
 
     Raises:
-        CommandError: it is empty.
+        CommandError: the value is empty.
     """
     if not value:
         raise CommandError(words)

@@ -1,4 +1,4 @@
-"""Orders to jobs and queues: Commands that a controller obeys once; and the waiting for what they bring about."""
+"""Command objects, which a controller executes once on a job or queue, and functions that wait for their effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 
 
 def command_for(resource: Resource, obj: Obj, action: str, annotations: Mapping[str, str]) -> dict[str, Any]:
-    """A Command to an object, which owns it."""
+    """A Command object that its target owns."""
     metadata = obj["metadata"]
     target = {
         "apiVersion": resource.api_version,
@@ -46,7 +46,7 @@ def command_for(resource: Resource, obj: Obj, action: str, annotations: Mapping[
 async def order(
     api: Api, resource: Resource, key: Key, action: str, annotations: Mapping[str, str] = NO_ANNOTATIONS
 ) -> Obj:
-    """Give an order to an object, and return the object as it was before."""
+    """Create a Command for an object, and return the object as it was before."""
     obj = await api.get(resource, key)
     command = command_for(resource, obj, action, annotations)
     await api.create(COMMANDS, command["metadata"]["namespace"], command)
@@ -61,10 +61,10 @@ async def until(
     timeout: int,
     state: Callable[[Obj], str],
 ) -> Obj | None:
-    """The object once it is as wanted; None if it is wanted gone.
+    """The object once it has the wanted state; None if the wanted state is that it is deleted.
 
     Raises:
-        CommandError: that takes too long, or the object is gone and not wanted so.
+        CommandError: it takes too long, or the object is deleted unexpectedly.
     """
     last = ""
 
@@ -84,7 +84,7 @@ async def until(
 
 
 async def delete(api: Api, resource: Resource, key: Key, wait: bool, timeout: int) -> None:
-    """Delete an object; if wanted until it is gone."""
+    """Delete an object; on request, wait until it is gone."""
     uid = (await api.get(resource, key))["metadata"]["uid"] if wait else ""
     await api.delete(resource, key)
     if wait:

@@ -1,6 +1,6 @@
-"""Phases of jobs, as commands tell them apart."""
+"""Sets of job phases that commands distinguish."""
 
 from __future__ import annotations
 
 ENDED = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
-"""Phases of a job in which nothing of it runs, or will without an order."""
+"""Phases in which a job has no running pods, and starts none without a command."""

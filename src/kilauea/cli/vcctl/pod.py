@@ -1,4 +1,4 @@
-"""`vcctl pod`: the pods of Volcano's jobs, and what they are doing."""
+"""`vcctl pod`: the pods of Volcano's jobs, with their status."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def _check_queue(api: Api, namespace: str, job: str, queue: str) -> None:
     """Refuse a job that is in another queue.
 
     Raises:
-        CommandError: it is.
+        CommandError: the job is in another queue.
     """
     from kilauea.api.kinds import PODS
     from kilauea.cli.vcctl.cluster import objects
@@ -66,7 +66,7 @@ async def _check_queue(api: Api, namespace: str, job: str, queue: str) -> None:
 
 
 def _belongs(pod: Obj, job: str, queue: str) -> bool:
-    """Whether a pod is of a job, or else of a queue, or else of any job."""
+    """True if a pod belongs to the job, or else to the queue, or else to any job."""
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
     if job:
@@ -92,10 +92,10 @@ def _row(pod: Obj, now: int, all_namespaces: bool, wide: bool) -> list[str]:
 def pod_group() -> Group:
     """The commands."""
     given: list[click.Parameter] = [
-        options.text("-q", "--queue", help="Only pods of this queue.", metavar="NAME"),
+        options.text("-q", "--queue", help="Only pods in this queue.", metavar="NAME"),
         options.text("-j", "--job", help="Only pods of this job.", metavar="NAME"),
         options.namespace(),
-        options.flag("--all-namespaces", help="Pods of all namespaces."),
+        options.flag("--all-namespaces", help="List pods in all namespaces."),
         *options.listing(),
     ]
     return Group(

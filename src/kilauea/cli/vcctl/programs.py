@@ -1,4 +1,4 @@
-"""`vcctl`, `vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend`, `vresume` as programs, each a function to call."""
+"""Entry points of the programs `vcctl`, `vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN = "Not provided."
 
 
 def vcctl() -> None:
-    """Everything about jobs, queues, flows and their pods."""
+    """Manage jobs, queues, flows and their pods."""
     vcctl_command().main(prog_name="vcctl")
 
 
@@ -44,7 +44,7 @@ def vcancel() -> None:
 
 
 def vsuspend() -> None:
-    """Abort a job, so that it can be resumed."""
+    """Abort a job; it can be resumed."""
     vsuspend_command().main(prog_name="vsuspend")
 
 
@@ -57,7 +57,7 @@ def vresume() -> None:
 
 
 def vcctl_command() -> Group:
-    """The program with all groups."""
+    """The program `vcctl` with all its groups."""
     groups = [job.job_group(), queue_group(), flow_group(), template_group(), pod_group()]
     program = Group(
         "vcctl",
@@ -82,7 +82,7 @@ def _version(cluster: Cluster) -> None:
 
 
 def _help_command() -> click.Command:
-    @click.command("help", help="help about a command", context_settings={"ignore_unknown_options": True})
+    @click.command("help", help="show the help of a command", context_settings={"ignore_unknown_options": True})
     @click.argument("words", nargs=-1)
     @click.pass_context
     def show(ctx: click.Context, words: tuple[str, ...]) -> None:
@@ -100,7 +100,7 @@ def _help_command() -> click.Command:
 
 
 def vsub_command() -> Leaf:
-    """`vsub`; variables of the environment give defaults."""
+    """`vsub`; environment variables set defaults."""
     given = job.run_options("-n", "-N", environment=True)
     return with_version(Leaf("vsub", _submit, "submit a job", given, "submit job"))
 
@@ -110,13 +110,13 @@ async def _submit(cluster: Cluster, name: str, namespace: str, wait: bool, timeo
 
 
 def vjobs_command() -> Leaf:
-    """`vjobs`: a job, or a list."""
+    """`vjobs`: show a job or a list of jobs."""
     given = [
         options.name("-n"),
         options.namespace("-N"),
         options.text("-S", "--scheduler", help="Only jobs of this scheduler.", metavar="NAME"),
-        options.text("-q", "--queue", help="Only jobs of this queue.", metavar="NAME"),
-        options.flag("--all-namespaces", help="Jobs of all namespaces."),
+        options.text("-q", "--queue", help="Only jobs in this queue.", metavar="NAME"),
+        options.flag("--all-namespaces", help="List jobs in all namespaces."),
         options.text("--selector", help="Only jobs with this text in their name."),
         options.text("--phase", help="Only jobs in one of these phases.", metavar="PHASE[,PHASE]"),
         *options.listing(),
@@ -132,7 +132,7 @@ async def _jobs(cluster: Cluster, name: str, namespace: str, output: str, **give
 
 
 def vqueues_command() -> Leaf:
-    """`vqueues`: a queue, or all."""
+    """`vqueues`: show a queue or all queues."""
     given = [options.name("-n"), *options.listing()[:2]]
     return with_version(Leaf("vqueues", _queues, "view queue information", given, "view queues"))
 
@@ -157,7 +157,7 @@ def _about_a_job(name: str, function: Any, help: str, until: str) -> Leaf:
 
 def vcancel_command() -> Leaf:
     """`vcancel`."""
-    return _about_a_job("vcancel", _cancel, "cancel a job", "the job is gone")
+    return _about_a_job("vcancel", _cancel, "cancel a job", "the job is deleted")
 
 
 async def _cancel(cluster: Cluster, name: str, namespace: str, wait: bool, timeout: int) -> None:
@@ -171,4 +171,4 @@ def vsuspend_command() -> Leaf:
 
 def vresume_command() -> Leaf:
     """`vresume`."""
-    return _about_a_job("vresume", job.resume, "resume a job", "the job goes on")
+    return _about_a_job("vresume", job.resume, "resume a job", "the job has resumed")

@@ -1,4 +1,4 @@
-"""`vcctl queue`: create, change, open, close, delete and show queues, and the tree that they make."""
+"""`vcctl queue`: create, change, open, close, delete and show queues and the queue tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kilauea.cli.vcctl.queue_list import Entry
 
 NAME_NEEDED = "queue name must be specified"
-ROOT_STAYS = "queue root stays Open: every queue is below it; close the queues that should take no jobs"
+ROOT_STAYS = "queue root cannot be closed, because all queues are below it: close individual queues instead"
 
 
 # --- changes
@@ -67,7 +67,7 @@ async def operate(
 async def delete(
     cluster: Cluster, name: str, cascade: bool, dry_run: bool, force: bool, wait: bool, timeout: int
 ) -> None:
-    """Delete a queue; if wanted with all below it."""
+    """Delete a queue; with --cascade, all queues below it, too."""
     from kilauea.cli.vcctl.queue_deletion import delete_queue, delete_tree
 
     options.needed(name, NAME_NEEDED)
@@ -83,7 +83,7 @@ async def delete(
 
 
 async def list_queues(cluster: Cluster, parent: str, output: str, no_headers: bool, watch: bool) -> None:
-    """Print all queues, or those below one."""
+    """Print all queues, or the queues below one."""
     from kilauea.cli.vcctl.queue_list import read_queues
     from kilauea.cli.vcctl.queue_watch import watch_queues
 
@@ -179,16 +179,16 @@ def _unknown(name: str) -> CommandError:
 
 
 def _spec_options() -> list[click.Parameter]:
-    """What a queue is, beside its weight."""
+    """Options for all fields of a queue except its weight."""
     amounts = "RESOURCE=AMOUNT[,...]"
     return [
-        options.text("-p", "--parent", help="Queue above it.", metavar="NAME"),
-        options.text("--capability", help="What it may have at most.", metavar=amounts),
-        options.text("--deserved", help="What it may always get back.", metavar=amounts),
-        options.text("--guarantee", help="What is kept free for it.", metavar=amounts),
-        options.number("--priority", help="Queues of a higher one come first."),
-        options.text("--reclaimable", help="Whether others may take back from it: true or false.", metavar="BOOL"),
-        options.text("--dequeue-strategy", help="fifo or traverse.", metavar="WORD"),
+        options.text("-p", "--parent", help="Parent queue.", metavar="NAME"),
+        options.text("--capability", help="Capability: the most that the queue may hold.", metavar=amounts),
+        options.text("--deserved", help="Deserved share: what the queue can reclaim.", metavar=amounts),
+        options.text("--guarantee", help="Guarantee: resources reserved for the queue.", metavar=amounts),
+        options.number("--priority", help="Priority; queues with a higher one come first."),
+        options.text("--reclaimable", help="Other queues may reclaim from this queue: true or false.", metavar="BOOL"),
+        options.text("--dequeue-strategy", help="Dequeue strategy: fifo or traverse.", metavar="WORD"),
     ]
 
 
@@ -205,8 +205,8 @@ def queue_group() -> Group:
                 "creates queue",
                 [
                     options.text(name, "--name", default="test", help="Name of the queue.", metavar="NAME"),
-                    options.number("-w", "--weight", default=1, help="Its share, beside the weights of others."),
-                    options.text("-S", "--state", default="Open", help="Of no effect: new queues are open."),
+                    options.number("-w", "--weight", default=1, help="Weight, relative to the other queues."),
+                    options.text("-S", "--state", default="Open", help="No effect: new queues are open."),
                     *_spec_options(),
                 ],
             ),
@@ -216,9 +216,9 @@ def queue_group() -> Group:
                 "delete queue",
                 [
                     options.name(name),
-                    options.flag("--cascade", help="Delete the queues below it first, leaves first: all or none."),
-                    options.flag("--force", help="With --cascade: also while pods of these queues hold room."),
-                    options.flag("--dry-run", help="Print what would be deleted, in that order."),
+                    options.flag("--cascade", help="Delete the queues below it as well, leaves first: all or none."),
+                    options.flag("--force", help="With --cascade: delete queues even if their pods hold resources."),
+                    options.flag("--dry-run", help="Print the queues that would be deleted, in order."),
                     *options.waiting("it is gone"),
                 ],
             ),
@@ -230,9 +230,9 @@ def queue_group() -> Group:
                     options.name(name),
                     options.text("-a", "--action", help="open, close or update.", metavar="WORD"),
                     options.number("-w", "--weight", default=0, help="For update: the new weight."),
-                    options.flag("--cascade", help="For open: also what was closed with it."),
+                    options.flag("--cascade", help="For open: also open the queues that were closed with it."),
                     *_spec_options(),
-                    *options.waiting("it is open, or it and all below it are closed, the lowest first"),
+                    *options.waiting("it is open, or it and all queues below it are closed, leaves first"),
                 ],
             ),
             Leaf(
@@ -260,11 +260,17 @@ def queue_group() -> Group:
                 tree,
                 "show the tree of queues",
                 [
-                    options.text(name, "--name", default="root", help="Where to start.", metavar="NAME"),
-                    options.number("-d", "--depth", default=0, help="Levels that are shown; 0 for all."),
-                    options.flag("--resources", help="Show what queues are promised, deserve, may have and have."),
-                    options.flag("--self", "own", help="Count what is in a queue itself, not below it."),
-                    options.flag("--ascii", help="Draw with plain characters."),
+                    options.text(
+                        name, "--name", default="root", help="Queue at which the tree starts.", metavar="NAME"
+                    ),
+                    options.number("-d", "--depth", default=0, help="Number of levels to show; 0 for all."),
+                    options.flag(
+                        "--resources", help="Show the guarantee, deserved share, capability and allocation of queues."
+                    ),
+                    options.flag(
+                        "--self", "own", help="Count only what is in the queue itself, not in the queues below it."
+                    ),
+                    options.flag("--ascii", help="Draw the tree with ASCII characters."),
                     options.output("json", "yaml"),
                 ],
             ),

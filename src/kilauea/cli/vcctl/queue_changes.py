@@ -1,4 +1,4 @@
-"""Changes of queues and of trees of queues: what is below a queue is closed before it."""
+"""Changes to queues and queue trees: queues are closed after the queues below them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ACTIONS = {"open": "OpenQueue", "close": "CloseQueue"}
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
-"""On a queue that opens again with the one above it."""
+"""Annotation of a queue that opens again with its parent."""
 
 
 def spec_of(
@@ -36,11 +36,11 @@ def spec_of(
     """The fields of a queue's spec that options give.
 
     Raises:
-        CommandError: one cannot be read.
+        CommandError: an option is invalid.
     """
     taken = parse_bool(reclaimable)
     if reclaimable and taken is None:
-        raise CommandError(f'--reclaimable is "{reclaimable}": use true or false')
+        raise CommandError(f'--reclaimable: invalid value "{reclaimable}": use true or false')
     reserved = options.resources(guarantee)
     fields = {
         "parent": parent or None,
@@ -60,9 +60,9 @@ async def update(api: Api, name: str, spec: dict[str, Any]) -> None:
 
 
 async def change_state(api: Api, name: str, action: str, cascade: bool, wait: bool, timeout: int) -> None:
-    """Order that a queue open (with what was closed with it, if that is to cascade) or close.
+    """Request that a queue opens (on request with the queues that were closed with it) or closes.
 
-    With waiting, what is below a queue is closed before it, from the leaves on.
+    With --wait, the queues below it are closed first, leaves first.
     """
     if not wait:
         await _order(api, name, action, cascade)
@@ -78,7 +78,7 @@ async def _order(api: Api, name: str, action: str, cascade: bool) -> None:
 
 
 async def _ordered(api: Api, name: str, action: str, timeout: int, cascade: bool = False) -> None:
-    """Order, wait, and say what has become of it."""
+    """Send the command, wait, and print the new state."""
     key = Key("", name)
     await _order(api, name, action, cascade)
 
@@ -90,7 +90,7 @@ async def _ordered(api: Api, name: str, action: str, timeout: int, cascade: bool
 
 
 async def _close_tree(api: Api, name: str, timeout: int) -> None:
-    """Close a queue after all below it, which then open again with it."""
+    """Close a queue after the queues below it, which then open again with it."""
     below = await queues_below(api, name)
     opened = [queue["metadata"]["name"] for queue in below if state_of(queue) == "Open"]
     order = [*opened, name]
@@ -120,5 +120,5 @@ async def queues_below(api: Api, name: str) -> list[Obj]:
 
 
 def state_of(queue: Obj) -> str:
-    """The state of a queue; one that has none yet is open."""
+    """The state of a queue; Open if it has none yet."""
     return str(part(queue, "status", "state") or "Open")

@@ -1,7 +1,7 @@
-"""Deletion of queues and of trees of queues: leaves first, and all of them or none.
+"""Deletion of queues and queue trees: leaves first, all or none.
 
-Everything that would stop it is looked for before: queues that cannot go, and pods that hold room. What the server
-refuses all the same is answered by putting back what is gone already.
+The command first looks for obstacles: queues that cannot be deleted, and pods that hold resources. If the server still
+refuses a deletion, the command restores the queues that it has already deleted.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kilauea.api.ports import Api
 
 KEPT = frozenset({ROOT_QUEUE, DEFAULT_QUEUE})
-"""Queues that every cluster has."""
+"""Queues that exist in every cluster."""
 HOLDING = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of pods that hold room on a node."""
+"""Field selector of pods that hold resources on a node."""
 
 
 async def delete_queue(api: Api, name: str, wait: bool, timeout: int) -> None:
@@ -38,19 +38,19 @@ async def delete_queue(api: Api, name: str, wait: bool, timeout: int) -> None:
 async def delete_tree(
     api: Api, name: str, *, cascade: bool, dry_run: bool, force: bool, wait: bool, timeout: int
 ) -> None:
-    """Delete a queue after all below it, or none of them.
+    """Delete a queue after the queues below it, or none of them.
 
     Args:
         api: the cluster.
-        name: of the queue.
-        cascade: whether to delete what is below it, too.
+        name: name of the queue.
+        cascade: True to delete the queues below it, too.
         dry_run: only print what would be deleted.
-        force: also while pods of these queues hold room.
-        wait: until each is gone.
-        timeout: seconds for each.
+        force: delete queues even if their pods hold resources.
+        wait: wait until each queue is gone.
+        timeout: seconds to wait for each queue.
 
     Raises:
-        CommandError: one cannot be deleted; the message says which, and what became of the others.
+        CommandError: a queue cannot be deleted; the message names it and the state of the others.
     """
     below = await queues_below(api, name)
     if below and not cascade:
@@ -69,20 +69,22 @@ async def delete_tree(
 
 
 async def _check(api: Api, top: str, names: Sequence[str], force: bool) -> None:
-    """Refuse a tree with a queue that cannot go, or, unless that is wanted, with pods that hold room."""
+    """Refuse a tree with a queue that cannot be deleted or, unless forced, with pods that hold resources."""
     kept = sorted(KEPT.intersection(names))
     if kept:
         place = f", which is below {top}" if top not in kept else ""
-        raise CommandError(f"queue {kept[-1]}{place} cannot be deleted: name a queue without it; nothing is deleted")
+        raise CommandError(
+            f"queue {kept[-1]}{place} cannot be deleted: choose a queue without it below; nothing was deleted"
+        )
     pods = {} if force else await _pods_by_queue(api, frozenset(names))
     if pods:
         found = ", ".join(f"{pods[name]} of queue {name}" for name in names if name in pods)
-        way_out = "wait until they have ended or delete their jobs, or use --force; nothing is deleted"
-        raise CommandError(f"pods hold room: {found}: {way_out}")
+        way_out = "wait until they have ended, delete their jobs, or use --force; nothing was deleted"
+        raise CommandError(f"pods hold resources: {found}: {way_out}")
 
 
 async def _pods_by_queue(api: Api, names: frozenset[str]) -> Mapping[str, int]:
-    """How many pods hold room, by queue."""
+    """Number of pods that hold resources, by queue."""
     queues = {
         key_of(group): queue
         for group in await objects(api, POD_GROUPS)
@@ -97,7 +99,7 @@ async def _pods_by_queue(api: Api, names: frozenset[str]) -> Mapping[str, int]:
 
 
 async def _delete_all(api: Api, queues: Sequence[Obj], wait: bool, timeout: int) -> None:
-    """Delete queues in order; if one cannot be, put back those before it."""
+    """Delete queues in order; if a deletion fails, restore the earlier ones."""
     gone: list[Obj] = []
     for queue in queues:
         name = queue["metadata"]["name"]
@@ -105,12 +107,12 @@ async def _delete_all(api: Api, queues: Sequence[Obj], wait: bool, timeout: int)
             await delete_queue(api, name, wait, timeout)
         except (ApiError, CommandError) as error:
             raise CommandError(f"{error}{await _undone(api, gone)}") from error
-        click.echo(f"queue {name} is deleted")
+        click.echo(f"queue {name} deleted")
         gone.append(queue)
 
 
 async def _undone(api: Api, gone: Sequence[Obj]) -> str:
-    """Put queues back, parents first, and say so."""
+    """Restore queues, parents first, and report it."""
     back, lost = [], []
     for queue in reversed(gone):
         name = queue["metadata"]["name"]
@@ -118,8 +120,8 @@ async def _undone(api: Api, gone: Sequence[Obj]) -> str:
             await _put_back(api, queue)
             back.append(name)
         except (ApiError, CommandError) as error:
-            lost.append(f"\nqueue {name} is deleted and cannot be put back: {error}")
-    return (f"\nput back: {', '.join(back)}" if back else "") + "".join(lost)
+            lost.append(f"\nqueue {name} was deleted and cannot be restored: {error}")
+    return (f"\nrestored: {', '.join(back)}" if back else "") + "".join(lost)
 
 
 async def _put_back(api: Api, queue: Obj) -> None:

@@ -1,4 +1,4 @@
-"""Queues with the counts of their PodGroups: rows of tables, and the data that programs read."""
+"""Queues with the counts of their PodGroups: rows of tables, and data for programs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def queue_row(entry: Entry, form: Sequence[Column] = COLUMNS) -> list[str]:
 
 
 def resources_of(queue: Obj) -> dict[str, Mapping[str, str]]:
-    """What a queue is promised, deserves, may have, and has."""
+    """Guarantee, deserved share, capability and allocation of a queue."""
     return {
         "guarantee": part(queue, "spec", "guarantee", "resource") or {},
         "deserved": part(queue, "spec", "deserved") or {},
@@ -92,7 +92,7 @@ def resources_of(queue: Obj) -> dict[str, Mapping[str, str]]:
 
 
 def amounts_text(amounts: Mapping[str, Any]) -> str:
-    """Amounts as options take them: cpu and memory first."""
+    """Amounts in the syntax of options, cpu and memory first."""
     order = sorted(amounts, key=lambda name: (name != "cpu", name != "memory", name))
     return ",".join(f"{name}={amounts[name]}" for name in order) or "-"
 

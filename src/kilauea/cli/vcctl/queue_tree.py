@@ -1,6 +1,6 @@
-"""Queues as a tree: who is below whom, drawn for people and nested for programs.
+"""Queues as a tree, drawn for people and nested for programs.
 
-What hangs on nothing stands in blocks of its own: below a queue that does not exist (`orphaned:`), and below itself
+Queues outside the tree have blocks of their own: those with a missing parent (`orphaned:`), and those below themselves
 (`cycle:`). Every queue is shown once.
 """
 
@@ -18,7 +18,7 @@ HEADING = ("NAME", "STATE", "WEIGHT", "PRIORITY", *(phase.upper() for phase in P
 
 
 class Marks(NamedTuple):
-    """What is drawn before a name: a child, the last child, and what stands below each."""
+    """Characters before a name: for a child, the last child, and the lines below each."""
 
     child: str
     last: str
@@ -32,27 +32,27 @@ ASCII = Marks("|-- ", "`-- ", "|   ", "    ")
 
 @dataclass
 class Node:
-    """A queue with those below it; `counts` may be its own or those of its whole subtree."""
+    """A queue with the queues below it; `counts` are its own or those of the whole subtree."""
 
     entry: Entry
     children: list[Node] = field(default_factory=list)
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
-        """It and all below it, with their depths: parents first, siblings by name."""
+        """The queue and all queues below it, with their depths: parents first, siblings by name."""
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
 
     def leaves_first(self) -> Iterator[Node]:
-        """All below it, then itself: children before their parents, siblings by name."""
+        """All queues below it, then the queue itself: children before their parents, siblings by name."""
         for child in self.children:
             yield from child.leaves_first()
         yield self
 
 
 class Forest(NamedTuple):
-    """All queues: the tree, and what does not hang on it."""
+    """All queues: the tree, and the queues outside it."""
 
     roots: list[Node]
     orphaned: list[Node]
@@ -65,7 +65,7 @@ class Forest(NamedTuple):
 
 
 def forest(entries: Sequence[Entry]) -> Forest:
-    """Queues by their parents; a cycle is cut open at its first name."""
+    """Queues by their parents; a cycle is cut at its first name."""
     names = {entry.name for entry in entries}
     below: dict[str, list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.name):
@@ -79,7 +79,7 @@ def forest(entries: Sequence[Entry]) -> Forest:
 
 
 def _turning(entries: Sequence[Entry]) -> list[Entry]:
-    """The queues that are above themselves, by name."""
+    """The queues in a cycle, by name."""
     parents = {entry.name: entry.parent for entry in entries}
     found = []
     for entry in sorted(entries, key=lambda entry: entry.name):
@@ -92,7 +92,7 @@ def _turning(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _grown(top: Entry, below: Mapping[str, Sequence[Entry]], seen: set[str]) -> Node:
-    """A queue with all below it that has not been seen."""
+    """A queue with all queues below it that have not been seen."""
     seen.add(top.name)
     node = Node(top, counts=top.counts)
     waiting = [node]
@@ -108,7 +108,7 @@ def _grown(top: Entry, below: Mapping[str, Sequence[Entry]], seen: set[str]) -> 
 
 
 def add_up(node: Node) -> None:
-    """Let each queue count what is below it too."""
+    """Add the counts of the queues below to each queue."""
     for each in node.leaves_first():
         total = Counter(each.entry.counts)
         for child in each.children:
@@ -117,7 +117,7 @@ def add_up(node: Node) -> None:
 
 
 def cut(node: Node, depth: int) -> None:
-    """Leave out what is more than so many levels down; 0 leaves all."""
+    """Leave out queues below a maximum depth; 0 keeps all."""
     for at, each in list(node.walk()):
         if depth and at + 1 >= depth:
             each.children = []
@@ -127,7 +127,7 @@ def cut(node: Node, depth: int) -> None:
 
 
 def drawn(tops: Mapping[str, Sequence[Node]], marks: Marks, resources: bool) -> list[str]:
-    """Lines of a table; each block after the first has its word above it."""
+    """Lines of a table; each block after the first has its title above it."""
     heading = [*HEADING, *(name.upper() for name in RESOURCES if resources)]
     rows: list[list[str]] = []
     blocks: dict[int, str] = {}
@@ -160,6 +160,6 @@ def _rows(node: Node, before: str, below: str, marks: Marks, resources: bool) ->
 
 
 def nested(node: Node) -> dict[str, Any]:
-    """A queue as plain data, with those below it."""
+    """A queue as plain data, with the queues below it."""
     counted = node.entry._replace(counts=node.counts)
     return {**queue_data(counted), "children": [nested(child) for child in node.children]}

@@ -1,4 +1,4 @@
-"""A list of queues that goes on with what changes: the queues themselves, and the counts of their PodGroups."""
+"""A list of queues that follows changes of the queues and of the counts of their PodGroups."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from kilauea.api.ports import Api
 
 SETTLE_SECONDS = 0.5
-"""How long changes are gathered before the queues are read anew."""
+"""Debounce time in seconds before the queues are read again."""
 
 
 async def watch_queues(api: Api, takes: Callable[[Entry], bool], wide: bool, headers: bool) -> None:
-    """Print the rows of queues, then each that changes, until somebody stops it."""
+    """Print the rows of queues, then each row that changes, until the user stops it."""
     changed = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as group:

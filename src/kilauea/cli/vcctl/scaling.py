@@ -1,4 +1,4 @@
-"""The number of pods of a job's tasks, and the minimums that go with it."""
+"""The number of pods of a job's tasks, and the matching minimums."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kilauea.cli.vcctl.job_list import replicas_of, tasks_of
 
 
 def scaled(job: Obj, text: str, minimum: int | None) -> list[dict[str, Any]]:
-    """The JSON patch that gives tasks other numbers of pods, if they still have the place that they have now.
+    """The JSON patch that changes the number of pods of tasks, provided that the order of the tasks has not changed.
 
-    A task, or job, that needed all its pods to start needs all the new ones; another keeps its minimum if that is
-    still possible.
+    A task or job whose minimum is all its pods still needs all of them; any other keeps its minimum if it is still
+    possible.
 
     Args:
-        job: as it is.
+        job: the current job.
         text: `4` for the only task, or `worker=4,ps=2`.
-        minimum: of the whole job; None for what follows from the above.
+        minimum: minAvailable of the job; None to derive it as above.
 
     Raises:
         CommandError: the text does not fit the job.
@@ -55,12 +55,12 @@ def _numbers(text: str, tasks: list[str]) -> dict[str, int]:
         task, equals, value = entry.rpartition("=")
         if not equals and len(tasks) != 1:
             raise CommandError(
-                f"the job has {len(tasks)} tasks: say which, e.g. {tasks[0] if tasks else 'TASK'}={value}"
+                f"the job has {len(tasks)} tasks: name the task, for example {tasks[0] if tasks else 'TASK'}={value}"
             )
         task = task if equals else tasks[0]
         if task not in tasks:
-            raise CommandError(f'there is no task "{task}": the job has {", ".join(tasks)}')
+            raise CommandError(f'task "{task}" does not exist: the job has {", ".join(tasks)}')
         if not value.isascii() or not value.isdigit():
-            raise CommandError(f'"{value}" is no number of pods for task {task}: use 0 or more')
+            raise CommandError(f'invalid number of pods "{value}" for task {task}: use 0 or more')
         found[task] = int(value)
     return found

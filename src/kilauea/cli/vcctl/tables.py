@@ -1,4 +1,4 @@
-"""Tables as Volcano's commands print them: columns of fixed or fitting width, every cell padded, also the last."""
+"""Tables in the format of Volcano's commands: columns of fixed or fitting width, with padding in all cells."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NOTHING = "No resources found"
 
 
 class Column(NamedTuple):
-    """A column and its width: at least so wide, and wider than its longest cell by some blanks.
+    """A column and its width: a minimum, or its longest cell and some blanks.
 
     Attributes:
         title: heading.
-        least: its width if all cells are short.
-        blanks: after the longest cell.
-        title_blanks: after the heading; None if it may touch the next.
+        least: minimum width.
+        blanks: number of blanks after the longest cell.
+        title_blanks: number of blanks after the heading; None if it may touch the next heading.
     """
 
     title: str
@@ -30,25 +30,25 @@ class Column(NamedTuple):
     title_blanks: int | None = None
 
     def width(self, cells: Sequence[str]) -> int:
-        """How wide it is with these cells."""
+        """The width for some cells."""
         titled = 0 if self.title_blanks is None else len(self.title) + self.title_blanks
         return max(self.least, titled, *(len(cell) + self.blanks for cell in cells), 0)
 
 
 def fitting(title: str, blanks: int = 3, title_blanks: int | None = None) -> Column:
-    """A column that is wider than its longest cell by some blanks."""
+    """A column with some blanks after its longest cell."""
     return Column(title, 0, blanks, blanks if title_blanks is None else title_blanks)
 
 
 @dataclass(frozen=True)
 class Form:
-    """How objects of a kind are shown in a list.
+    """The layout of a list of objects of one kind.
 
     Attributes:
         resource: the kind.
-        columns: of the table.
-        state: number of the column that tells of the state, for rows of objects that are gone; None if there is none.
-        ages: numbers of columns that change without anything happening.
+        columns: columns of the table.
+        state: index of the column for the state, which marks deleted objects; None if there is none.
+        ages: indexes of columns that change with time alone.
     """
 
     resource: Resource
@@ -58,7 +58,7 @@ class Form:
 
 
 class Table:
-    """Rows under columns whose widths are those that the first rows need."""
+    """A table whose column widths fit the first rows."""
 
     def __init__(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         self._columns = columns
@@ -66,7 +66,7 @@ class Table:
         self._widths = [column.width([printable(row[number]) for row in rows]) for number, column in enumerate(columns)]
 
     def heading(self) -> str:
-        """The line of titles."""
+        """The heading."""
         return self._line(self._titles)
 
     def line(self, row: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ class Table:
         return self._line([printable(cell) for cell in row])
 
     def widen(self, row: Sequence[str]) -> None:
-        """Make room for a row that was not among the first."""
+        """Widen the columns for a later row."""
         needed = [column.width([printable(cell)]) for column, cell in zip(self._columns, row, strict=True)]
         self._widths = [max(width, more) for width, more in zip(self._widths, needed, strict=True)]
 
@@ -83,7 +83,7 @@ class Table:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], headers: bool = True) -> None:
-    """Print rows with their heading; that there are none is said."""
+    """Print rows with their heading, or a message if there are none."""
     if not rows:
         click.echo(NOTHING)
         return
@@ -113,13 +113,13 @@ def data_text(value: Any, output: str) -> str:
 
 
 def without_fields(obj: Obj) -> dict[str, Any]:
-    """An object without the record of who owns which field."""
+    """An object without its managed fields."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {key: metadata if key == "metadata" else value for key, value in obj.items()}
 
 
 def part(obj: Mapping[str, Any], *path: str) -> Any:
-    """The value at a path, None if it is not there."""
+    """The value at a path; None if it does not exist."""
     value: Any = obj
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None

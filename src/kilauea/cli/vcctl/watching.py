@@ -1,4 +1,4 @@
-"""What happens to objects while somebody waits: one that is to come into a state, and lists that go on."""
+"""Watches of objects: one that should reach a state, and lists that follow changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kilauea.api.ports import Api
 
 AGAIN_SECONDS = 1.0
-"""Pause before a server is asked again that could not be reached."""
+"""Pause before the next request to a server that could not be reached."""
 _GONE = 410
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ Events = AsyncGenerator[Seen | Sequence[Obj], None]
 
 
 async def states_of(api: Api, resource: Resource, key: Key) -> AsyncGenerator[Obj | None, None]:
-    """An object as it is now and after each change; None when it is not there."""
+    """The object now and after each change; None while it does not exist."""
     only = f"metadata.name={key.name}"
     async with aclosing(_followed(api, resource, key.namespace, only)) as events:
         async for seen in events:
@@ -36,7 +36,7 @@ async def states_of(api: Api, resource: Resource, key: Key) -> AsyncGenerator[Ob
 
 
 async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncGenerator[list[tuple[bool, Obj]], None]:
-    """All objects of a kind, then each that changes; with whether it is still there."""
+    """All objects of a kind, then each changed object, with True if it still exists."""
     known: dict[Key, Obj] = {}
     async with aclosing(_followed(api, resource, namespace, "")) as events:
         async for seen in events:
@@ -54,7 +54,7 @@ async def changes_of(api: Api, resource: Resource, namespace: str) -> AsyncGener
 
 
 async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -> Events:
-    """A list, then events; and a list again when the server has ended the watch for good."""
+    """A list, then events; a new list when the server ends the watch."""
     while True:
         listed = await api.list(resource, namespace, fields=fields)
         yield [decoded(item) for item in listed.items]
@@ -76,7 +76,7 @@ async def _followed(api: Api, resource: Resource, namespace: str, fields: str) -
 
 @contextmanager
 def left_running(job: Key) -> Iterator[None]:
-    """A block that follows a job; if it is interrupted, says that the job goes on and how to stop it."""
+    """A block that follows a job; on Ctrl-C, it says that the job keeps running and how to stop it."""
     try:
         yield
     except asyncio.CancelledError:
@@ -87,10 +87,10 @@ def left_running(job: Key) -> Iterator[None]:
 
 
 async def within(timeout: int, work: Awaitable[T], late: Callable[[], str]) -> T:
-    """The result of some work that may take so many microseconds; 0 for as long as it takes.
+    """The result of an awaitable with a timeout in microseconds; 0 for none.
 
     Raises:
-        CommandError: it takes longer; with these words.
+        CommandError: it takes longer; the message ends with `late()`.
     """
     try:
         async with asyncio.timeout(timeout / 1_000_000 if timeout > 0 else None):

@@ -1,4 +1,4 @@
-"""Why a job waits and what would let it start, in the words of `kilauea explain`, one line each."""
+"""The reasons why a job waits and the change that would let it start, as in `kilauea explain`, one line each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from kilauea.client.access import Access
     from kilauea.engine.explain.group import Explanation
 
-STARTS = "nothing stands in its way: it starts in the next cycle of the scheduler"
+STARTS = "nothing blocks it: it starts in the next scheduling cycle"
 
 
 async def why_it_waits(access: Access, key: str) -> list[tuple[str, str]]:
-    """Labels and texts for a job (`namespace/name`); empty if the cluster does not show enough to say why."""
+    """Labels and texts for a job (`namespace/name`); empty if the reason is unknown."""
     from kilauea.cli.remedy import remedy
     from kilauea.runtime.inputs.explaining import why_job
 

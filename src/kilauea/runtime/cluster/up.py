@@ -42,7 +42,7 @@ from kilauea.runtime.cluster.direct import DirectClient
 from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_manifests, read_manifests
 from kilauea.runtime.daemon import StartError
 from kilauea.runtime.inputs.files import SourceError
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
@@ -119,7 +119,7 @@ async def _components(
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
     api.backend.logs = PodLogs(cache, up.run_time)
-    settings = Settings(SCHEDULERS, check_template=template_complaints)
+    settings = Settings(SCHEDULERS, check_template=template_errors)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
     work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, rng), driver.run(), recorder.run()]
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache) if up.scheduler else None

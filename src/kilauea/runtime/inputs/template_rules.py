@@ -16,7 +16,7 @@ from kilauea.apiserver.strategies.pods import check_template
 _TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 
 
-def template_complaints(template: Mapping[str, Any]) -> list[str]:
+def template_errors(template: Mapping[str, Any]) -> list[str]:
     """Return the errors of a pod template with defaults filled in, each as `template.spec.<field>: <why>`."""
     schema = definition(_TEMPLATE)
     complete = copy.deepcopy(dict(template))

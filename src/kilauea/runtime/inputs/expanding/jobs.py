@@ -26,7 +26,7 @@ from kilauea.controllers.vcjobs.work import Work
 from kilauea.runtime.inputs.expanding.creation import JUDGED, Creation
 from kilauea.runtime.inputs.expanding.objects import Known, made_group, made_pod
 from kilauea.runtime.inputs.expanding.refusing import Refused
-from kilauea.runtime.inputs.template_rules import template_complaints
+from kilauea.runtime.inputs.template_rules import template_errors
 from kilauea.simulator.scenario import NotCreated
 
 MAKES_NO_PODS = frozenset({"Aborting", "Aborted", "Completing", "Completed", "Failed", "Terminating", "Terminated"})
@@ -52,8 +52,8 @@ def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[s
     if phase in MAKES_NO_PODS:
         return group, [], None
     for number, task in enumerate(typed.spec.tasks or () if phase else ()):
-        for complaint in template_complaints(task.template or {}):
-            raise Refused(f"spec.tasks[{number}].{complaint}")
+        for error in template_errors(task.template or {}):
+            raise Refused(f"spec.tasks[{number}].{error}")
     excess = Work(job).excess
     if excess:
         raise Refused(excess)
@@ -82,7 +82,7 @@ def _group_key(job: Obj, known: Known) -> str:
 
 def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
     """A new job with its defaults."""
-    settings = Settings(check_template=template_complaints)
+    settings = Settings(check_template=template_errors)
     metadata = job["metadata"]
     for hook in HOOKS:
         if hook.resource != VC_JOBS or "CREATE" not in hook.operations:

@@ -195,7 +195,7 @@ def test_it_ends_although_a_watch_is_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--listen", "here"], 2, '"here" is not an address: use HOST:PORT, for example 127.0.0.1:6443'),
+        (["--listen", "here"], 2, 'invalid address "here": use HOST:PORT, for example 127.0.0.1:6443'),
         (["--durability", "none"], 2, "'none' is not one of 'full', 'normal', 'memory'"),
     ],
 )

@@ -74,7 +74,7 @@ def test_what_is_printed_is_the_golden_one(path: Path, output: str, monkeypatch:
 
 def test_nothing_is_found_in_the_default_configuration() -> None:
     result = check(str(DEFAULT))
-    assert (result.exit_code, result.stdout) == (0, f"{DEFAULT}: can be used, and nothing was found.\n")
+    assert (result.exit_code, result.stdout) == (0, f"{DEFAULT}: valid, no problems found.\n")
 
 
 def test_a_tree_of_queues_needs_no_queue_to_be_checked(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_form_for_programs() -> None:
         "where": "tiers[0].plugins[1]",
         "message": "unknown plugin 'overcomit'; did you mean 'overcommit'?",
         "hint": "overcommit",
-        "why": "A typing error must not change what the scheduler does, so the file is not used.",
+        "why": "A typo must not change the behaviour of the scheduler, so the file is not used.",
     }
 
 

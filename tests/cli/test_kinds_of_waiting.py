@@ -93,14 +93,14 @@ def phase(of: str) -> Doc:
     ("words", "docs", "code", "said"),
     [
         ("job j", [suspended()], 0, "job default/j is suspended, so it has no pods: `vcctl job resume` starts it"),
-        ("job j", [phase("Completed")], 0, "job default/j has completed: nothing of it waits"),
+        ("job j", [phase("Completed")], 0, "job default/j has completed: none of its pods waits"),
         (
             "job web",
             [batch_job(suspend=True)],
             0,
             "job default/web is suspended (spec.suspend is true), so",
         ),
-        ("job web", [{**batch_job(), **COMPLETE}], 0, "job default/web has completed: nothing of it waits"),
+        ("job web", [{**batch_job(), **COMPLETE}], 0, "job default/web has completed: none of its pods waits"),
         ("cj/web", [cron_job()], 0, 'cronjob default/web has no job that waits; its schedule is "0 3 * * *"'),
         ("cj/web", [cron_job(suspend=True)], 0, "cronjob default/web is suspended"),
         ("deploy/web", [elsewhere(web("Deployment"))], 0, 'waits for another scheduler: schedulerName is "bogus"'),

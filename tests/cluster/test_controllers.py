@@ -101,7 +101,7 @@ def test_flags_of_the_original_are_taken_and_pages_served(server: Server, tmp_pa
             ["--controllers=-pg-controller"],
             "--controllers selects no controller: use * or a name, for example queue-controller",
         ),
-        (["--enable-metrics", "--listen-address", "here"], '--listen-address: "here" is not an address: use HOST:PORT'),
+        (["--enable-metrics", "--listen-address", "here"], '--listen-address: invalid address "here": use HOST:PORT'),
         (["--leader-elect-renew-deadline", "20s"], "--leader-elect: "),
     ],
 )

@@ -79,7 +79,7 @@ def test_pods_go_on_where_the_last_process_left_them(
     [
         (("--kubeconfig", "/nowhere/at-all"), "no such file"),
         (("--node-cpu", "lots"), '"lots" is not a quantity'),
-        (("--node-memory", "0"), '"0" is nothing: use more than 0'),
+        (("--node-memory", "0"), 'invalid amount "0": must be above 0'),
         (("--start-delay", "soon"), '"soon" is not a duration'),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_scheduler_configuration_that_cannot_be_used_is_refused_at_the_start(
         (("--node-memory", "0"), '"0" is nothing'),
         (("--nodes", "-1"), "-1 is not in the range"),
         (("--nodes", "5001"), "5001 is not in the range"),
-        (("--listen", "nowhere"), '"nowhere" is not an address: use HOST:PORT'),
+        (("--listen", "nowhere"), 'invalid address "nowhere": use HOST:PORT'),
         (("-f", "no/such.yaml"), "'no/such.yaml' does not exist"),
         (("--scheduler-conf", "no/such.conf"), "'no/such.conf' does not exist"),
         (("--seed", "chance"), "'chance' is not a valid integer"),

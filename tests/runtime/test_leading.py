@@ -141,7 +141,7 @@ def test_a_lease_that_another_process_took_is_valid_no_more() -> None:
         world.run(world.calm.patch(LEASES, LEASE, {"spec": spec}))
         world.run(asyncio.sleep(5))
         leads.leadership.check("GET")
-        with pytest.raises(ApiError, match="lease volcano-system/volcano has run out"):
+        with pytest.raises(ApiError, match="lease volcano-system/volcano has expired"):
             leads.leadership.check("POST")
         with pytest.raises(LeaseLost):
             leads.leading.result()

@@ -1,1 +1,1 @@
-"""The shell around the core: files, clocks and everything else that is not pure. Only this room builds things."""
+"""The shell around the pure core: files, clocks, connections and processes. Only this package joins the parts."""

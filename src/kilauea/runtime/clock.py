@@ -1,4 +1,4 @@
-"""The time of the machine."""
+"""The system's clock."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import time
 
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Where there is one, the clock that goes on while the machine sleeps: a lease runs out meanwhile, too."""
+"""The monotonic clock; if possible one that advances during sleep, because a lease expires meanwhile, too."""
 
 
 class SystemClock:
-    """`kilauea.api.ports.Clock` as the machine has it."""
+    """The system's clock; implements `kilauea.api.ports.Clock`."""
 
     def now(self) -> int:
         """Microseconds since 1970."""

@@ -1,4 +1,4 @@
-"""A process that works for a cluster until it is told to stop: connection, rate limit, lease, pages and events.
+"""A long-running process for a cluster: connection, rate limit, lease, health endpoints and events.
 
 async with Daemon("vc-controller-manager", options) as daemon:
 await daemon.serve_pages(not_ready, metrics.registry, "--listen-address")
@@ -38,23 +38,23 @@ log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
-    """A process that cannot start; the message says why, and what to do."""
+    """A process cannot start; the message gives the reason and the fix."""
 
 
 @dataclass(frozen=True)
 class DaemonOptions:
-    """Connection, limits, lease and pages of a process.
+    """Connection, limits, lease and health endpoints of a process.
 
     Attributes:
         kubeconfig: file that describes the cluster; None searches the usual places.
         environment: environment variables of the process.
         master: URL of the API server, instead of the kubeconfig's.
         qps: requests per second; None for no limit.
-        burst: requests at once.
+        burst: size of a burst of requests.
         lease: the lease to hold while working; None to work without one.
         terms: durations of the lease.
         pages: addresses at which to serve health and metrics.
-        seed: seed of pauses; None for a random one.
+        seed: seed of random pauses; None for a random seed.
     """
 
     kubeconfig: Path | None
@@ -74,7 +74,7 @@ class Daemon:
     Args:
         name: name of the client, as the API server logs it.
         options: how to reach the cluster.
-        events: events written per second, and at once; None for no limit.
+        events: events per second, and burst; None for no limit.
 
     Attributes:
         client: the rate-limited client; it sends no write once the lease is lost.
@@ -120,7 +120,7 @@ class Daemon:
         """Serve health and metrics until the daemon ends.
 
         Args:
-            not_ready: returns why the process is not ready; empty if it is.
+            not_ready: returns the reason why the process is not ready; empty if it is.
             registry: the metrics.
             option: the option that sets the address, for the message.
 

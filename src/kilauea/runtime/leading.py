@@ -1,11 +1,11 @@
-"""Work that only one process of several does: the one that holds a lease.
+"""Leader election: work that only the holder of a lease does.
 
     leadership = Leadership(clock, rng, Key("volcano-system", "volcano"), Terms())
     async with HttpTransport(access) as own, HttpTransport(access, leadership.check) as transport:
         await leadership.lead(Client(own), work)        # the work writes by the other transport
 
-A process may be paused for longer than its lease holds (SIGSTOP, a virtual machine that is moved) and goes on in the
-midst of its work, with requests that wait to be sent. So each write is checked when it could be sent.
+A process may be paused for longer than its lease (SIGSTOP, a virtual machine that is moved) and then continue in the
+middle of its work, with queued requests. So each write is checked right before it is sent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kilauea.api.ports import Api, ApiError, Clock, Key
 from kilauea.client.lease import Election, Terms
 
 READS = ("GET", "HEAD")
-"""Methods that change nothing, which every process may use."""
+"""Methods that change nothing, allowed to every process."""
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,10 @@ class Leadership:
     """Decides whether this process may work, and write.
 
     Args:
-        clock: by its monotonic reading the lease runs out.
+        clock: the time; the lease expires by its monotonic clock.
         rng: jitter, so that processes do not compete at the same moment.
-        lease: to hold while working; None to work without.
-        terms: how long things take.
+        lease: the lease to hold while working; None to work without one.
+        terms: durations of the lease.
     """
 
     def __init__(self, clock: Clock, rng: Random, lease: Key | None, terms: Terms) -> None:
@@ -52,14 +52,14 @@ class Leadership:
         """
         election = self._election
         if self._led and election is not None and not election.valid and method not in READS:
-            raise ApiError(0, "LeaseLost", f"{method} is not sent: the lease {self._lease} has run out")
+            raise ApiError(0, "LeaseLost", f"{method} is not sent: the lease {self._lease} has expired")
 
     async def lead(self, api: Api, work: Callable[[], Awaitable[None]]) -> None:
-        """Work while a lease is held, whose namespace is made if need be; without a lease, work at once.
+        """Work while holding the lease; its namespace is created if necessary. Without a lease, work at once.
 
         Args:
-            api: where the lease is, by a way that `check` does not guard.
-            work: what only the leader does.
+            api: the cluster of the lease, through a connection that `check` does not guard.
+            work: the work of the leader.
 
         Raises:
             LeaseLost: another process may work now.

@@ -22,9 +22,9 @@ def take_short_turns() -> None:
 
 
 def collect_seldom() -> None:
-    """Look for cycles among objects less often: requests make many objects, hardly a cycle, and caches keep many.
+    """Run the cyclic garbage collector less often: requests create many objects but few cycles, and caches keep many.
 
-    What was loaded up to now is left out for good, so that its number costs nothing. Call it once all has been read.
+    It permanently ignores existing objects, so that they cost nothing. Call it once all objects have been read.
     """
     gc.collect()
     gc.freeze()
@@ -32,7 +32,7 @@ def collect_seldom() -> None:
 
 
 async def collect_seldom_after(complete: Awaitable[Any]) -> None:
-    """Collect seldom once everything has been read."""
+    """Reduce garbage collection once all objects have been read."""
     await complete
     collect_seldom()
 

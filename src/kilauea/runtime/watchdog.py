@@ -1,14 +1,14 @@
-"""Clocks for the engine: what stops a plugin or an action of the user that does not come back.
+"""Watchdogs for the engine: they stop a plugin or an action of the user that does not return.
 
 A `Hang` is raised inside the call, so that the cycle can be done again without the plugin. It is raised only where the
 user's own code is at work, never in the middle of the engine: frames of this package between the call and the place
-where it stands postpone it. It comes again until the call ends, and ever faster, so that code that catches everything
-is sooner or later met outside of its `try`.
+where it is running postpone it. It is raised again until the call ends, at shorter and shorter intervals, so that it
+eventually hits code that catches everything outside of its `try`.
 
 In the main thread a signal delivers it, which also wakes code that waits for the network or a lock. Elsewhere, and
 where there are no interval timers, a thread delivers it; that reaches Python code only, so a call that waits in the
-operating system is stopped when it comes back. In neither case can a single call into compiled code be stopped before
-it returns; only a process of its own could do that.
+operating system stops when it returns. In neither case can a single call into compiled code be stopped before it
+returns; that would take a separate process.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ACTION_SECONDS = 60.0
 AGAIN = 0.001
 """Seconds between attempts to stop a call."""
 LOOK = 0.01
-"""Seconds between two looks of the thread."""
+"""Seconds between two checks of the thread."""
 PATIENT = 10
-"""After so many attempts they follow each other within microseconds."""
+"""Number of attempts after which they follow each other within microseconds."""
 
 _PACKAGE = "kilauea"
 
@@ -78,7 +78,7 @@ class _SignalWatchdog:
     def __init__(self, limits: dict[Kind, float]) -> None:
         self._limits = limits
         self._deadlines: list[tuple[float, float]] = []
-        """Of the calls that are going on, the innermost last: when they have to end, and their limit."""
+        """Deadline and limit of each running call, the innermost last."""
         self._raised = 0
         """Number of attempts to stop the current call."""
 
@@ -88,13 +88,13 @@ class _SignalWatchdog:
         self._handler_before = signal.signal(signal.SIGALRM, self._ring)
 
     def stop(self) -> None:
-        """Give them back."""
+        """Restore them."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, self._handler_before or signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, *self._timer_before)
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers."""
+        """The result of the function."""
         limit = self._limits[kind]
         self._deadlines.append((time.monotonic() + limit, limit))
         signal.setitimer(signal.ITIMER_REAL, limit)
@@ -141,7 +141,7 @@ class _ThreadWatchdog:
         self._thread.join()
 
     def call(self, kind: Kind, function: Callable[..., Any], *arguments: object) -> Any:
-        """What the function answers."""
+        """The result of the function."""
         limit = self._limits[kind]
         depth = len(self._deadlines)
         self._deadlines.append((time.monotonic() + limit, limit))
@@ -151,7 +151,7 @@ class _ThreadWatchdog:
             hang.args = _hang(limit).args
             raise
         finally:
-            # What the thread has in hand is waited for and taken back, or arrives here and is dropped.
+            # Wait for an exception that the thread is about to raise; take it back, or drop it if it arrives here.
             ended = False
             while not ended:
                 try:
@@ -173,6 +173,6 @@ class _ThreadWatchdog:
 
 
 def _raise_in(thread: int, what: type[BaseException] | None) -> None:
-    """Have the interpreter raise in a thread at its next step; None takes back what was not raised yet."""
+    """Have the interpreter raise an exception in a thread at its next step; None takes back a pending one."""
     given = None if what is None else ctypes.py_object(what)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)

@@ -1,1 +1,1 @@
-"""Clusters that do not exist: what would happen after a plan."""
+"""Simulated clusters: scenarios, plans over several cycles, explanations and trials of changes."""

@@ -1,18 +1,18 @@
-"""A cluster over time: what becomes of it when plans are carried out and seconds pass.
+"""A simulated cluster that carries out plans and advances time.
 
-One cycle of the scheduler takes one second. What nodes and controllers would do in that second happens at once and as
+One cycle of the scheduler takes one second. The work of nodes and controllers in that second happens at once and as
 simply as possible:
 
-- Pods that were bound run.
-- Evicted pods terminate. They hold their room for `spec.terminationGracePeriodSeconds`, one cycle for each second; a
-  pod that does not state a grace period is gone before the next cycle. Pods that are terminating already go at their
+- Bound pods run.
+- Evicted pods terminate. They keep their resources for `spec.terminationGracePeriodSeconds`, one cycle per second; a
+  pod without a grace period is gone before the next cycle. Pods that are already terminating disappear at their
   `deletionTimestamp`. A pod with finalizers stays.
-- A pod that has gone and had a controller comes back: pending, with the same name and a new uid. Other pods do not.
+- A deleted pod with a controller comes back: pending, with the same name and a new uid. Other pods do not.
 - Nominations are written to `status.nominatedNodeName`, and cleared for pods that wait without one, as the live
   scheduler does. Pod groups get the phase of the plan.
 
-Nothing is remembered beside the objects, so a simulation continues from its own objects as if it had not stopped.
-`kilauea plan --cycles` and the tests of what holds over time use it.
+All state is in the objects, so a simulation can continue from its own objects. `kilauea plan --cycles` and the tests in
+`tests/over_time` use it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.plan import Plan
 
 CYCLE = SECOND
-"""How long a cycle takes, in microseconds."""
+"""Duration of a cycle in microseconds."""
 
 _LIFE = re.compile(r"(.*)~([0-9]+)")
-"""The uid of a pod that came back, and how many pods of its name there have been."""
+"""The uid of a replaced pod, and the number of pods of its name so far."""
 
 
 class SimulatedCluster:
-    """Objects and a time. Every change is returned as the events that a watcher would see.
+    """Objects and a time. Each method that changes objects returns the watch events of the change.
 
     Args:
         objects: the cluster at the beginning; the objects themselves are never changed.
@@ -49,7 +49,7 @@ class SimulatedCluster:
         self.now = now
         self._objects: dict[tuple[str, str], Object] = {}
         self._terminating: dict[str, int] = {}
-        """By pod that will go: when."""
+        """Time at which each terminating pod disappears."""
         self._nominated: set[str] = set()
         for obj in objects:
             self._put(obj)
@@ -65,16 +65,16 @@ class SimulatedCluster:
         return not self._terminating
 
     def pod(self, key: str) -> Pod | None:
-        """The pod `namespace/name`, if it is there."""
+        """The pod `namespace/name`, if it exists."""
         found = self._objects.get(("Pod", key))
         return found if isinstance(found, Pod) else None
 
     def put(self, *objects: Object) -> list[Event]:
-        """Objects are created or replaced."""
+        """Create or replace objects."""
         return [self._put(obj) for obj in objects]
 
     def remove(self, kind: str, key: str) -> list[Event]:
-        """An object goes (`key` as events have it), at once and for good."""
+        """Delete an object (`key` as in events) at once."""
         if self._objects.pop((kind, key), None) is None:
             return []
         if kind == "Pod":
@@ -83,7 +83,7 @@ class SimulatedCluster:
         return [Gone(kind, key)]
 
     def carry_out(self, plan: Plan) -> list[Event]:
-        """A plan comes true and a cycle passes; no events mean that the plan changed nothing and no pod went."""
+        """Carry out a plan and advance by one cycle; no events mean that nothing changed."""
         events: list[Event] = []
         for eviction in plan.evictions:
             events += self._evict(eviction.pod)
@@ -130,7 +130,7 @@ class SimulatedCluster:
         return events
 
     def _finish(self, key: str) -> list[Event]:
-        """A pod is gone; what controls it makes another."""
+        """Delete a pod; its controller creates another."""
         pod = self.pod(key)
         events = self.remove("Pod", key)
         if pod is not None and any(owner.controller for owner in pod.metadata.owner_references or ()):
@@ -164,7 +164,7 @@ class SimulatedCluster:
         return Changed(obj)
 
     def _follow(self, pod: Pod) -> None:
-        """Remember when a pod goes, and whether it is nominated."""
+        """Remember the end of a terminating pod, and the nomination of a pod."""
         metadata = pod.metadata
         if metadata.deletion_timestamp and not metadata.finalizers:
             self._terminating[pod.key] = parse_time(metadata.deletion_timestamp)
@@ -177,6 +177,6 @@ class SimulatedCluster:
 
 
 def _next_uid(uid: str) -> str:
-    """The uid of the pod that comes after the one with this uid: `u~2` after `u`, `u~3` after that."""
+    """The uid of the replacement for a pod: `u~2` for `u`, `u~3` for `u~2`."""
     found = _LIFE.fullmatch(uid)
     return f"{found[1]}~{int(found[2]) + 1}" if found else f"{uid}~2"

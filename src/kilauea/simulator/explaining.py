@@ -1,4 +1,4 @@
-"""Why a pod group waits in a scenario, with the queue, the evictions and the smallest change that would start it."""
+"""Explanations of a pod group in a scenario: its queue, evictions and the smallest change that would start it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACING = frozenset({"enqueue", "allocate", "backfill"})
 def explain_group(result: Result, key: str) -> Explanation:
     """Explain a pod group (`namespace/name`).
 
-    A service is in no queue, so only its own reasons are given.
+    A service is not in a queue, so the explanation has only its own reasons.
     """
     explanation = explain(result.plan, result.state, key)
     scenario = _without_failed(result)
@@ -77,7 +77,7 @@ def without_pods(explanation: Explanation, missing: NotCreated) -> Explanation:
 
 
 def _with_turn(explanation: Explanation, result: Result, scenario: Scenario) -> Explanation:
-    """Add the groups that are served before; nothing if a plugin fails meanwhile."""
+    """Add the groups ahead of it; nothing if a plugin fails."""
     job = result.state.jobs[explanation.group]
     plugins = scenario.extensions.plugins
     try:
@@ -93,7 +93,7 @@ def _with_turn(explanation: Explanation, result: Result, scenario: Scenario) -> 
 
 
 def _with_queues(explanation: Explanation, result: Result, scenario: Scenario) -> Explanation:
-    """Add what queues and evictions have to do with it; nothing if a plugin fails meanwhile."""
+    """Add queues and evictions; nothing if a plugin fails."""
     plugins = scenario.extensions.plugins
     try:
         with (

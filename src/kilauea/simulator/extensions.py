@@ -1,4 +1,4 @@
-"""The plugins and actions that decide: those of this package, and those of the user."""
+"""Plugins and actions of this package and of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects as they would be after a user changed one thing: nodes, pods and pod groups, for trials of `what_if`."""
+"""Nodes, pods and pod groups after a single change, for trials of `what_if`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kilauea.api.selectors import TaintKey
 from kilauea.engine.model.tasks import Task
 
 CORDON = "node.kubernetes.io/unschedulable"
-"""The taint that a cordoned node gets."""
+"""The taint of cordoned nodes."""
 
 HARD = ("NoSchedule", "NoExecute")
 """Effects of taints that keep pods away."""
@@ -32,31 +32,31 @@ def uncordoned(node: Node) -> Node:
 
 
 def ready(node: Node) -> Node:
-    """The node as it is once its kubelet reports that all is well: without the taints that conditions bring."""
+    """The node once its kubelet reports that it is healthy: without the taints of conditions."""
     spec = node.spec or NodeSpec()
     taints = [taint for taint in spec.taints or () if not of_condition(taint.key)]
     return replace(node, spec=replace(spec, taints=taints or None))
 
 
 def is_ready(node: Node) -> bool:
-    """False for a node with a taint that keeps pods away because something is wrong with the node."""
+    """False for a node with a taint for a problem of the node."""
     taints: Sequence[Taint] = (node.spec.taints if node.spec else None) or ()
     return not any(of_condition(taint.key) and taint.effect in HARD for taint in taints)
 
 
 def of_condition(key: str) -> bool:
-    """True for the key of a taint that Kubernetes sets and takes away by a condition of the node."""
+    """True for the key of a taint that Kubernetes sets and removes by a condition of the node."""
     return key.startswith("node.kubernetes.io/") and key != CORDON
 
 
 def hard_taints(node: Node) -> list[TaintKey]:
-    """The taints that keep pods away, but for that of a cordon."""
+    """The taints that keep pods away, except that of a cordon."""
     taints: Sequence[Taint] = (node.spec.taints if node.spec else None) or ()
     return [TaintKey(t.key, t.value or "", t.effect) for t in taints if t.effect in HARD and t.key != CORDON]
 
 
 def in_words(taint: TaintKey) -> str:
-    """A taint as `kubectl taint` writes it."""
+    """A taint in the syntax of `kubectl taint`."""
     return f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
 
 
@@ -67,7 +67,7 @@ def offered(node: Node) -> dict[str, int]:
 
 
 def twin(node: Node, name: str, offer: ResourceMap | None = None) -> Node:
-    """A new, empty node like another; with an offer, of that size."""
+    """A new, empty node like another, on request with other resources."""
     status = node.status or NodeStatus()
     given = (status.allocatable or status.capacity or {}) if offer is None else offer
     labels = {**node.labels, "kubernetes.io/hostname": name}
@@ -132,7 +132,7 @@ def without_gates(pod: Pod) -> Pod:
 
 
 def smaller(group: PodGroup, minimum: int, tasks: Iterable[Task]) -> PodGroup:
-    """The group with a lower minMember, as its job's controller would write it: with the room for so many pods."""
+    """The group with a lower minMember and the matching minResources, as its job's controller would write it."""
     spec = group.spec
     first = sorted(tasks, key=lambda task: (-task.priority, task.order))[:minimum]
     if not spec.min_resources or len(first) < minimum:
@@ -155,7 +155,7 @@ def in_queue(group: PodGroup, queue: str) -> PodGroup:
 
 
 def within_tier(group: PodGroup, tier: int) -> PodGroup:
-    """The group with a domain of the network around it of at most this tier."""
+    """The group with this highest allowed tier of the network topology."""
     topology = NetworkTopology(highest_tier_allowed=tier)
     return replace(group, spec=replace(group.spec, network_topology=topology))
 

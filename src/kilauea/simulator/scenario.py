@@ -1,4 +1,4 @@
-"""A cluster, a scheduler and a time: what would be decided, over one cycle or several, and why.
+"""A cluster, a scheduler and a time, with the plan of one or several cycles and its explanation.
 
     scenario = Scenario(objects, conf, now)
     result = scenario.plan(cycles=10)
@@ -36,8 +36,8 @@ class NotCreated(NamedTuple):
     """Pods of a group that the API server would refuse to create.
 
     Attributes:
-        pods: how many.
-        message: the reason, as the server or the controller states it, and what to change.
+        pods: number of pods.
+        message: the reason of the server or the controller, and the fix.
         change: the smallest change by which they are created; None if the message states it.
     """
 
@@ -47,7 +47,7 @@ class NotCreated(NamedTuple):
 
 
 class Unserved(NamedTuple):
-    """Pods that name a scheduler which is not simulated: its name, and how many."""
+    """The name of a scheduler that is not simulated, and the number of its pods."""
 
     scheduler: str
     pods: int
@@ -59,7 +59,7 @@ class Step:
 
     Attributes:
         plan: binds, nominations and evictions; reasons are kept of the last cycle only.
-        quiet: nothing changed and no pod is terminating, so the next cycle finds the same cluster.
+        quiet: True if nothing changed and no pod is terminating, so that the next cycle finds the same cluster.
     """
 
     plan: Plan
@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cluster at a time, and the scheduler that decides.
+    """A cluster at a time, and its scheduler.
 
     Attributes:
         objects: the objects of the cluster.
@@ -100,7 +100,7 @@ class Scenario:
         """Return the plan of one cycle.
 
         Args:
-            state: the cluster; it is left as it is.
+            state: the cluster; it is not changed.
             now: time of the cycle; 0 for that of the scenario.
             brief: leave out reasons.
             backoff: groups whose admission is backed off.
@@ -123,8 +123,8 @@ class Scenario:
         """Return the plan of the last of some cycles, a second apart; `SimulatedCluster` carries out the others.
 
         Args:
-            cycles: how many.
-            timer: seconds since any moment, to measure the last cycle.
+            cycles: number of cycles.
+            timer: a monotonic clock in seconds, to measure the last cycle.
         """
         state = self.state()
         simulated = SimulatedCluster(self.objects, self.now)
@@ -150,9 +150,9 @@ class Result:
     """The plan of a scenario.
 
     Attributes:
-        scenario: the scenario at its last cycle, with the objects and the time of that.
+        scenario: the scenario at its last cycle, with the objects and the time of that cycle.
         plan: the plan of that cycle.
-        state: the state that the plan is about.
+        state: the state of the cluster in that cycle.
         cycle_seconds: duration of that cycle.
         steps: all cycles, the last included.
         elsewhere: pods of schedulers that are not simulated, by pod group, or by pod without a group.
@@ -167,7 +167,7 @@ class Result:
 
     @property
     def objects(self) -> Sequence[Object]:
-        """The objects that the state is made of."""
+        """The objects of the state."""
         return self.scenario.objects
 
     @property

@@ -1,9 +1,9 @@
 """The smallest change that admits a pod group: single changes, tried on the cluster itself.
 
-A change is applied to the state as an event, a whole cycle decides, and the object as it was is applied again. So the
-answer holds for the cluster with all other work in it, not for the group alone. Kinds of changes are tried from the
-least to the most costly for others: a queue or a quota, what keeps the pods from existing nodes, the group's own
-minimum, another job, new nodes. The first kind that admits the group wins, with the smallest amount that does.
+A change is applied to the state as an event, a whole cycle decides, and the original object is applied again. So the
+answer holds for the cluster with all its other work, not for the group alone. Kinds of changes are tried from the
+least to the most costly for others: a queue or a quota, rules that keep the pods from existing nodes, the group's own
+minimum, another job, new nodes. The first kind that admits the group wins, with the smallest sufficient amount.
 
 A trial costs a cycle, so it is skipped where the answer is known: where nothing is evicted and the nodes could not hold
 the group's minimum even if no other waiting pod got anything, and where an equal job was removed before.
@@ -39,19 +39,19 @@ from kilauea.simulator import remedies
 _Kind = TypeVar("_Kind", bound=Object)
 
 NEW_NODE = "kilauea-what-if"
-"""Name of the node that is added for a trial; it sorts like any other."""
+"""Name of the node that a trial adds; it sorts like any other name."""
 
 JOBS_TRIED = 6
-"""Jobs that are removed, one at a time, before giving up on that kind of change; no two of them are alike."""
+"""Number of different jobs to remove, one at a time, before giving up on this kind of change."""
 
 JOBS_LOOKED_AT = 1000
-"""Jobs among which they are looked for."""
+"""Number of jobs among which they are selected."""
 
 TAINTS_TRIED = 6
-"""Taints that are tolerated, one at a time, before giving up on that kind of change."""
+"""Number of taints to tolerate, one at a time, before giving up on this kind of change."""
 
 MOST_NODES = 64
-"""Nodes that are added at most."""
+"""Maximum number of nodes to add."""
 
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 """The reason of nodes with other labels."""
@@ -64,7 +64,7 @@ NEIGHBOURS: tuple[tuple[str, str, Callable[[Pod], Pod]], ...] = (
 """Rules about other pods on a node: the kind of the change, the start of the reason, and the pod without the rule."""
 
 MOST_WEIGHT = 64
-"""How much the weight of a queue is raised at most."""
+"""Largest increase of the weight of a queue."""
 
 OF_NODES = ("Unschedulable", "GangWaiting")
 """Codes of groups that wait for nodes alone."""
@@ -76,12 +76,12 @@ class WhatIf:
     """Trials on one cluster for one pod group.
 
     Args:
-        objects: the objects that the state was built from.
-        state: the cluster; every trial leaves it as it was.
-        decide: the cycle to run; of its plan only binds and nominations are read.
+        objects: the objects of the state.
+        state: the cluster; every trial restores it.
+        decide: the cycle to run; only binds and nominations of its plan are used.
         key: the pod group, `namespace/name`.
-        plan: what the cycle decides without any change.
-        evicting: the cycle may evict, so that used resources may become free.
+        plan: the plan of the cycle without changes.
+        evicting: True if the cycle may evict, so that used resources may become free.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class WhatIf:
         self._job = state.jobs[key]
 
     def smallest(self, explanation: Explanation) -> Change | None:
-        """The smallest change that admits the group; None if it is admitted already or no single change does."""
+        """The smallest change that admits the group; None if none does, or if it is already admitted."""
         if explanation.verdict != "waits" or not self._job.group:
             return None
         kinds: list[Callable[[Explanation], Change | None]] = [self._gates, self._uncordon, self._ready, self._taint]
@@ -119,7 +119,7 @@ class WhatIf:
     # --- trials
 
     def _admitted(self, changes: Iterable[Object], gone: Iterable[tuple[str, str]] = ()) -> bool:
-        """True if the group is admitted once these objects are changed and those are gone."""
+        """True if the group is admitted after some objects are changed and others are deleted."""
         forward: list[Event] = [Changed(obj) for obj in changes]
         back = [self._undo(obj.kind, object_label(obj)) for obj in changes]
         for kind, key in gone:
@@ -145,7 +145,7 @@ class WhatIf:
         return bool(placed) and len(placed) + job.ready_count >= minimum
 
     def _has_room(self) -> bool:
-        """True if the nodes could hold what the group lacks of its minimum, if no other group got anything."""
+        """True if the nodes could hold the missing part of the group's minimum, if no other group got anything."""
         job, state = self._state.jobs.get(self._key), self._state
         if self._evicting or job is None:
             return True
@@ -160,9 +160,9 @@ class WhatIf:
         return int(fitting.sum()) >= max(job.min_available - job.ready_count, 1)
 
     def _least(self, admits: Callable[[int], bool], guesses: Iterable[int], most: int) -> int | None:
-        """The least number from 1 to `most` that admits, if one does; what admits is taken to go on admitting.
+        """The least number from 1 to `most` that admits the group, if any; larger numbers are assumed to admit it, too.
 
-        So the most is tried first: most kinds of changes do not help, however far they go.
+        The largest is tried first, because most kinds of changes do not help at any size.
         """
         low, high = 0, most
         if not admits(most):
@@ -206,7 +206,7 @@ class WhatIf:
         return None
 
     def _quota(self, explanation: Explanation) -> Change | None:
-        """Raise the capability of a queue in the resource that is short: of the group's own, or of one that blocks."""
+        """Raise the capability of the group's queue, or of one that blocks, in the missing resource."""
         blocking = [b.queue for b in explanation.blockers]
         blocking += [level.queue for level in reversed(explanation.levels) if level.blocks]
         for name in dict.fromkeys([self._job.queue, *blocking]):
@@ -222,7 +222,7 @@ class WhatIf:
     def _raised(
         self, explanation: Explanation, made: Queue, spec: QueueSpec, resource: str, given: float | None
     ) -> Change | None:
-        """Raise the capability of a queue in one resource, where it has one."""
+        """Raise the capability of a queue in one resource, if it has one."""
         if given is None:
             return None
 
@@ -235,7 +235,7 @@ class WhatIf:
         return None if found is None else Change("quota", made.name, resource, found)
 
     def _cards(self, explanation: Explanation) -> Change | None:
-        """Raise the queue's quota of a card that is short."""
+        """Raise the queue's quota of a missing card."""
         queue = self._state.queues.get(self._job.queue)
         made = self._objects.get(("Queue", self._job.queue))
         short = [b for b in explanation.blockers if b.code == "InsufficientScalarQuota"]
@@ -257,7 +257,7 @@ class WhatIf:
         return None
 
     def _weight(self, explanation: Explanation) -> Change | None:
-        """Raise the weight of the queue, where the queue is what the group waits for."""
+        """Raise the weight of the queue, if the group waits for its queue."""
         if not any(b.code.startswith("Queue") for b in explanation.blockers):
             return None
         made = self._objects.get(("Queue", self._job.queue))
@@ -274,7 +274,7 @@ class WhatIf:
         return None if found is None else Change("weight", self._job.queue, "", found)
 
     def _namespace_quota(self, explanation: Explanation) -> Change | None:
-        """Raise a quota of the namespace in the resource that is short."""
+        """Raise a quota of the namespace in the missing resource."""
         short = [b for b in explanation.blockers if b.code == "ResourceQuotaInsufficient"]
         if not short:
             return None
@@ -304,7 +304,7 @@ class WhatIf:
         return change if self._admitted([remedies.without_gates(pod) for pod in gated]) else None
 
     def _uncordon(self, _: Explanation) -> Change | None:
-        """Uncordon as few nodes as it takes, those that the pods can use best first."""
+        """Uncordon as few nodes as possible, the most useful ones first."""
         cordoned = [node for node in self._of(Node) if node.spec and node.spec.unschedulable]
         cordoned.sort(key=self._fitness)
 
@@ -315,7 +315,7 @@ class WhatIf:
         return None if found is None else Change("uncordon", ", ".join(n.name for n in cordoned[:found]), "", found)
 
     def _ready(self, _: Explanation) -> Change | None:
-        """Get as few nodes ready as it takes, those that the pods can use best first."""
+        """Make as few nodes as possible ready, the most useful ones first."""
         down = sorted((node for node in self._of(Node) if not remedies.is_ready(node)), key=self._fitness)
 
         def admits(count: int) -> bool:
@@ -325,7 +325,7 @@ class WhatIf:
         return None if found is None else Change("ready", ", ".join(node.name for node in down[:found]), "", found)
 
     def _taint(self, _: Explanation) -> Change | None:
-        """Tolerate a taint: first the one that most nodes have."""
+        """Tolerate a taint; the most frequent one is tried first."""
         pods = self._pods()
         held = Counter(
             taint
@@ -339,7 +339,7 @@ class WhatIf:
         return None
 
     def _selector(self, explanation: Explanation) -> Change | None:
-        """Require less of the labels of nodes."""
+        """Remove requirements on the labels of nodes."""
         if not any(reason.reason == NOT_SELECTED for reason in explanation.nodes):
             return None
         pods = self._pods()
@@ -354,7 +354,7 @@ class WhatIf:
         return None
 
     def _neighbours(self, explanation: Explanation) -> Change | None:
-        """Require less of the other pods on a node."""
+        """Remove requirements on the other pods on a node."""
         given, pods = {reason.reason for reason in explanation.nodes}, self._pods()
         for what, begin, without in NEIGHBOURS:
             named = any(reason.startswith(begin) for reason in given)
@@ -363,7 +363,7 @@ class WhatIf:
         return None
 
     def _tier(self, _: Explanation) -> Change | None:
-        """Allow the gang a wider domain of the network."""
+        """Allow the gang a higher tier of the network topology."""
         made = self._objects.get(("PodGroup", self._key))
         wish = made.spec.network_topology if isinstance(made, PodGroup) else None
         if not isinstance(made, PodGroup) or wish is None or wish.mode != "hard":
@@ -373,7 +373,7 @@ class WhatIf:
         wider = sorted(tier for tier in tiers if tier > allowed)
         if not wider or not self._admitted([remedies.within_tier(made, wider[-1])]):
             return None
-        # What fits in a tier fits in all wider ones, so the lowest that serves is found by halving.
+        # A gang that fits in a tier fits in all higher ones, so the lowest is found by bisection.
         low, high = 0, len(wider) - 1
         while low < high:
             middle = (low + high) // 2
@@ -386,7 +386,7 @@ class WhatIf:
     # --- the group, other jobs, new nodes
 
     def _minimum(self, _: Explanation) -> Change | None:
-        """Lower the group's minMember, or minAvailable of the job that it belongs to."""
+        """Lower the group's minMember, or the minAvailable of its job."""
         made = self._objects.get(("PodGroup", self._key))
         if not isinstance(made, PodGroup) or self._job.min_available < 2:
             return None
@@ -426,12 +426,12 @@ class WhatIf:
         return None
 
     def _kind(self, job: Job, *, of_queue: bool, labels: bool) -> object:
-        """A key of what removing a job would give the group: jobs with the same pods on equally full nodes share it.
+        """A key for the effect of removing a job: jobs with the same pods on equally full nodes share it.
 
         Args:
             job: the job.
-            of_queue: the group waits for a queue, so that it matters in which the job is.
-            labels: the group waits for more than room, so that labels of pods may matter.
+            of_queue: the group waits for a queue, so the job's queue matters.
+            labels: the group waits for more than resources, so labels of pods may matter.
         """
         nodes = self._state.nodes
         idle = nodes.all().idle
@@ -444,7 +444,7 @@ class WhatIf:
         return (queue, job.phase, tuple(sorted(pods)))
 
     def _nodes(self, _: Explanation) -> Change | None:
-        """Add nodes of a kind that there is, whole: one that is large enough for each of the pods."""
+        """Add nodes like an existing one that is large enough for each of the pods."""
         template = self._template()
         if template is None:
             return None
@@ -459,11 +459,11 @@ class WhatIf:
         return None if found is None else Change("nodes", template.name, "", found)
 
     def _node(self, explanation: Explanation) -> Change | None:
-        """Add a node like one that is there, with as much of the scarce resource as it takes."""
+        """Add a node like an existing one, with enough of the scarce resource."""
         template = self._template()
         if template is None:
             return None
-        # The node stands there empty during the trials: what it offers changes more quickly than the set of nodes.
+        # The node stays, empty, during the trials: changing its resources is faster than changing the set of nodes.
         known = ("Node", NEW_NODE)
         self._objects[known] = self._like(template, "cpu", 0, bare=True)
         self._state.apply(Changed(self._objects[known]))
@@ -474,7 +474,7 @@ class WhatIf:
             self._state.apply(Gone(*known))
 
     def _sized(self, explanation: Explanation, template: Node) -> Change | None:
-        """The least size of the new node in one of the scarce resources."""
+        """The smallest sufficient size of the new node in one of the scarce resources."""
         for resource in self._scarce(explanation):
             needed = self._needed().get(resource, 0)
 
@@ -487,18 +487,18 @@ class WhatIf:
         return None
 
     def _like(self, template: Node, resource: str, size: int, *, bare: bool = False) -> Node:
-        """A node like another, with so much of one resource; a bare one offers nothing else."""
+        """A node like another, with an amount of one resource; a bare one has no other resources."""
         status = template.status or NodeStatus()
         given = {} if bare else status.allocatable or status.capacity or {}
         return remedies.twin(template, NEW_NODE, {**given, resource: format_amount(resource, size)})
 
     def _template(self) -> Node | None:
-        """The largest node that no reason but room rules out for the group's first waiting pod; else the largest."""
+        """The largest node that only lacks resources for the group's first waiting pod; else the largest."""
         nodes = [node for node in self._of(Node) if not node.name.startswith(NEW_NODE)]
         return min(nodes, key=self._fitness, default=None)
 
     def _fitness(self, node: Node) -> tuple[object, ...]:
-        """The best node for the group's first waiting pod has the least: its labels, no taints, and much room."""
+        """Sort key of a node: least for the first waiting pod's labels, no taints, and much room."""
         spec = next((task.spec for task in self._waiting()), None)
         wanted = dict(spec.node_selector) if spec else {}
         has = remedies.offered(node)
@@ -531,12 +531,12 @@ class WhatIf:
         return total
 
     def _scarce(self, explanation: Explanation) -> list[str]:
-        """Resources that blockers name, in their order; else those that the pods ask for."""
+        """Resources of the blockers, in their order; else those that the pods request."""
         named = [b.resource for b in explanation.blockers if b.resource]
         return list(dict.fromkeys([*named, *(n for n in self._needed() if n != "pods")]))
 
     def _shortage(self, explanation: Explanation, resource: str) -> list[int]:
-        """Guesses at how much is missing, from the blockers and from what the group asks for in all."""
+        """Estimates of the missing amount, from the blockers and from the total request of the group."""
         needed = int(self._needed().get(resource, 0))
         out = [needed]
         for blocker in explanation.blockers:
@@ -545,7 +545,7 @@ class WhatIf:
         return out
 
     def _total(self, resource: str) -> int:
-        """More than a queue could use of a resource."""
+        """An amount of a resource above the use of any queue."""
         cluster = int(self._state.nodes.total().get(resource, 0))
         return cluster + int(self._needed().get(resource, 0)) + 1
 

@@ -101,7 +101,7 @@ def test_a_file_that_is_no_job_is_refused_with_the_reason(console: Console, tmp_
         ("kind: Queue\napiVersion: scheduling.volcano.sh/v1beta1\n", "has a Queue of scheduling.volcano.sh/v1beta1"),
         ("a: [", "line 2, column 1: not valid YAML"),
         ("--- {}\n--- {}\n", "has 2 objects: one job is needed"),
-        ("text", "a document is no object"),
+        ("text", "a document is not an object"),
     ):
         file.write_text(text)
         said = console.failed("vcctl", "job", "run", "-f", str(file))
@@ -227,7 +227,7 @@ def test_view_shows_a_job_and_why_it_waits(console: Console, objects: Objects, n
 def test_view_of_a_job_that_nobody_has_looked_at_says_so(console: Console, objects: Objects, namespace: str) -> None:
     objects.put(VC_JOBS, job(namespace, "new"))
     out = console.good("vcctl", "job", "view", "-N", "new", "-n", namespace)
-    assert "no controller has made one yet" in out
+    assert "no controller has created one yet" in out
     assert out.endswith("Events: \t<none>\n")
     said = console.failed("vcctl", "job", "view", "-N", "none")
     assert said == 'Failed to view job: jobs.batch.volcano.sh "none" not found\n'
@@ -266,9 +266,9 @@ def test_orders_that_would_do_nothing_are_refused(console: Console, objects: Obj
     objects.put(VC_JOBS, job(namespace, "done"), state("Completed"))
     objects.put(VC_JOBS, job(namespace, "held"), state("Aborted"))
     said = console.failed("vcctl", "job", "restart", "done", "-n", namespace)
-    assert said == "Failed to restart job: job done is Completed already\n"
+    assert said == "Failed to restart job: job done is already Completed\n"
     said = console.failed("vcctl", "job", "terminate", "held", "-n", namespace)
-    assert said == "Failed to terminate job: job held is Aborted already: resume it first\n"
+    assert said == "Failed to terminate job: job held is already Aborted: resume it first\n"
     assert objects.all(COMMANDS, namespace) == []
 
 
@@ -321,9 +321,9 @@ def test_scale_changes_tasks_and_the_minimums_with_them(
 def test_scale_says_which_tasks_there_are(console: Console, objects: Objects, namespace: str) -> None:
     objects.put(VC_JOBS, job(namespace, "a", task("ps", 2), task("worker", 3)))
     for words, said in (
-        ("4", "the job has 2 tasks: say which, e.g. ps=4"),
-        ("none=4", 'there is no task "none": the job has ps, worker'),
-        ("ps=many", '"many" is no number of pods for task ps: use 0 or more'),
+        ("4", "the job has 2 tasks: name the task, for example ps=4"),
+        ("none=4", 'task "none" does not exist: the job has ps, worker'),
+        ("ps=many", 'invalid number of pods "many" for task ps: use 0 or more'),
     ):
         assert console.failed("vcctl", "job", "scale", "a", "-n", namespace, "-r", words) == (
             f"Failed to scale job: {said}\n"

@@ -53,12 +53,12 @@ MISUSED = [
     ("vcctl job list --bogus", "Error: unknown flag: --bogus\n"),
     ("vcctl job list -x", "Error: unknown shorthand flag: 'x' in -x\n"),
     ("vcctl job view -N", "Error: flag needs an argument: -N\n"),
-    ("vcctl queue create -w x", 'Error: invalid argument for "-w, --weight" flag: "x" is not a whole number\n'),
+    ("vcctl queue create -w x", 'Error: invalid argument for "-w, --weight" flag: invalid number "x": use an integer\n'),
     (
         "vcctl queue create -w 9999999999",
         'Error: invalid argument for "-w, --weight" flag: "9999999999" is out of range',
     ),
-    ("vcctl job list --all-namespaces=perhaps", '"perhaps" is neither true nor false'),
+    ("vcctl job list --all-namespaces=perhaps", 'invalid value "perhaps": use true or false'),
 ]
 
 

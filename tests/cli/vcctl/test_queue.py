@@ -148,7 +148,7 @@ def test_create_sends_what_a_queue_is(console: Console, objects: Objects) -> Non
     assert console.done("vcctl", "queue", "create") == "queue test created\n"
     assert objects.one(QUEUES, "", "test")["spec"]["weight"] == 1
     said = console.failed("vcctl", "queue", "create", "bad", "--reclaimable", "maybe")
-    assert said == 'Failed to create queue: --reclaimable is "maybe": use true or false\n'
+    assert said == 'Failed to create queue: --reclaimable: invalid value "maybe": use true or false\n'
 
 
 def test_update_changes_only_what_is_given(console: Console, objects: Objects) -> None:
@@ -184,7 +184,7 @@ def test_delete_with_cascade_deletes_leaves_first(console: Console, objects: Obj
     assert would == "".join(f"queue {name} would be deleted\n" for name in order)
     assert {each["metadata"]["name"] for each in objects.all(QUEUES)} >= set(order)
     done = console.good("vcctl", "queue", "delete", "-n", "top", "--cascade")
-    assert done == "".join(f"queue {name} is deleted\n" for name in order)
+    assert done == "".join(f"queue {name} deleted\n" for name in order)
     assert not {each["metadata"]["name"] for each in objects.all(QUEUES)} & set(order)
     assert console.failed("vcctl", "queue", "delete", "top", "--cascade").endswith('"top" not found\n')
 

@@ -48,8 +48,8 @@ def test_nothing_is_deleted_while_pods_hold_room_unless_forced(
     for words in (["--cascade"], ["--cascade", "--dry-run"]):
         said = console.failed("vcctl", "queue", "delete", "-n", "held-top", *words)
         assert said == (
-            "Failed to delete queue: pods hold room: 1 of queue held-leaf: wait until they have ended or delete their "
-            "jobs, or use --force; nothing is deleted\n"
+            "Failed to delete queue: pods hold resources: 1 of queue held-leaf: wait until they have ended, delete their "
+            "jobs, or use --force; nothing was deleted\n"
         )
     assert names(objects) >= set(order)
     console.good("vcctl", "queue", "delete", "-n", "held-top", "--cascade", "--force")
@@ -71,7 +71,7 @@ def test_root_and_default_are_refused_before_anything_is_deleted(console: Consol
     order = plant(objects, f"below-{top}")
     objects.patch(QUEUES, "", order[-1], {"spec": {"parent": top}})
     said = console.failed("vcctl", "queue", "delete", "-n", top, "--cascade")
-    words = f"queue {top} cannot be deleted: name a queue without it; nothing is deleted"
+    words = f"queue {top} cannot be deleted: choose a queue without it below; nothing was deleted"
     assert said == f"Failed to delete queue: {words}\n"
     assert names(objects) >= {top, *order}
 
@@ -119,8 +119,8 @@ def test_what_is_gone_is_put_back_when_the_server_refuses_the_rest(
     options: dict[str, Any] = {"cascade": True, "dry_run": False, "force": False, "wait": False, "timeout": 1}
     with pytest.raises(CommandError) as error:
         cluster.api.run(delete_tree(api, "back-top", **options))
-    assert str(error.value) == "back-mid-b stays\nput back: back-mid-a, back-leaf"
-    assert capsys.readouterr().out == "queue back-leaf is deleted\nqueue back-mid-a is deleted\n"
+    assert str(error.value) == "back-mid-b stays\nrestored: back-mid-a, back-leaf"
+    assert capsys.readouterr().out == "queue back-leaf deleted\nqueue back-mid-a deleted\n"
     after = {each["metadata"]["name"]: (each["metadata"]["labels"], each["spec"]) for each in cluster.all(QUEUES)}
     assert after == before
     (command,) = cluster.all(COMMANDS)

@@ -48,7 +48,7 @@ def test_run_of_kilauea_prints_the_name_alone(console: Console, objects: Objects
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("-n 2 -N 2 true", "--tasks and --nodes: give one of them"),
+        ("-n 2 -N 2 true", "--tasks and --nodes are mutually exclusive"),
         ("-c many true", 'cpu: "many" is not a quantity'),
         ("-e NOBODY_HAS_SET_THIS true", '--env: "NOBODY_HAS_SET_THIS" has no value'),
         ("-t 10ms true", "--time must be at least 1s"),

@@ -167,7 +167,7 @@ def test_a_parent_goes_after_its_children(server: Server, client: Client, consol
     words = ask(server, "delete", "queue", "division").stderr
     assert "queue division can not be deleted because it has 1 child queues: group" in words
     out = console.good("vcctl", "queue", "delete", "-n", "division", "--cascade")
-    assert out == "queue member is deleted\nqueue group is deleted\nqueue division is deleted\n"
+    assert out == "queue member deleted\nqueue group deleted\nqueue division deleted\n"
 
 
 def test_closing_a_parent_closes_its_children_first_and_lets_work_end(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kilauea.cli.vcctl.queue_list import Entry
 
 NAME_NEEDED = "queue name must be specified"
-ROOT_STAYS = "queue root cannot be closed, because all queues are below it: close individual queues instead"
+ROOT_STAYS = "queue root cannot be closed: close the queues below it"
 
 
 # --- changes

@@ -1,1 +1,1 @@
-"""From a session to words: the plan with its reasons, and explanations of why a group waits."""
+"""The plan of a session with its reasons, and explanations of groups that wait."""

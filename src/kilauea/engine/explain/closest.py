@@ -1,6 +1,6 @@
-"""Why a gang with hard network topology finds no domain: the tier, the largest room, and what is requested.
+"""The reason why a gang with hard network topology finds no domain: the tier, the largest room, and the request.
 
-The reasons of single nodes say little there: nodes elsewhere have room, and the domain that was tried last is not the
+The reasons of single nodes do not help here: nodes elsewhere have room, and the domain that was tried last is not the
 one with the most room.
 """
 

@@ -1,8 +1,8 @@
-"""Warnings about a configuration that is valid, and yet does not do what it seems to.
+"""Warnings about a valid configuration that does not do what it seems to do.
 
-`kilauea.engine.conf` reads the document and knows names and types. Here the plugins are opened over an empty cluster,
-so that the points where each registers are known. Then it can be said which plugins are never asked, and which part of
-the configuration needs another that is missing. Nothing here decides anything; `kilauea config check` shows it.
+`kilauea.engine.conf` reads the document and checks names and types. This module opens the plugins over an empty cluster
+to learn at which points they register. This shows plugins that are never asked, and parts of the configuration that
+need a missing part. `kilauea config check` prints the warnings.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from kilauea.engine.session import Session
 from kilauea.engine.state import ClusterState
 
 ERROR, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
-"""It cannot be used; it does not do what it seems to; it is worth knowing."""
+"""Levels: the configuration is invalid; it does not do what it seems to do; it is good to know."""
 
 DECIDERS = {
     "job_enqueueable": frozenset("overcommit proportion capacity capacity-card resourcequota".split()),
     "job_pipelined": frozenset({"gang", "tdm"}),
     "sub_job_pipelined": frozenset({"gang"}),
 }
-"""By point at which plugins vote: those that permit or reject and never abstain, so that no later tier is asked."""
+"""Plugins that never abstain from a vote, by voting point; the scheduler does not ask the tiers after them."""
 
 EVICTING = {
     "preemptable": frozenset({"preempt"}),
     "reclaimable": frozenset({"reclaim"}),
     "unified_evictable": frozenset({"gangpreempt", "gangreclaim"}),
 }
-"""By point at which victims are chosen: the actions that ask."""
+"""Actions that ask for victims, by extension point."""
 
 KNOW_STARVING = ("gang", "priority", "tdm")
-"""Plugins that say which jobs are starving."""
+"""Plugins that report starving jobs."""
 
 SUBJECTS = {
     "job_enqueueable": "the admission of jobs",
@@ -64,43 +64,43 @@ SUBJECTS = {
 }
 
 WHY = {
-    "yaml": "Text that is not valid YAML cannot be read at all.",
-    "config-map": "The scheduler reads the text that the ConfigMap holds, not the ConfigMap.",
-    "wrong-type": "A value of the wrong type is not used; its default holds.",
-    "wrong-value": "A value out of range is not used; its default holds.",
-    "unknown-plugin": "A typing error must not change what the scheduler does, so the file is not used.",
-    "unknown-action": "Without the intended action the cycle does something else, so the file is not used.",
+    "yaml": "The scheduler can read only valid YAML.",
+    "config-map": "The scheduler reads the text in the ConfigMap, not the ConfigMap itself.",
+    "wrong-type": "A value of the wrong type is ignored, and the default is used.",
+    "wrong-value": "A value out of range is ignored, and the default is used.",
+    "unknown-plugin": "A typo must not change the behaviour of the scheduler, so the file is not used.",
+    "unknown-action": "Without the intended action the cycle behaves differently, so the file is not used.",
     "unknown-key": "Unknown keys are ignored, so the intended setting has no effect.",
-    "unknown-argument": "Unknown arguments are ignored, so the default holds.",
-    "moved-argument": "It is another plugin's argument now; here it does nothing.",
-    "missing-plugin": "Volcano has it; here its votes, limits and scores are missing.",
-    "empty-action": "A cycle is the list of its actions, so each has to have a name.",
-    "unused-arguments": "Nothing reads the arguments of an action that does not exist.",
-    "rival-plugins": "A queue would have the shares of the one and the order of the other, or of whichever comes last.",
-    "duplicate-plugin": "The entries share one set of functions: the last one's arguments hold, at the places of both.",
-    "duplicate-action": "It runs as often as it is named.",
-    "no-plugins": "Plugins filter and score nodes, hold gangs together and share the cluster; nothing does it here.",
-    "no-allocate": "Enqueue admits and backfill places pods without requests; nothing places the others.",
-    "action-order": "What a cycle admits after it has placed pods waits a whole cycle for nothing.",
-    "enqueue-without-votes": "Without a vote enqueue admits every job at once, so it does nothing but take time.",
-    "unused-plugin": "It only votes on the admission of jobs, and enqueue alone asks.",
-    "hidden-voter": "As soon as a tier permits or rejects, later tiers are not asked.",
-    "powerless-voter": "In one tier a rejection wins over a permit; in an earlier tier the permit would.",
-    "hidden-starving": "Of the tiers only the first with a plugin that knows starving jobs is asked.",
-    "no-starving": "Such an action makes room only for jobs that plugins find starving; without one it does nothing.",
-    "hidden-victims": "The first tier that names victims decides; later tiers are asked only when it names none.",
-    "flag-spelling": "Any spelling works here, but Volcano knows only the one.",
-    "plugin-fault": "A plugin that fails is left out of the cycle.",
-    "plugin-warning": "The plugin itself says so.",
+    "unknown-argument": "Unknown arguments are ignored, so the default is used.",
+    "moved-argument": "The argument has moved to another plugin and has no effect here.",
+    "missing-plugin": "Volcano has this plugin, but kilauea does not, so its votes, limits and scores are missing.",
+    "empty-action": "A cycle is a list of actions, so each entry needs a name.",
+    "unused-arguments": "The arguments of an action that does not exist have no effect.",
+    "rival-plugins": "Shares and order of queues would come from different plugins, or from whichever is last.",
+    "duplicate-plugin": "The entries share one set of functions, so the last entry's arguments apply at both places.",
+    "duplicate-action": "The action runs once for each entry.",
+    "no-plugins": "Plugins filter and score nodes, keep gangs together and share the cluster; nothing else does so.",
+    "no-allocate": "Enqueue admits jobs, and backfill places pods without requests; no action places the other pods.",
+    "action-order": "Jobs that are admitted after the placement wait for the next cycle without need.",
+    "enqueue-without-votes": "Without a vote, enqueue admits every job at once, so it only costs time.",
+    "unused-plugin": "The plugin only votes on the admission of jobs, and only enqueue asks for votes.",
+    "hidden-voter": "Once a tier permits or rejects, the scheduler does not ask later tiers.",
+    "powerless-voter": "Within a tier, a rejection overrides a permit; a permit in an earlier tier would win.",
+    "hidden-starving": "The scheduler asks only the first tier with a plugin that reports starving jobs.",
+    "no-starving": "These actions evict only for jobs that a plugin reports as starving; without one they do nothing.",
+    "hidden-victims": "The first tier that returns victims decides; later tiers are asked only if it returns none.",
+    "flag-spelling": "Kilauea accepts any spelling, but Volcano only this one.",
+    "plugin-fault": "The cycle runs without a plugin that fails.",
+    "plugin-warning": "The plugin itself reports it.",
 }
-"""By code: why it matters."""
+"""The consequence of each finding, by code."""
 
-FORM = "A document of the wrong form cannot be read, so the file is not used."
+FORM = "A document of the wrong form is invalid, so the file is not used."
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something about a configuration that its owner should know."""
+    """A finding about a configuration."""
 
     severity: str
     code: str
@@ -108,7 +108,7 @@ class Issue:
     where: str
     message: str
     hint: str = ""
-    """The name that was probably meant."""
+    """The most similar valid name."""
     why: str = ""
 
 
@@ -118,7 +118,7 @@ def check_conf(
     actions: Mapping[str, type[Action]],
     watchdog: Watchdog = UNWATCHED,
 ) -> list[Issue]:
-    """Everything there is to say about a configuration document, in its order."""
+    """All findings about a configuration document, in its order."""
     conf = inspect_conf(document, plugins, actions)
     issues = [_of_finding(finding) for finding in conf.findings]
     if isinstance(document, Mapping):
@@ -280,11 +280,11 @@ class _Workings:
         for entry in self._later(point) if asking else ():
             first = self._those(self._points[point][0])
             message = f"{entry.name} is asked about the victims of {_and(asking)} only if {first} names none"
-            # Plain drf is meant to be the second choice; the others protect pods.
+            # Plain drf is meant as the second choice; the others protect pods.
             yield _issue(NOTE if entry.name == "drf" else WARNING, "hidden-victims", entry, message)
 
     def _later(self, point: str, than: int = 0) -> list[PluginConf]:
-        """Plugins of the tiers after one, but for those that are in an earlier one too."""
+        """Plugins of the tiers after one, except those that are also in an earlier one."""
         tiers = self._points[point]
         earlier = set(_flat(tiers[: than + 1]))
         return [self._entries[plugin] for plugin in dict.fromkeys(_flat(tiers[than + 1 :])) if plugin not in earlier]
@@ -294,7 +294,7 @@ class _Workings:
 
 
 def _empty_cluster() -> ClusterState:
-    """A cluster with nothing but the queue that every cluster has."""
+    """A cluster with only the default queue."""
     state = ClusterState()
     state.apply(Changed(Queue(kind="Queue", metadata=ObjectMeta(name=ROOT_QUEUE))))
     return state
@@ -304,7 +304,7 @@ def _workings(conf: SchedulerConf, plugins: Mapping[str, type[Plugin]], watchdog
     """Issues that show only once plugins have registered."""
     issues: list[Issue] = []
     if not any(conf.tiers):
-        issues.append(_issue(WARNING, "no-plugins", ("tiers",), "there is no plugin in any tier"))
+        issues.append(_issue(WARNING, "no-plugins", ("tiers",), "no tier has a plugin"))
     while True:
         session = Session(_empty_cluster(), conf, 0, None)
         try:

@@ -12,7 +12,7 @@ class Reason(Protocol):
 
     @property
     def message(self) -> str:
-        """In words."""
+        """The reason as a sentence."""
 
     @property
     def resource(self) -> str:
@@ -20,11 +20,11 @@ class Reason(Protocol):
 
     @property
     def asked(self) -> float:
-        """How much of it is requested."""
+        """The requested amount."""
 
     @property
     def left(self) -> float:
-        """How much of it is available at most."""
+        """The largest available amount."""
 
 
 def in_words(reason: Reason) -> str:

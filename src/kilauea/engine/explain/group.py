@@ -1,6 +1,6 @@
-"""Why a pod group waits, from its plan: the blockers in order of importance, each with its rule, and the nodes.
+"""Explains from a plan why a pod group waits: its blockers in order of importance, with their rules, and the nodes.
 
-The smallest change that would admit it is found by trying (`kilauea.simulator.what_if`).
+`kilauea.simulator.what_if` finds the smallest change that would admit it.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ RULES = {
     "InsufficientMemoryQuota": "the allocated memory of a queue stays within its capability",
     "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
     "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
-    "QueueOverused": "a queue that has all it deserves lets the others go first",
+    "QueueOverused": "a queue that has its deserved share lets others go first",
     "VolumesNotReady": "the volume claims of a pod exist and are bound, or can be bound on its node",
     "Unschedulable": "a pod needs one node that has room for it and that no rule excludes",
     "RoomKept": "resources that a pod would lose again at once go to the group that would reclaim them",
     "GangWaiting": "a gang starts as a whole or not at all",
     "Nominated": "a pod starts when the resources that are being freed for it are free",
-    "NotReached": "an action has to process the pod",
+    "NotReached": "an action of the configuration processes the pod",
     "ResourceClaimsUnsupported": "pods with resource claims wait until this version supports them",
 }
-"""The rule behind each code."""
+"""The rule for each code."""
 
 STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsUnsupported"})
-"""Codes of reasons that name the object to create or correct: no other change is searched for."""
+"""Codes of reasons that already name the object to create or correct, so no other change is searched."""
 
 ORDER = tuple(RULES)
 """Codes from the most to the least binding; those of plugins stand before `Unschedulable`."""
@@ -63,13 +63,13 @@ ORDER = tuple(RULES)
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One reason why pods of the group wait, and how many of them."""
+    """A reason why pods of the group wait, with the number of these pods."""
 
     code: str
     rule: str
     queue: str
     node_class: str
-    """The nodes that the pods can use at all, in words."""
+    """The nodes that the pods may use, as text."""
     resource: str
     asked: float
     left: float
@@ -96,8 +96,8 @@ class Change:
         object: the queue; the quota; the gates; the nodes; the taint; the entry; the pod group; the job; the node to
             copy.
         resource: what is changed, for a quota and a node; the card.
-        by: how much more for a quota, weight or tier; how much less for a minimum; how much of the resource the new
-            node offers; how many gated pods, nodes to uncordon, nodes with the taint, or new nodes; 1 otherwise. In the
+        by: the increase of a quota, weight or tier; the decrease of a minimum; the amount of the resource on the new
+            node; the number of gated pods, nodes to uncordon, nodes with the taint, or new nodes; 1 otherwise. In the
             engine's units.
         to: the new minimum or tier.
     """
@@ -111,7 +111,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a pod group waits, or that it does not."""
+    """The explanation of a pod group."""
 
     group: str
     verdict: str
@@ -120,21 +120,21 @@ class Explanation:
     nodes: tuple[NodeReason, ...] = ()
     change: Change | None = None
     levels: tuple[Level, ...] = ()
-    """The queues from the root to the group's own, where a plugin says anything of them."""
+    """The queues from the root to the group's own, if a plugin reports them."""
     borrowers: tuple[Borrower, ...] = ()
     """Queues that hold more than they deserve, the nearest first: of the queue that blocks, else of all."""
     ahead: tuple[Ahead, ...] = ()
-    """Groups ahead of it: of its own queue, then of queues that come first."""
+    """Groups ahead of it: in its own queue, then in queues that come first."""
     holders: tuple[Holder, ...] = ()
-    """Groups that hold what it lacks, by resource, those with most first."""
+    """Largest holders of the missing resources, by resource."""
     attempts: tuple[Attempt, ...] = ()
-    """The pods that evicting actions considered, and why each was not evicted."""
+    """The pods that evicting actions considered, with the reason why each was not evicted."""
     stated: bool = False
-    """The first blocker says itself what to change."""
+    """True if the first blocker already names the change."""
 
     @property
     def nominated(self) -> bool:
-        """The group waits only for resources that are being freed for it."""
+        """True if the group waits only for resources that are being freed for it."""
         return bool(self.blockers) and all(blocker.code == "Nominated" for blocker in self.blockers)
 
 
@@ -160,7 +160,7 @@ def explain(plan: Plan, state: ClusterState, key: str) -> Explanation:
 
 
 def binding_reasons(plan: Plan) -> dict[str, Pending]:
-    """By pod group that waits: the reason of the pod that waits for what binds most, as in its explanation."""
+    """The most binding reason of each waiting pod group, as in its explanation."""
     out: dict[str, Pending] = {}
     for pending in plan.pending:
         known = out.get(pending.group)
@@ -170,7 +170,7 @@ def binding_reasons(plan: Plan) -> dict[str, Pending]:
 
 
 def with_hint(p: Pending, state: ClusterState) -> Pending:
-    """The reason with the names that it leaves out: of claims, labels, taints and nodes, and with the largest size."""
+    """The reason with added details: names of claims, labels, taints and nodes, and the largest size."""
     task = state.tasks.get(p.pod)
     if task is None:
         return p
@@ -183,7 +183,7 @@ def with_hint(p: Pending, state: ClusterState) -> Pending:
 
 
 def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
-    """The same for many pods of one state: those that are alike share the answer, which looks at all nodes."""
+    """Details for many pods of one state: equal pods share the result, which needs all nodes."""
     known: dict[tuple[object, ...], str] = {}
 
     def hinted(p: Pending) -> Pending:
@@ -197,7 +197,7 @@ def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
 
 
 def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
-    """A reason about nodes with the request that no node has, or with what keeps the pod away from them."""
+    """A reason about nodes, with the request that no node satisfies, or the rules that exclude the nodes."""
     if p.resource and p.nodes and all(n.reason == f"Insufficient {p.resource}" for n in p.nodes):
         largest = int(state.nodes.all().allocatable[state.axis.rows[p.resource]].max())
         if p.asked > largest:
@@ -216,7 +216,7 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
 
 
 def refusal_with_hint(refusal: Refusal, state: ClusterState) -> Refusal:
-    """Why a group without pods is refused, with what the cluster as a whole lacks."""
+    """The reason why a group without pods is refused, with the resources that the whole cluster lacks."""
     if not refusal.resource or not len(state.nodes.names):
         return refusal
     hint = "" if state.nodes.total().get(refusal.resource, 0) else f"no node has {refusal.resource}"
@@ -232,7 +232,7 @@ def _with_limit(p: Pending, state: ClusterState) -> Pending:
 
 
 def _limit_hint(name: str, resource: str, state: ClusterState) -> str:
-    """Says that the cluster itself limits a queue; empty if a capability does."""
+    """A hint that the cluster itself limits a queue; empty if a capability does."""
     queue, seen = state.queues.get(name), set[str]()
     while queue is not None and queue.name not in seen:
         if queue.capability and resource in queue.capability:
@@ -244,7 +244,7 @@ def _limit_hint(name: str, resource: str, state: ClusterState) -> str:
 
 
 def rank(code: str) -> int:
-    """How binding a code is; lower is more."""
+    """The rank of a code; lower is more binding."""
     return ORDER.index(code) if code in RULES else ORDER.index("Unschedulable") - 1
 
 
@@ -264,7 +264,7 @@ def _blockers(job: Job, waiting: list[Pending]) -> tuple[Blocker, ...]:
             p.resource,
             p.asked,
             p.left,
-            # What its mates wait for is said already.
+            # The reason of the other pods is already in the list.
             p.message.partition(": ")[0] if p.code == "GangWaiting" and others else p.message,
             pods[key],
         )
@@ -287,7 +287,7 @@ def _without_pods(job: Job, plan: Plan) -> Blocker:
 
 
 def node_class(spec: TaskSpec) -> str:
-    """The nodes that a pod asks for, in words."""
+    """The nodes that a pod selects, as text."""
     parts = [f"{key}={value}" for key, value in spec.node_selector]
     parts += [terms_text(spec.node_terms)] if spec.node_terms else []
     if not parts:

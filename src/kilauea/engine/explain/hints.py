@@ -21,11 +21,11 @@ TAINTED = "node(s) had untolerated taint(s)"
 NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
 
 SHOWN = 3
-"""Names that are listed of each sort."""
+"""Maximum number of names to list of each kind."""
 
 
 def node_hints(reasons: Iterable[NodeReason], nodes: NodeTable, spec: TaskSpec) -> list[str]:
-    """The nodes that are cordoned and the taints that keep a pod away, where nodes were ruled out by those."""
+    """The cordoned nodes and the taints that a pod does not tolerate, if they ruled out nodes."""
     given = {reason.reason for reason in reasons}
     hints = []
     if CORDONED in given:
@@ -39,7 +39,7 @@ def node_hints(reasons: Iterable[NodeReason], nodes: NodeTable, spec: TaskSpec) 
 
 
 def _taints(nodes: NodeTable, spec: TaskSpec) -> list[tuple[str, int]]:
-    """The taints that a pod does not tolerate, of nodes that it selects, with the number of nodes; the most first."""
+    """The taints on selected nodes that a pod does not tolerate, with the number of nodes, the most frequent first."""
     sets, ids = nodes.taint_sets
     mask = selects(nodes, spec)
     counts = Counter((ids if mask is None else ids[mask]).tolist())
@@ -53,7 +53,7 @@ def _taints(nodes: NodeTable, spec: TaskSpec) -> list[tuple[str, int]]:
 
 
 def volume_hint(storage: Storage, task: Task) -> str:
-    """Which claims of a pod are not bound, and the storage classes that they name in vain."""
+    """The unbound claims of a pod, and the missing storage classes that they name."""
     parts = []
     for use in task.spec.claims:
         claim = storage.claims.get(use.key)
@@ -70,7 +70,7 @@ def volume_hint(storage: Storage, task: Task) -> str:
 
 
 def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
-    """The volumes of a pod that only some nodes reach, with what these have to be."""
+    """The volumes of a pod that only some nodes can use, with the required nodes."""
     hints = []
     for use in task.spec.claims:
         claim = storage.claims.get(use.key)
@@ -82,7 +82,7 @@ def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
 
 
 def terms_text(terms: Iterable[NodeTerm]) -> str:
-    """Terms of node affinity in words: `zone In a,b or disk In ssd`."""
+    """Terms of node affinity as text: `zone In a,b or disk In ssd`."""
     return " or ".join(
         " and ".join(f"{r.key} {r.operator} {','.join(r.values)}".strip() for r in (*term.expressions, *term.fields))
         for term in terms
@@ -90,6 +90,6 @@ def terms_text(terms: Iterable[NodeTerm]) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """The first few names."""
+    """The first few names as text."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""Fields that have no effect: what objects ask of plugins that are not configured.
+"""Fields without effect, because their plugin is not configured.
 
-A field that is ignored silently is noticed too late. Each such object gets a condition that names the field and the
-plugin, and the plan has one finding for each kind of field.
+Users notice silently ignored fields too late. So each such object gets a condition that names the field and the plugin,
+and the plan has one finding for each kind of field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kilauea.engine.session import Session
 
 
 def is_served(wish: Wish, conf: SchedulerConf) -> bool:
-    """True if the plugin of a wish is configured, in the form that serves it."""
+    """True if the plugin of a field is configured, in the required form."""
     entries = (entry for tier in conf.tiers for entry in tier if entry.name == wish.plugin)
     return any(entry.is_enabled("hierarchy") or not wish.tree for entry in entries)
 
@@ -30,7 +30,7 @@ def sentence(wish: Wish) -> str:
 
 
 def ignored_wishes(session: Session) -> dict[str, Condition]:
-    """By pod group: what of its wishes is ignored. Completed groups are left out."""
+    """Ignored fields by pod group, without completed groups."""
     unserved = sum(1 << number for number, wish in enumerate(OF_GROUPS) if not is_served(wish, session.conf))
     table, size = session.table, len(session.table)
     concerned = (table.wishes[:size] & unserved != 0) & (table.phase[:size] != PHASES.index(COMPLETED))
@@ -43,7 +43,7 @@ def ignored_wishes(session: Session) -> dict[str, Condition]:
 
 
 def findings_of_ignored(session: Session, ignored: dict[str, Condition]) -> Iterator[Finding]:
-    """For each kind of wish that is ignored, how many pod groups have it."""
+    """One finding for each ignored field, with the number of pod groups that have it."""
     groups: dict[Wish, list[str]] = {}
     for key in ignored:
         for wish in _of(session.state.jobs[key].wishes):

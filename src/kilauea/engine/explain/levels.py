@@ -1,4 +1,4 @@
-"""The queues above a pod group, each with its figures, and the queues that borrowed what the group lacks."""
+"""The queues above a pod group with their metrics, and the queues that borrowed the missing resource."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A queue on the way from the root to a group's own, and one resource, in the engine's units.
+    """A queue on the path from the root to the group's own queue, and one resource, in the engine's units.
 
     Attributes:
         queue: its name.
         depth: levels above it; 0 for the uppermost.
-        resource: the resource that the other figures are about.
-        allocated: what it holds after the cycle.
-        asked: what the group lacks of its minimum.
-        inqueue: what was reserved, when the cycle began, for groups that were admitted and not placed yet.
-        deserved: what it deserves; None if no plugin says.
-        guarantee: what is kept for it at any time.
+        resource: the resource of the amounts below.
+        allocated: its allocation after the cycle.
+        asked: the missing part of the group's minimum.
+        inqueue: reserved at the start of the cycle for admitted groups that are not placed yet.
+        deserved: its deserved share; None if no plugin sets one.
+        guarantee: its guarantee.
         may_use: the most that it may hold; None if there is no limit.
         blocks: the group waits for resources of this queue.
     """
@@ -47,9 +47,9 @@ class Borrower:
     Attributes:
         queue: its name.
         resource: the resource.
-        allocated: what it holds.
-        deserved: what it deserves.
-        distance: levels from the group's queue up to the first that both have above them; 1 for a sister queue.
+        allocated: its allocation.
+        deserved: its deserved share.
+        distance: levels from the group's queue up to the nearest common ancestor; 1 for a sister queue.
     """
 
     queue: str
@@ -60,7 +60,7 @@ class Borrower:
 
     @property
     def borrowed(self) -> float:
-        """The amount that it holds beyond what it deserves."""
+        """The amount above its deserved share."""
         return self.allocated - self.deserved
 
 
@@ -72,15 +72,15 @@ def levels(
     *,
     own_capability: bool,
 ) -> tuple[Level, ...]:
-    """The queues on a way from the root, each with its figures; without those of which no plugin says anything.
+    """The queues on a path from the root with their metrics, without queues that no plugin reports.
 
     Args:
-        outcomes: figures of all queues.
+        outcomes: metrics of all queues.
         way: names of the queues, the uppermost first.
-        asked: what the group lacks, by the resources to show.
-        blocking: queues that block, each with the resource of which they have too little, or "" for all of them; and
-            how much was asked for. The queues above one block too, as far as they have no room for that either.
-        own_capability: queues are held to the capability that they name, and have nothing of what it does not name.
+        asked: the missing amounts of the group, by the resources to show.
+        blocking: queues that block, with the resource that they lack, or "" for all of them, and the requested amount.
+            The queues above such a queue block, too, if they lack the amount.
+        own_capability: True if queues may only use resources that their own capability names.
     """
     found = []
     for depth, name in enumerate(way):
@@ -111,7 +111,7 @@ def levels(
 
 
 def _most(of: QueueOutcome, resource: str, *, own_capability: bool) -> float | None:
-    """The most that a queue may hold; None if there is no end."""
+    """The limit of a queue; None if it is unlimited."""
     if own_capability:
         return (of.capability or {}).get(resource, 0)
     most = None if of.real_capability is None else of.real_capability.get(resource)
@@ -119,11 +119,11 @@ def _most(of: QueueOutcome, resource: str, *, own_capability: bool) -> float | N
 
 
 def borrowers(session: Session, outcomes: Mapping[str, QueueOutcome], own: str, below: str = "") -> list[Borrower]:
-    """Queues with jobs that hold more than they deserve, the nearest first, of those the ones with most.
+    """Queues with jobs that hold more than they deserve, sorted by distance, then by amount.
 
     Args:
-        session: the session, for where queues stand.
-        outcomes: figures of all queues.
+        session: the session, for the queue tree.
+        outcomes: metrics of all queues.
         own: the group's queue, which is left out.
         below: only queues below this one.
     """

@@ -1,7 +1,7 @@
-"""Requests that no node could satisfy, even in an empty cluster: these come before limits of queues.
+"""Requests that no node could satisfy, even in an empty cluster: they take precedence over limits of queues.
 
-A queue deserves nothing of a resource that no node has, so its plugin refuses the pod first, with a message that sends
-users to the queue. Raising a quota would not help them; a node would.
+A queue deserves nothing of a resource that no node has, so its plugin refuses the pod first, with a message about the
+queue. Raising a quota would not help; adding a node would.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OF_AMOUNTS = frozenset(
 """Codes of refusals because a queue or the cluster as a whole has too little of a resource."""
 
 SHAPES_LOOKED_AT = 256
-"""Shapes of refused pods that are compared with all nodes in one cycle; others keep the reason of their queue."""
+"""Maximum number of shapes of refused pods to compare with all nodes in a cycle; others keep the queue's reason."""
 
 
 class OutOfReach:
@@ -43,7 +43,7 @@ class OutOfReach:
         self._known: dict[TaskShape, Unfit | None] = {}
 
     def first(self, pending: Pending) -> Pending:
-        """The reason, or, of a pod that a queue refuses and no node could take, what the nodes lack."""
+        """The reason, replaced by the lack of nodes for a pod that a queue refuses and no node could ever run."""
         if pending.code not in OF_AMOUNTS:
             return pending
         task = self._session.state.tasks[pending.pod]

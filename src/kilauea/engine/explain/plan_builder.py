@@ -1,7 +1,7 @@
-"""From a session to its plan: phases of pod groups, figures of queues, and for every task that waits the reason.
+"""Builds the plan of a session: phases of pod groups, metrics of queues, and the reason of every task that waits.
 
-Of several reasons the most binding one is given, by rule: what concerns the whole group, then what no node could give
-even if it were empty, then the queue, then the nodes as they stand, and last that a pod could run but for its gang.
+Of several reasons, the plan gives the most binding one, in this order: reasons of the whole group, requests that no
+node could satisfy even if it were empty, the queue, the nodes in their current state, and the rest of the gang.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kilauea.engine.session import Session
 
 
 def outline(session: Session) -> Plan:
-    """The decisions of a session whose actions are done, without reasons and figures."""
+    """The decisions of a session after its actions, without reasons and metrics."""
     return Plan(tuple(session.report.binds), nominations(session), tuple(session.report.evictions))
 
 
 def nominations(session: Session) -> tuple[Nomination, ...]:
-    """Pods that are promised room."""
+    """Nominated pods."""
     return tuple(
         Nomination(task.key, task.node)
         for job in sorted(session.ledger.touched.values(), key=lambda j: j.order)
@@ -43,7 +43,7 @@ def nominations(session: Session) -> tuple[Nomination, ...]:
 
 
 def conclude(session: Session, *, reasons: bool = True) -> Plan:
-    """The plan of a session whose actions are done; without reasons for the tasks that wait for no promised room."""
+    """The plan of a session after its actions, with reasons only on request, except those of nominated tasks."""
     faults = sorted((*queue_faults(session), *_ignored_by_queue(session)), key=lambda fault: fault.queue)
     for job in jobs_without_queue(session):
         message = f"queue {job.queue} of pod group {job.key} does not exist"
@@ -61,7 +61,7 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
 
 
 def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
-    """Queues that ask for what nothing serves."""
+    """Warnings about queues with fields that no configured plugin supports."""
     unserved = {wish: sentence(wish) for wish in OF_QUEUES if not is_served(wish, session.conf)}
     for name, queue in session.queues.items():
         for wish in queue.wishes:
@@ -73,7 +73,7 @@ def _ignored_by_queue(session: Session) -> Iterator[QueueFault]:
 
 
 def groups(session: Session, ignored: Mapping[str, Condition]) -> dict[str, GroupOutcome]:
-    """Pod groups that this session changed, that have a condition, or whose phase is not what it should be."""
+    """Pod groups that this session changed, that have a condition, or whose phase is outdated."""
     table = session.table
     size = len(table)
     stale = np.array(phases_by_counts(table.counts[:, :size], table.releasing[:size], table.min_available[:size]))
@@ -98,7 +98,7 @@ def groups(session: Session, ignored: Mapping[str, Condition]) -> dict[str, Grou
 
 
 def phases_by_counts(counts: np.ndarray, releasing: np.ndarray, minimum: np.ndarray) -> np.ndarray:
-    """(J,) Completed or Running by number of the phase, -1 where the counts do not say."""
+    """(J,) number of the phase Completed or Running; -1 if the counts do not determine it."""
     scheduled = counts[list(status.SCHEDULED)].sum(axis=0) + releasing
     ended = counts[status.SUCCEEDED] + counts[status.FAILED]
     by_counts = np.where(counts.sum(axis=0) == ended, PHASES.index(COMPLETED), PHASES.index(RUNNING))
@@ -108,8 +108,8 @@ def phases_by_counts(counts: np.ndarray, releasing: np.ndarray, minimum: np.ndar
 def phase_of(session: Session, job: Job) -> str:
     """Phase of a pod group after the session (spec of the scheduler, 2.8); Completed only when all its tasks ended.
 
-    Tasks that terminate hold their room until they have ended, so a gang that is whole with them is Running, though
-    those that are to replace them wait.
+    Terminating tasks keep their resources until they have ended, so a gang that is complete with them is Running,
+    although their replacements wait.
     """
     condition = session.report.conditions.get(job.key)
     releasing = sum(1 for t in job.tasks.values() if t.status == status.RELEASING and t.node)
@@ -120,7 +120,7 @@ def phase_of(session: Session, job: Job) -> str:
     if scheduled >= job.min_available:
         ended = job.counts[status.SUCCEEDED] + job.counts[status.FAILED]
         return COMPLETED if len(job.tasks) == ended else RUNNING
-    # What is promised room stays admitted, although all that ran of its group has ended.
+    # A group with nominated tasks stays admitted, although all its running tasks have ended.
     return INQUEUE if job.phase == INQUEUE or job.counts[status.PIPELINED] else PENDING
 
 
@@ -128,7 +128,7 @@ def phase_of(session: Session, job: Job) -> str:
 
 
 def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) -> dict[str, QueueOutcome]:
-    """Figures of all queues, and the conditions that some have."""
+    """Metrics of all queues, and their conditions."""
     return {
         name: QueueOutcome(
             queue.parent,
@@ -151,7 +151,7 @@ def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) ->
 
 
 def pending(session: Session) -> list[Pending]:
-    """Every task that waits, with its reason, by order of job and task."""
+    """All waiting tasks with their reasons, in the order of jobs and tasks."""
     beyond, closest = OutOfReach(session), Closest(session)
     out = [
         closest.told(beyond.first(_pending(session, job, task)))
@@ -163,7 +163,7 @@ def pending(session: Session) -> list[Pending]:
 
 
 def _promised(session: Session, promises: Iterable[Nomination]) -> Iterator[Pending]:
-    """The same of those tasks that are promised room."""
+    """The nominated tasks with their reasons."""
     tasks, jobs = session.state.tasks, session.state.jobs
     for task in (tasks[promise.pod] for promise in promises):
         yield _pending(session, jobs[task.group], task)

@@ -14,15 +14,15 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A group that waits too and has its turn first.
+    """A waiting group that the scheduler considers first.
 
     Attributes:
         group: `namespace/name`.
         queue: its queue.
-        why: what puts it first, in words.
-        starting: how many of its pods start in this cycle.
-        nominated: how many are nominated to a node where resources are being freed.
-        waiting: how many still wait.
+        why: the reason for its position.
+        starting: number of its pods that start in this cycle.
+        nominated: number of its pods that are nominated to a node where resources are being freed.
+        waiting: number of its pods that still wait.
     """
 
     group: str
@@ -47,7 +47,7 @@ def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:
     """The groups ahead of a group: those of its queue, and those of queues that come first.
 
     Args:
-        session: a session as it stands before the plan.
+        session: a session before the plan.
         plan: the plan.
         job: the group.
     """
@@ -85,13 +85,13 @@ def _why(other: Job, job: Job) -> str:
 
 
 def holders(session: Session, job: Job, blocking: Sequence[str], resources: Iterable[str]) -> tuple[Holder, ...]:
-    """The groups that hold most of what a group lacks: of the queue that blocks and those below it, else of all queues.
+    """The largest holders of the missing resources: in the blocking queue and those below it, else in all queues.
 
     Args:
-        session: the session as it stands after the plan.
+        session: the session after the plan.
         job: the group that waits.
         blocking: queues that block, the uppermost first.
-        resources: what it lacks.
+        resources: the missing resources.
     """
     below = _below(session, blocking[0]) if blocking else None
     found = [
@@ -106,7 +106,7 @@ def holders(session: Session, job: Job, blocking: Sequence[str], resources: Iter
 
 
 def _below(session: Session, name: str) -> frozenset[str]:
-    """A queue and all below it."""
+    """A queue and all queues below it."""
     return frozenset(
         queue.name
         for queue in session.queues.values()

@@ -1,6 +1,6 @@
 """The queues behind a group that waits: levels that block it, borrowers, holders, and attempts to evict.
 
-Asked of a session as it stands after the plan (`kilauea.engine.explain.replay`), so no cycle pays for the answers.
+It uses a replayed session after the plan (`kilauea.engine.explain.replay`), so that cycles do not have to compute it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ QUOTAS = frozenset(
 """Codes of reasons that are about the resources of a queue."""
 
 CARDS = "capacity-card"
-"""The plugin under which a queue may have what its own capability names, and no more."""
+"""The plugin with which a queue may only use resources that its own capability names."""
 
 
 def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Explanation:
-    """The explanation of a group that waits with levels of queues, borrowers, holders and attempts to evict.
+    """The explanation of a waiting group, with levels of queues, borrowers, holders and attempts to evict.
 
     Args:
-        explanation: what the plan says.
+        explanation: the explanation from the plan.
         plan: the plan.
-        session: the session as it stands after the plan (`kilauea.engine.explain.replay`); it is used up.
+        session: the session after the plan (`kilauea.engine.explain.replay`); it cannot be used afterwards.
 
     Raises:
         PluginFault: a plugin fails.
@@ -67,9 +67,9 @@ def with_queues(explanation: Explanation, plan: Plan, session: Session) -> Expla
 
 
 def _lacking(job: Job) -> dict[str, float]:
-    """The requests of the first waiting pods that the group lacks of its minimum, without pod slots; cards by name.
+    """The requests of the waiting pods that are missing to the group's minimum, without pod slots; cards by name.
 
-    Before it has pods, its minResources.
+    For a group without pods, its minResources.
     """
     waiting = sorted(job.pending(), key=lambda task: task.order)
     if not waiting:
@@ -84,14 +84,14 @@ def _lacking(job: Job) -> dict[str, float]:
 
 
 def _of_queue(blocker: Blocker) -> bool:
-    """True if the group waits for resources of a queue, and not because of what the queue is."""
+    """True if the group waits for resources of a queue, and not for the queue to exist or open."""
     return blocker.code in QUOTAS
 
 
 def _lent(
     session: Session, plan: Plan, job: Job, blocking: Sequence[str], resources: Sequence[str]
 ) -> tuple[Borrower, ...]:
-    """Queues that borrowed what the group lacks: those below the uppermost queue that blocks, else all.
+    """Queues that borrowed the missing resource: those below the uppermost blocking queue, else all.
 
     If the group's own queue blocks, no other queue borrowed it.
     """

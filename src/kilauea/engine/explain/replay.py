@@ -1,6 +1,6 @@
-"""A session as it stood when its plan was made: opened again on the same state, with every decision of the plan in it.
+"""Replays a plan: opens a session on the same state again and applies every decision of the plan.
 
-For explanations, so that no cycle pays for them.
+Explanations use it, so that cycles do not have to compute them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def replay(
     plugins: Mapping[str, type[Plugin]] = PLUGINS,
     watchdog: Watchdog = UNWATCHED,
 ) -> Iterator[Session]:
-    """The session at the end of the cycle that made a plan; the state is what it was when this ends.
+    """The session at the end of the cycle that made a plan; the block restores the state when it ends.
 
     Args:
-        state: the cluster, as the plan was made from it.
+        state: the cluster from which the plan was made.
         conf: the configuration, without plugins that failed.
         now: time of the cycle.
         seed: seed of the cycle.
-        plan: what was decided.
+        plan: the plan.
         plugins: plugins by name.
-        watchdog: as for the cycle.
+        watchdog: the watchdog of the cycle.
 
     Raises:
-        PluginFault: a plugin fails now.
+        PluginFault: a plugin fails.
     """
     session = Session(state, conf, now, seed)
     try:

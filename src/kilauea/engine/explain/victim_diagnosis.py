@@ -1,8 +1,8 @@
-"""The pods that evicting actions consider for a group that waits, and why each is not evicted.
+"""Victim diagnosis: the pods that evicting actions consider for a group that waits, and the reason why each is kept.
 
-Computed after the fact, in a session as it stands at the end of its cycle (`replay.py`): every pod that an action may
-consider goes through the same checks as in the action, and the first that spares it is its reason. Each pod is checked
-alone, so the reason does not depend on other evictions; pods that are alike are checked once.
+It is computed afterwards, in the session at the end of its cycle (`replay.py`): every candidate passes through the same
+checks as in the action, and the first check that spares it is its reason. Each pod is checked alone, so the reason does
+not depend on other evictions; equal pods are checked once.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from kilauea.engine.plan import SpareReason as Reason
 from kilauea.engine.session import Session
 
 EXAMPLES = 2
-"""Pods that are named for each reason."""
+"""Maximum number of pods named for each reason."""
 
 NODES_LOOKED_AT = 64
-"""Nodes for which it is found out how many of their pods may go together."""
+"""Maximum number of nodes that are tested for pods that may be evicted together."""
 
 MARKED = Reason("NotPreemptable", "marked as not preemptable (volcano.sh/preemptable)")
 GANG = Reason("GangGoesWhole", "its gang can only be evicted as a whole, and one of its pods may not be evicted")
@@ -47,12 +47,12 @@ class Spared:
 
     Attributes:
         code: the reason, for programs.
-        why: the reason, in words that go on from "the pod is spared because".
+        why: the reason, as the end of "the pod is spared because".
         plugin: the plugin that spares them; empty if the action itself does.
         queue: their queue.
-        pods: how many.
-        groups: of how many pod groups.
-        examples: keys of a few, in order.
+        pods: number of pods.
+        groups: number of their pod groups.
+        examples: keys of the first few pods.
     """
 
     code: str
@@ -71,9 +71,9 @@ class Attempt:
     Attributes:
         action: name of the action.
         pod: key of the pod: the first of the group for which there is no free room.
-        refusal: why the action evicts nothing for it at all; empty if it looked for victims.
-        considered: pods that it may consider.
-        spared: all of these, by reason, the most frequent first.
+        refusal: the reason why the action evicts nothing for it; empty if it looked for victims.
+        considered: number of candidates.
+        spared: all candidates by reason, the most frequent first.
     """
 
     action: str
@@ -87,8 +87,8 @@ def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
     """The attempts of each evicting action of the configuration for a job that waits.
 
     Args:
-        session: the session as it stands after the plan; free room in it is given to the job's pods on the way.
-        plan: what was decided.
+        session: the session after the plan; this call gives its free resources to the job's pods.
+        plan: the plan.
         job: the job.
 
     Raises:
@@ -111,7 +111,7 @@ def attempts(session: Session, plan: Plan, job: Job) -> tuple[Attempt, ...]:
 
 
 def _refusal(session: Session, policy: Policy, job: Job, task: Task) -> str:
-    """Why an action evicts nothing for a task at all; empty if it may."""
+    """The reason why an action evicts nothing for a task; empty if it may evict."""
     queue = session.queues[job.queue]
     unready = _unready(session, policy, job, task)
     if unready:
@@ -128,7 +128,7 @@ def _refusal(session: Session, policy: Policy, job: Job, task: Task) -> str:
 
 
 def _unready(session: Session, policy: Policy, job: Job, task: Task) -> str:
-    """Why the group gets no turn, whatever the action."""
+    """The reason why all actions skip the group; empty for none."""
     if job.is_pending:
         return "the group is not admitted yet"
     invalid = session.job_valid(job)
@@ -142,12 +142,12 @@ def _unready(session: Session, policy: Policy, job: Job, task: Task) -> str:
 
 
 def may_not_reclaim(queue: str) -> str:
-    """Why a queue reclaims nothing."""
-    return f"queue {queue} would exceed what it deserves, or what it may use"
+    """The reason why a queue may not reclaim."""
+    return f"queue {queue} would exceed its deserved share or its limit"
 
 
 def _first_without_room(session: Session, job: Job) -> Task | None:
-    """The first waiting task that finds no room; those before it are nominated to what is free."""
+    """The first waiting task without room; earlier ones are nominated to free resources."""
     first: Task | None = None
     statement = session.statement()
     queue = session.queues[job.queue]
@@ -164,7 +164,7 @@ def _first_without_room(session: Session, job: Job) -> Task | None:
 
 
 class Inquiry:
-    """One action's victims, looked at one by one."""
+    """The candidates of one action."""
 
     def __init__(self, session: Session, pool: VictimPool, policy: Policy, job: Job, task: Task) -> None:
         self._session = session
@@ -180,7 +180,7 @@ class Inquiry:
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def spared(self) -> tuple[int, tuple[Spared, ...]]:
-        """The number of pods considered, and all of them by the reason that spares them."""
+        """The number of candidates, and all of them by the reason that spares them."""
         considered = list(self._considered())
         wanted = [task for task, why in considered if why is None]
         answers = self._answers(wanted)
@@ -198,7 +198,7 @@ class Inquiry:
     # --- candidates
 
     def _considered(self) -> Iterator[tuple[Task, Reason | None]]:
-        """Pods on nodes, of other queues or of the group's own, and what spares some before any plugin is asked."""
+        """Pods on nodes, in other queues or in the group's own, with the reasons that apply before plugins."""
         session, policy, table = self._session, self._policy, self._session.table
         there = table.counts[[status.BOUND, status.RUNNING]].sum(axis=0) > 0
         for job in session.jobs_where(there):
@@ -217,17 +217,17 @@ class Inquiry:
     # --- what spares a pod
 
     def _votes(self, tasks: Sequence[Task]) -> list[Task]:
-        """Those that the plugins let go together."""
+        """The pods that the plugins permit to evict together."""
         return self._session.points.victims(self._policy.point, self._initiator, tasks) if tasks else []
 
     def _answers(self, tasks: Sequence[Task]) -> list[set[str]]:
-        """The pods that each plugin names when it is asked about all; pods with the same answers are alike."""
+        """The victims that each plugin returns for all candidates; pods with the same answers are equal."""
         point, walk = self._policy.point, self._session.points.walk(self._policy.point)
         asked = [self._session.points.ask(point, plugin, f, self._initiator, tasks) for plugin, f in walk if tasks]
         return [{task.key for task in answer[0]} for answer in asked]
 
     def _alone(self, task: Task, named: tuple[bool, ...]) -> Reason | None:
-        """The reason that spares a pod by itself; None if none does. Pods that are alike share the answer."""
+        """The reason that spares a pod alone; None for none. Equal pods share the answer."""
         kind = (task.group, task.spec, task.role, task.priority, named)
         if kind not in self._known:
             self._known[kind] = self._why(task)
@@ -252,12 +252,12 @@ class Inquiry:
         return self._keeps(unit)
 
     def _keeps(self, unit: Sequence[Task]) -> Reason | None:
-        """Why queues keep a unit, even as the last resort."""
+        """The reason why queues keep a unit, even as the last unit."""
         claimer = self._session.queues[self._job.queue]
         return self._policy.keeps(claimer, self._want(unit[0]), unit, crossing=True)
 
     def _want(self, victim: Task) -> Want:
-        """The room wanted on the node of a victim, or for a gang, in the cluster."""
+        """The resources needed on the node of a victim or, for a gang, in the cluster."""
         session, asked = self._session, self._task.spec.requests
         if not self._policy.by_task:
             return Want(self._initiator, asked)
@@ -270,13 +270,13 @@ class Inquiry:
         return Want(self._initiator, asked, frozenset(names - {PODS}))
 
     def _of_gang(self, unit: Sequence[Task]) -> Reason:
-        """Why a gang may not be evicted as a whole, though one pod of it might."""
+        """The reason why a gang may not be evicted as a whole, although one of its pods may."""
         plugin = (self._sparing(unit) or [""])[-1]
         rest = "its queue may not lose that much" if plugin in QUEUE_PLUGINS else "one of its pods may not be evicted"
         return Reason(GANG.code, f"its gang of {len(unit)} can only be evicted as a whole, and {rest}", plugin)
 
     def _sparing(self, tasks: Sequence[Task]) -> list[str]:
-        """Of each tier the first plugin that does not let all of some pods go; none if that is what is decided."""
+        """The first plugin of each tier that protects some of the pods; none if the decision is to evict them."""
         session, point = self._session, self._policy.point
         found: list[str] = []
         if len(self._votes(tasks)) == len(tasks):
@@ -293,7 +293,7 @@ class Inquiry:
     # --- pods that nothing spares
 
     def _of_nodes(self, free: Sequence[Task]) -> dict[str, Reason]:
-        """Why evicting pods that nothing spares does not help."""
+        """The reason why evicting pods that nothing spares does not help."""
         session, pool, task = self._session, self._pool, self._task
         if not free:
             return {}
@@ -316,7 +316,7 @@ class Inquiry:
         return out
 
     def _short(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(R, N) resources of which each node would have too little for the pod without the chosen ones."""
+        """(R, N) resources that each node would lack for the pod after evicting the chosen ones."""
         nodes = self._session.nodes
         room = nodes.all().future_idle + self._pool.room(chosen, len(nodes))
         short: NDArray[np.bool_] = room < self._session.shape_of(self._task).need

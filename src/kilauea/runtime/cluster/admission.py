@@ -1,7 +1,7 @@
 """Volcano's admission inside the embedded API server: its hooks as a step among the server's own.
 
-They run where the real server would ask webhooks, refuse in the words in which it passes on a webhook's refusal, and
-see the store itself: what was written before, also what is still on its way to the disk.
+They run where the real server would call webhooks, refuse with the message of the real server for a webhook's refusal,
+and read the store itself, including writes that are not on disk yet.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kilauea.apiserver.status import ApiFault
 from kilauea.runtime.cluster.store_view import StoreView
 
 EXEMPT = frozenset({"kube-system"})
-"""Namespaces whose objects are not checked: the cluster's own components must not depend on it."""
+"""Namespaces whose objects are not checked, so that the cluster's own components do not depend on admission."""
 
 _Place = tuple[str, str, str]
 """Group, plural and operation."""
 
 
 class VolcanoAdmission(AdmissionStep):
-    """Completes and checks Volcano's kinds and the pods of its scheduler.
+    """Defaults and validates Volcano's kinds and the pods of its scheduler.
 
     Args:
-        backend: the server's.
-        settings: what can be chosen.
-        hooks: those to run.
+        backend: backend of the server.
+        settings: settings of the hooks.
+        hooks: hooks to run.
     """
 
     name = "Volcano"
@@ -43,7 +43,7 @@ class VolcanoAdmission(AdmissionStep):
         self._validating = _by_place(hook for hook in hooks if hook.validate is not None)
 
     def mutate(self, attributes: Attributes) -> None:
-        """Fill in what the hooks want."""
+        """Apply the changes of the hooks."""
         for hook in _asked(self._mutating, attributes):
             review = _review(hook, attributes)
             with _refusals_of(hook):
@@ -52,7 +52,7 @@ class VolcanoAdmission(AdmissionStep):
                 attributes.obj = json_patch(attributes.obj, patch)
 
     def validate(self, attributes: Attributes) -> None:
-        """Agree, or refuse as the first hook does that does not agree."""
+        """Admit the object, or raise the refusal of the first hook that refuses it."""
         for hook in _asked(self._validating, attributes):
             if hook.validate is not None:
                 with _refusals_of(hook):
@@ -68,7 +68,7 @@ class VolcanoAdmission(AdmissionStep):
 
 @contextmanager
 def _refusals_of(hook: Hook) -> Iterator[None]:
-    """Makes a hook's refusal that of the server: code 400 and no reason, as hooks give neither."""
+    """Converts a hook's refusal into the server's: code 400 and no reason, because hooks give neither."""
     try:
         yield
     except Denied as error:
@@ -85,7 +85,7 @@ def _by_place(hooks: Iterable[Hook]) -> Mapping[_Place, Sequence[Hook]]:
 
 
 def _asked(hooks: Mapping[_Place, Sequence[Hook]], attributes: Attributes) -> Sequence[Hook]:
-    """The hooks that want to see a write."""
+    """The hooks for a write."""
     resource = attributes.resource
     found = hooks.get((resource.group, resource.plural, attributes.operation), ())
     return () if attributes.subresource or attributes.namespace in EXEMPT else found

@@ -1,11 +1,11 @@
-"""Events that say what would let a waiting job start: the smallest change, as `kilauea explain` finds it.
+"""Events with the smallest change that would let a waiting job start, as in `kilauea explain`.
 
     advisor = Advisor(client, cache, clock, record, words)    # declares what it wants to see
     await advisor.run()
 
-Conditions say why a group waits. What would help takes many trial cycles, so it is worked out apart from the scheduler,
-in a thread, once things have come to rest: for a cluster of the size of a laptop, and for a few groups at a time. It is
-told of the group, of the job that owns it, and of its pods.
+Conditions give the reason why a group waits. Finding a change that helps takes many trial cycles, so it runs in a
+thread beside the scheduler, once the cluster is at rest, for small clusters and a few groups at a time. The events are
+about the group, the job that owns it, and its pods.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ REASON = "SmallestChange"
 AGAINST = ("Unschedulable", NO_SCHEDULER, PODS_NOT_CREATED)
 """Conditions of a group that waits."""
 SETTLE_SECONDS = 0.5
-"""How long groups must have been at rest."""
+"""Seconds for which groups must be at rest."""
 PAUSE_SECONDS = 0.5
-"""Between two rounds at least."""
+"""Shortest time between two rounds, in seconds."""
 MOST_OBJECTS, MOST_GROUPS, MOST_PODS = 2000, 20, 20
-"""Objects of a cluster, groups of a round, and pods of a group that are told."""
+"""Maximum number of objects of the cluster, groups in a round, and pods of a group that get events."""
 ROUND_SECONDS = 3.0
-"""After which no further group of a round is looked at."""
+"""Seconds after which a round ends."""
 
 Words = Callable[[Explanation, Sequence[Object]], str]
-"""An explanation's change in words, given the objects of the cluster; empty if there is nothing to say."""
+"""Returns the change of an explanation as a sentence, given the objects of the cluster; empty for none."""
 log = logging.getLogger(__name__)
 
 
 class _Advice(NamedTuple):
-    """What is to be told of a group."""
+    """The advice for a group."""
 
     group: Key
     text: str
 
 
 class Advisor:
-    """Tells of groups that wait what would let them start.
+    """Records advice for groups that wait.
 
     Args:
         api: the cluster.
-        cache: keeps groups, jobs and pods; somebody else runs it.
-        clock: for pauses and the time.
-        record: takes events, with the name of the component.
-        words: says a change in words.
+        cache: groups, jobs and pods; the caller runs it.
+        clock: for pauses and times.
+        record: receives events, with the name of the component.
+        words: returns a change as a sentence.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Advisor:
         self._changed.set()
 
     async def run(self) -> None:
-        """Look whenever groups have changed and come to rest, until cancelled."""
+        """Run a round whenever groups have changed and come to rest, until cancelled."""
         await self._cache.complete()
         while True:
             await self._changed.wait()
@@ -95,7 +95,7 @@ class Advisor:
             await self._clock.sleep(PAUSE_SECONDS)
 
     async def look(self) -> None:
-        """Work out what would help the groups that wait, and tell it where it is news."""
+        """Find advice for the groups that wait, and record it if it is new."""
         waiting = [group for group in self._cache.list(POD_GROUPS) if _waits(group)]
         if not waiting:
             self._told.clear()
@@ -115,7 +115,7 @@ class Advisor:
             self._tell(each)
 
     def _turn(self, group: Obj) -> tuple[bool, str, Key]:
-        """Groups that were told nothing yet come first, then the oldest."""
+        """Groups without advice come first, then those with the oldest."""
         return uid_of(group) in self._told, str(group["metadata"].get("creationTimestamp")), key_of(group)
 
     def _advice(self, found: Snapshot, keys: Sequence[Key]) -> list[_Advice]:
@@ -150,6 +150,6 @@ class Advisor:
 
 
 def _waits(group: Obj) -> bool:
-    """True if a condition of a group says that something keeps it from running."""
+    """True if a condition of a group keeps it from running."""
     conditions: Sequence[Mapping[str, str]] = status_of(group).get("conditions") or ()
     return not is_going(group) and any(c.get("type") in AGAINST and c.get("status") == "True" for c in conditions)

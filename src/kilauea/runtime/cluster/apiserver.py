@@ -1,4 +1,4 @@
-"""The embedded API server as a process: storage, core and transport joined, from start to a clean end."""
+"""The embedded API server as a process: storage, core and transport."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def _now() -> int:
 
 
 Beside = Callable[[ApiServer, str], AbstractAsyncContextManager[None]]
-"""Components that live in the same process, from before the server listens until it listens no more.
+"""Components in the same process, which start before the server listens and stop after it.
 
-They are given the server, and the certificate of its authority as PEM.
+They get the server, and the certificate of its authority as PEM.
 """
 
 
@@ -69,10 +69,10 @@ async def serve(
     """Serve until told to stop.
 
     Args:
-        options: where and how.
-        ready: is told the address once requests are answered and the kubeconfig is written.
+        options: options of the server.
+        ready: called with the address once the server answers and the kubeconfig is written.
         stop: ends the server when it is set.
-        beside: what else runs in this process; without a controller manager, what ends deletions.
+        beside: other components in this process; by default, the controllers that complete deletions.
 
     Raises:
         StartError: it cannot start.
@@ -92,7 +92,7 @@ async def serve(
             api, Authenticator({credentials.token: ADMINISTRATOR}, api.backend.accounts), credentials.server_context()
         )
         ending.push_async_callback(transport.close)
-        ending.push_async_callback(store.close)  # ends the watches, which would hold up the end of connections
+        ending.push_async_callback(store.close)  # ends the watches, which would delay the end of connections
         collect_seldom()
         try:
             await ending.enter_async_context(_own_work(api))
@@ -110,20 +110,20 @@ def _credentials(options: ServerOptions, api: ApiServer) -> Credentials:
     try:
         credentials = load_credentials(folder, options.host, datetime.datetime.now(datetime.UTC))
     except OSError as error:
-        words = f"{error.strerror}; the folder must be writable, and have room"
+        words = f"{error.strerror}; the folder must be writable and have free space"
         raise StartError(f"{error.filename or folder}: {words}") from error
     except CredentialsError as error:
         raise StartError(str(error)) from error
     try:
         api.backend.accounts = AccountTokens(credentials.account_key, api.backend.store, _now)
     except ValueError as error:
-        words = "remove it to have a new one made; tokens that were given out are not good any more then"
+        words = "remove it to get a new one, which invalidates the existing tokens"
         raise StartError(f"{folder}/service-accounts.key: {error}: {words}") from error
     return credentials
 
 
 async def _listen(options: ServerOptions, api: ApiServer, transport: Transport, credentials: Credentials) -> str:
-    """Begin to answer requests over HTTPS; returns the address, which the kubeconfig names."""
+    """Start to answer requests over HTTPS; return the address, which the kubeconfig names."""
     try:
         port = await transport.listen(options.host, options.port)
     except OSError as error:
@@ -158,7 +158,7 @@ async def _own_work(api: ApiServer) -> AsyncIterator[None]:
 
 
 async def _open_store(options: ServerOptions) -> Store:
-    """The objects of earlier runs."""
+    """The stored objects of earlier runs."""
     try:
         return await Store.open(options.data_dir / "store", options.durability)
     except StorageError as error:

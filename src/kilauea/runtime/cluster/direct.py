@@ -1,8 +1,8 @@
-"""The way to an API server in the same process: a call, without HTTP and TLS.
+"""A client of an API server in the same process, without HTTP and TLS.
 
     client = DirectClient(server, "kube-controller-manager", rng)
 
-Everything above it is the same as for any other cluster. There is no limit to requests a second.
+Its callers work as with any other cluster. There is no rate limit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kilauea.client.transport import Answer, refusal, refusal_of, unreachable
 
 
 class DirectTransport:
-    """Carries requests to a server as one of its administrators.
+    """Sends requests to a server as an administrator.
 
     Args:
-        server: answers them.
-        component: on whose behalf, as the server's records name it.
+        server: the server.
+        component: name of the client in the server's records.
     """
 
     def __init__(self, server: ApiServer, component: str) -> None:
@@ -48,21 +48,21 @@ class DirectTransport:
         answer = await self._server.handle(make_request(method, target, headers, body, self._user))
         if not isinstance(answer, ApiResponse):
             await (answer.batches if isinstance(answer, WatchStream) else answer.chunks).aclose()
-            raise unreachable(f"{method} {target}: is answered with a stream")
+            raise unreachable(f"{method} {target}: the answer is a stream")
         return _complete(answer)
 
     async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The chunks of a watch, as the server makes them: each holds whole lines."""
+        """The chunks of a watch; each holds whole lines."""
         answer = await self.watch(make_request("GET", target, headers))
         async with aclosing(answer.chunks) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     async def watch(self, request: ApiRequest) -> WatchStream:
-        """Begin a watch.
+        """Start a watch.
 
         Raises:
-            ApiError: it is refused.
+            ApiError: the server refuses it.
         """
         if self._closed:
             raise unreachable("the transport is closed")
@@ -72,7 +72,7 @@ class DirectTransport:
             raise refusal(_complete(answer))
         if not isinstance(answer, WatchStream):
             await answer.chunks.aclose()
-            raise unreachable(f"{request.path}: is not answered with a watch")
+            raise unreachable(f"{request.path}: the answer is not a watch")
         return answer
 
     async def close(self) -> None:
@@ -81,12 +81,12 @@ class DirectTransport:
 
 
 class DirectClient(Client):
-    """The client of a component in the process of its server: events come as the store has them, not read again.
+    """The client of a component in the process of its server: it gets the events of the store without decoding them.
 
     Args:
-        server: answers.
-        component: its name.
-        rng: decides how long each watch lasts.
+        server: the server.
+        component: name of the client.
+        rng: randomness of the duration of watches.
     """
 
     def __init__(self, server: ApiServer, component: str, rng: Random | None = None) -> None:
@@ -111,7 +111,7 @@ def _seen(frame: Frame) -> Seen:
     """A frame as an event.
 
     Raises:
-        ApiError: it is the error that ends the watch.
+        ApiError: the frame is the error that ends the watch.
     """
     kind, value, revision = frame
     if kind == "ERROR":

@@ -1,4 +1,4 @@
-"""Controllers in the process of an API server: those that it cannot do without, and those that end deletions."""
+"""Controllers in the process of an API server: those that it requires, and those that complete deletions."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ async def controllers_in_process(
 
     Args:
         api: the server.
-        component: the name under which they change objects.
-        controllers: to be run; what they record about objects is not written.
-        clock: tells the time.
-        concurrency: keys of one controller that are worked on at a time.
-        failed: is told of each error that makes a key wait; returns True for one that need not be logged.
+        component: name of the client in requests.
+        controllers: the controllers to run; their records are not written.
+        clock: the time.
+        concurrency: concurrent keys of one controller.
+        failed: called with each error that delays a key; returns True if the error should not be logged.
     """
     random, cache = Random(component), Cache()
     client = DirectClient(api, component, Random(component))
@@ -49,7 +49,7 @@ async def controllers_in_process(
 
 @asynccontextmanager
 async def standalone(api: ApiServer, authority: str = "") -> AsyncIterator[None]:
-    """What ends deletions on a server without a controller manager: namespaces, dependents, claims and volumes."""
+    """Run the controllers that complete deletions (namespaces, dependents, claims, volumes)."""
     async with controllers_in_process(api, "kube-controller-manager", deletion_controllers(), SystemClock()):
         yield
 
@@ -63,10 +63,10 @@ class Definitions:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        """Serve all definitions that are there, and follow from now on.
+        """Serve all existing definitions, and follow their changes.
 
         Raises:
-            ApiError: what was decided of a definition could not be stored.
+            ApiError: the status of a definition could not be stored.
         """
         served = ServedDefinitions(self._api.backend)
         served.sync()
@@ -74,7 +74,7 @@ class Definitions:
         starting = True
 
         def failed(error: Exception) -> bool:
-            """End the start with what the server cannot do; later it is tried again."""
+            """Raise an error during the start; later errors are retried."""
             ends = isinstance(error, ApiError) and error.code >= 500 and starting
             if ends and not broken.done():
                 broken.set_exception(error)
@@ -95,7 +95,7 @@ class Definitions:
             self._stack = stack.pop_all()
 
     async def stop(self) -> None:
-        """Follow no longer; what is served stays."""
+        """Stop following definitions; served resources stay."""
         await self._stack.aclose()
 
 
@@ -112,4 +112,4 @@ async def _running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 def _not_recorded(component: str, record: Record) -> None:
-    """Controllers of the server have nothing to tell but failures, which are logged."""
+    """Drop records: these controllers record only failures, which are logged."""

@@ -1,4 +1,4 @@
-"""Brings manifests to a cluster, as `kubectl apply --server-side` does: namespaces, definitions and the like first."""
+"""Applies manifests to a cluster, like `kubectl apply --server-side`: namespaces, definitions and the like first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kilauea.api.yamltext import TextError, read_documents
 from kilauea.runtime.inputs.files import read_bytes
 
 FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass", "Queue", "Node")
-"""Kinds that others may need, in this order; the others come as they are written."""
+"""Kinds to apply first, in this order, because others may need them."""
 
 NOT_FOUND = 404
 
@@ -19,11 +19,11 @@ ResourceOf = Callable[[str, str], Resource | None]
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be applied; the message names the source, the object and what is wrong."""
+    """A manifest cannot be applied; the message names the source, the object and the error."""
 
 
 class Manifest(NamedTuple):
-    """An object as it is written."""
+    """An object in a file."""
 
     source: str
     body: dict[str, Any]
@@ -39,7 +39,7 @@ def read_manifests(paths: Sequence[str]) -> list[Manifest]:
     """The objects of files and folders, in the order in which they are to be applied.
 
     Raises:
-        ManifestError: something in them cannot be read.
+        ManifestError: a file is invalid.
         SourceError: a path cannot be read.
     """
     found: list[Manifest] = []
@@ -91,7 +91,7 @@ def _check(source: str, body: Mapping[str, Any]) -> None:
 
 
 async def apply_manifests(api: Api, manifests: Sequence[Manifest], resource_of: ResourceOf, manager: str) -> None:
-    """Apply objects, one after another; a status that they have is set as well.
+    """Apply objects one after another, with their status if they have one.
 
     Raises:
         ManifestError: an object is refused; those before it are applied.
@@ -126,5 +126,5 @@ async def _apply(api: Api, resource: Resource, key: Key, body: dict[str, Any], m
         except ApiError as error:
             if error.code != NOT_FOUND:
                 raise
-            # The object is there, so its kind has no subresource of this name: the status is a field like others.
+            # The object exists, so its kind has no status subresource: the status is a field like others.
             await api.patch(resource, key, {**wanted, "status": body["status"]}, "apply", manager=manager, force=True)

@@ -1,4 +1,4 @@
-"""Simulated nodes as a process of their own, beside any Kubernetes."""
+"""Simulated nodes as a process, for any Kubernetes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def run_nodes(options: NodesOptions, ready: Callable[[int], None], stop: a
     """Simulate nodes until told to stop.
 
     Args:
-        options: what to simulate.
+        options: the nodes to simulate.
         ready: called with the number of simulated nodes once they are registered.
         stop: ends everything when it is set; the nodes stay, and become not ready after a while.
 

@@ -1,7 +1,7 @@
-"""The objects of the embedded API server as its admission sees them: the store, and queues on their way to it.
+"""The objects of the embedded API server for its admission: the store, and queues whose writes are in flight.
 
-Two queues that are created at the same time must not both take the last of what their parent has. Between the check of
-a write and its end the store does not show it, so queues whose writes are in flight are shown as they will be.
+Two queues that are created at the same time must not both take the last resources of their parent. The store does not
+show a write until it ends, so this view shows queues whose writes are in flight as they will be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kilauea.api.ports import Key, Obj, Resource
 from kilauea.apiserver.storage import Store, Stored
 
 _REMEMBERED = 4096
-"""Decoded objects that are kept: queues, namespaces, and jobs and groups of late."""
+"""Number of decoded objects to keep: queues, namespaces, and recent jobs and groups."""
 
 
 @lru_cache(_REMEMBERED)
@@ -26,10 +26,10 @@ def _decoded(value: bytes) -> Obj:
 
 
 class StoreView:
-    """Implements `kilauea.api.ports.View`; looks through all objects of a kind for what it has no key of.
+    """Implements `kilauea.api.ports.View`; searches without a key go through all objects of the kind.
 
     Args:
-        store: the server's.
+        store: the server's store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -40,7 +40,7 @@ class StoreView:
         self._ahead: dict[str, list[QueueWrite]] = {}
 
     def ahead(self, name: str, queue: Obj | None) -> QueueWrite:
-        """Show a queue as it is going to be (None if it goes) until its write has ended."""
+        """Show the future version of a queue (None if it is deleted) until its write has ended."""
         write = QueueWrite(self._ahead, name, queue)
         self._ahead.setdefault(name, []).append(write)
         return write
@@ -53,7 +53,7 @@ class StoreView:
         return None if stored is None else _decoded(stored.value)
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Obj]:
-        """All objects of a kind, or those of a namespace, in order of their keys."""
+        """All objects of a kind, or those of a namespace, in the order of their keys."""
         prefix = f"/{resource.group or 'core'}/{resource.plural}/" + (f"{namespace}/" if namespace else "")
         found = [_decoded(stored.value) for stored in self._store.list(prefix).items]
         if resource != QUEUES or not self._ahead:
@@ -63,7 +63,7 @@ class StoreView:
         return [queue for name in sorted(queues) if (queue := queues[name]) is not None]
 
     def owned(self, resource: Resource, uid: str) -> Sequence[Obj]:
-        """Objects of a kind of which the one with this uid is an owner."""
+        """Objects of a kind that the object with this uid owns."""
         return [obj for obj in self.list(resource) if any(each.get("uid") == uid for each in _owners(obj))]
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
@@ -71,7 +71,7 @@ class StoreView:
         return [obj for obj in self.list(resource) if (obj["metadata"].get("labels") or {}).get(label) == value]
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        """Objects of a kind for which an index of the hooks' interests says this value."""
+        """Objects of a kind with this value in an index of the hooks' interests."""
         says = self._indexes[resource, index]
         return [obj for obj in self.list(resource) if says(obj) == value]
 
@@ -81,7 +81,7 @@ def _owners(obj: Obj) -> Sequence[Obj]:
 
 
 class QueueWrite:
-    """A write of a queue that is under way; implements `kilauea.apiserver.admission.Effect`."""
+    """A write of a queue that is in flight; implements `kilauea.apiserver.admission.Effect`."""
 
     def __init__(self, ahead: dict[str, list[QueueWrite]], name: str, queue: Obj | None) -> None:
         self.queue = queue
@@ -89,12 +89,12 @@ class QueueWrite:
         self._name = name
 
     def cancel(self) -> None:
-        """The store is what counts again."""
+        """Show the queue as stored again."""
         writes = self._ahead[self._name]
         writes.remove(self)
         if not writes:
             del self._ahead[self._name]
 
     async def settle(self, stored: Stored) -> None:
-        """The store shows it."""
+        """Drop the overlay: the store shows the write."""
         self.cancel()

@@ -1,7 +1,7 @@
-"""A whole cluster in one process: API server, scheduler, controllers and simulated nodes, joined.
+"""A complete cluster in one process: API server, scheduler, controllers and simulated nodes.
 
 The components call the server directly instead of over HTTP (`kilauea.runtime.cluster.direct`), and are otherwise those
-of any cluster. All that they know is in the objects, so when a process ends, the next one continues from there.
+of any cluster. Their whole state is in the objects, so a new process continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from kilauea.runtime.tasks import take_short_turns
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 SCHEDULERS = tuple(name for name in ALL_SCHEDULERS if name != DEFAULT_SCHEDULER)
-"""Names of the scheduler that pods with groups may write; it schedules those of `default-scheduler` too."""
+"""Scheduler names for pods with groups; the scheduler serves pods of `default-scheduler`, too."""
 EVENTS = 200
-"""Events written a second: the others wait until a rush is over."""
+"""Events written per second; others wait."""
 RENEW_SECONDS = 20
-"""Between two heartbeats of a node: they are the most that an idle cluster does."""
+"""Seconds between two heartbeats of a node, which are most of the work of an idle cluster."""
 LOOK_SECONDS = 0.01
 
 
@@ -64,14 +64,14 @@ class Up:
     """Parts of the cluster to run, and their options.
 
     Attributes:
-        server: where the API is served and kept.
-        nodes: how many nodes to register; those that are there already stay.
-        machine: the size of each.
+        server: options of the API server.
+        nodes: number of nodes to register; existing ones stay.
+        machine: size of each node.
         manifests: files and folders of objects to apply at the start.
         scheduler_conf: file with the scheduler's configuration; None for that in the cluster.
-        scheduler: whether pods are scheduled here.
+        scheduler: True to run the scheduler.
         run_time: microseconds that commands of unknown run time take; 0 for ever.
-        words: says a change that lets a group start in words, for events about groups that wait; None for no events.
+        words: returns the change that lets a group start as a sentence, for events; None for no such events.
     """
 
     server: ServerOptions
@@ -88,8 +88,8 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
     """Run until told to stop.
 
     Args:
-        up: what to run.
-        ready: is told the address once a pod could be scheduled.
+        up: the parts to run.
+        ready: called with the address once pods can be scheduled.
         stop: ends everything when it is set.
 
     Raises:
@@ -107,7 +107,7 @@ async def run_up(up: Up, ready: Callable[[str], None], stop: asyncio.Event) -> N
 async def _components(
     up: Up, manifests: Sequence[Manifest], stop: asyncio.Event, api: ApiServer, authority: str
 ) -> AsyncIterator[None]:
-    """Everything beside the server; begins when a pod could be scheduled and the manifests are applied."""
+    """The components besides the server; the block starts once pods can be scheduled and the manifests are applied."""
     clock, rng, cache = SystemClock(), Random(up.server.seed), Cache()
 
     def client(component: str) -> Client:
@@ -145,7 +145,7 @@ async def _components(
 
 @asynccontextmanager
 async def _running(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Event) -> AsyncIterator[None]:
-    """Work that goes on until this ends; if some of it fails, everything is told to stop, and its fault is raised."""
+    """Tasks that run until the block ends; if one fails, everything stops, and its error is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
 
     def ended(task: asyncio.Future[None]) -> None:
@@ -165,7 +165,7 @@ async def _running(work: Sequence[Coroutine[Any, Any, None]], stop: asyncio.Even
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
-    """Work that is given up when everything is to stop."""
+    """Run work, and cancel it when everything stops."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)

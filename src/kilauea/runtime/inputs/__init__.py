@@ -1,1 +1,1 @@
-"""Inputs of commands: files, configurations, extensions, a live cluster, and the pods that workloads become."""
+"""Inputs of commands: files, configurations, extensions, a live cluster, and the pods of workloads."""

@@ -1,4 +1,4 @@
-"""Scheduler configurations in files, with the lines of their parts."""
+"""Scheduler configurations in files, with the line of each part."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConfFile:
     document: Any = None
     places: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
     fault: YamlError | None = None
-    """Why it is not YAML; there is no document then."""
+    """The syntax error if it is not YAML; there is no document then."""
 
     def place(self, path: Path) -> tuple[int, int]:
         """Return line and column, from 1, of a part of the document or of its parent; zeros if unknown."""
@@ -63,8 +63,8 @@ def conf_file(name: str, data: bytes) -> ConfFile:
     """Parse a configuration.
 
     Args:
-        name: of the file, for messages.
-        data: its content.
+        name: name of the file, for messages.
+        data: content of the file.
     """
     try:
         document, places = load_yaml_with_lines(data)

@@ -1,4 +1,4 @@
-"""Why one job of a live cluster waits, for commands that are about more than that; as `kilauea explain` says it."""
+"""Explanations of jobs in a live cluster, as in `kilauea explain`, for other commands."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kilauea.simulator.scenario import Result
 
 
 class Explainer:
-    """Explains the groups of a cluster as it was when it was read.
+    """Explains the groups of a snapshot of a cluster.
 
     Args:
-        found: what the cluster holds.
+        found: the snapshot.
         now: the time, in microseconds since 1970.
 
     Raises:
@@ -43,12 +43,12 @@ class Explainer:
         self.result: Result = self.cluster.scenario(conf, now, extensions=extensions).plan()
 
     def group(self, key: str) -> Explanation:
-        """Why a pod group (`namespace/name`) waits."""
+        """The explanation of a pod group (`namespace/name`)."""
         return self.result.explain(key)
 
 
 class Why(NamedTuple):
-    """Why a job waits: the explanation of its group, or why it has none; and the objects of its cluster."""
+    """The explanation of a job's group, or the reason why it has none, and the objects of the cluster."""
 
     explanation: Explanation | None
     refused: str = ""
@@ -56,11 +56,11 @@ class Why(NamedTuple):
 
 
 async def why_job(access: Access, key: str) -> Why | None:
-    """Why a job (`namespace/name`) of Volcano waits; None if the cluster does not show enough to say that.
+    """The reason why a Volcano job (`namespace/name`) waits; None if it is unknown.
 
     Args:
-        access: the way to the cluster.
-        key: of the job.
+        access: address and credentials of the cluster.
+        key: key of the job.
     """
     try:
         found = await take_snapshot(access)

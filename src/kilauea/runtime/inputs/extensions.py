@@ -1,9 +1,9 @@
-"""Plugins and actions that users bring: from folders (`--plugins-dir`) and from installed packages.
+"""Plugins and actions of the user, from folders (`--plugins-dir`) and installed packages.
 
-Every `*.py` of a folder is loaded, but for files whose name begins with `_`: those are for what several share, and are
-imported as `from ._name import ...`. Of a file count the classes that it defines itself. An installed package names
-classes or modules under the entry point group `kilauea.plugins`. What is wrong in a folder is an error, since the user
-asked for it; what is wrong in an installed package is a warning.
+Every `*.py` in a folder is loaded, except files whose name begins with `_`: those hold shared code and are imported as
+`from ._name import ...`. Only classes that a file defines itself count. An installed package names classes or modules
+under the entry point group `kilauea.plugins`. A problem in a folder is an error, because the user asked for the folder;
+a problem in an installed package is a warning.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 class ExtensionError(Exception):
-    """Plugins or actions of the user that cannot be used; `problems` say which, why, and what to do."""
+    """Plugins or actions of the user cannot be used; `problems` lists each with the reason and the fix."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         several = "\n  ".join(["plugins and actions of your own that cannot be used:", *problems])
@@ -78,7 +78,7 @@ def _files(folder: Path, problems: list[str]) -> Iterator[Path]:
 
 
 class _Collector:
-    """Plugins and actions by name, with where they came from."""
+    """Plugins and actions by name, with their sources."""
 
     def __init__(self) -> None:
         self.plugins: dict[str, type[Plugin]] = dict(PLUGINS)
@@ -87,7 +87,7 @@ class _Collector:
         self._sources: dict[tuple[type[Any], str], str] = {}
 
     def take_file(self, file: Path, package: str) -> list[str]:
-        """Take the classes of a file, which is imported as part of a package; returns what is wrong."""
+        """Add the classes of a file, which is imported as part of a package; return the problems."""
         try:
             module = _import_file(file, package)
         except KeyboardInterrupt:
@@ -101,7 +101,7 @@ class _Collector:
         return [problem for found in classes for problem in self._take(found, str(file))]
 
     def take_entry_point(self, entry: EntryPoint) -> list[str]:
-        """Take what an installed package names; returns what is wrong."""
+        """Add the classes that an installed package names; return the problems."""
         package = entry.dist.name if entry.dist is not None else "unknown"
         source = f"entry point {entry.name} = {entry.value} of package {package}"
         try:
@@ -165,7 +165,7 @@ def _arguments_problem(arguments: object) -> str:
 
 
 def _package_of(folder: Path) -> str:
-    """Name of a package that is the folder; what was imported from it before is forgotten."""
+    """Name of a package for the folder; earlier imports from it are dropped."""
     path = str(folder.resolve())
     name = f"kilauea_plugins_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
     for known in [m for m in sys.modules if m.partition(".")[0] == name]:
@@ -178,7 +178,7 @@ def _package_of(folder: Path) -> str:
 
 
 def _import_file(file: Path, package: str) -> ModuleType:
-    """Import a file as part of a package; nothing is written into its folder."""
+    """Import a file as part of a package, without writing to its folder."""
     if "." in file.stem:
         raise ImportError("its name has a dot in it, which Python cannot import: rename it")
     writing, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -189,7 +189,7 @@ def _import_file(file: Path, package: str) -> ModuleType:
 
 
 def _line_of(error: BaseException, file: Path) -> str:
-    """`, line 7`: where in the file it happened, as far as that is known."""
+    """The line of the error in the file as `, line 7`; empty if unknown."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}" if error.lineno else ""
     own = file.resolve()

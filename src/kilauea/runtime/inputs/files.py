@@ -24,7 +24,7 @@ _NODE = re.compile(rb"""["']?\bkind["']?\s*:\s*["']?(?:Node|NodeList)["']?\s*(?:
 
 
 class SourceError(Exception):
-    """A source that cannot be read at all."""
+    """A source cannot be read."""
 
 
 def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, Decoded]]:
@@ -33,7 +33,7 @@ def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
     Args:
         paths: files, folders (all their `.yaml`, `.yml`, `.json` files, also gzipped, in the order of their names), or
             `-` for standard input.
-        note: is told the name of each source before it is read.
+        note: called with the name of each source before it is read.
 
     Raises:
         SourceError: a path cannot be read.
@@ -43,7 +43,7 @@ def read_sources(paths: Sequence[str], note: Callable[[str], None] = lambda _: N
 
 
 def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, bytes]]:
-    """All sources in order, as `read_sources` names them, as they are written, unpacked.
+    """The unpacked bytes of all sources in order, with the same names as in `read_sources`.
 
     Raises:
         SourceError: a path cannot be read.
@@ -56,7 +56,7 @@ def read_bytes(paths: Sequence[str], note: Callable[[str], None] = lambda _: Non
 
 
 def describe_nodes(paths: Sequence[str]) -> bool:
-    """True if files describe a cluster of their own; standard input, which can be read only once, is taken to do so.
+    """True if files contain nodes; assumed for standard input, which can be read only once.
 
     Raises:
         SourceError: a path cannot be read.
@@ -65,7 +65,7 @@ def describe_nodes(paths: Sequence[str]) -> bool:
 
 
 def _files_of(path: str) -> list[str]:
-    # Unlike Path.is_dir, this never raises; what is wrong with a path is told when it is read.
+    # Unlike Path.is_dir, this never raises; a bad path is reported when it is read.
     if path == "-" or not os.path.isdir(path):
         return [path]
     found = sorted(f for f in Path(path).rglob("*") if f.is_file() and _is_manifest(f))
@@ -83,7 +83,7 @@ def unpack(data: bytes, most: int) -> bytes:
     """Unpack gzipped data.
 
     Raises:
-        OSError: it holds more than `most` bytes, or is broken; EOFError and zlib.error also say the latter.
+        OSError: it unpacks to more than `most` bytes, or is corrupt, for which EOFError and zlib.error are raised, too.
     """
     parts = []
     left = most

@@ -1,4 +1,4 @@
-"""Kinds that exist, whether scheduling reads them or not: a kind that is not among them is misspelt or foreign."""
+"""All known kinds, including those that scheduling does not read; any other kind is misspelt or foreign."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def unknown(kinds: Iterable[str]) -> list[str]:
-    """Those of some kinds (`group/Kind`, `Kind` for the core group) that neither Kubernetes nor Volcano has."""
+    """The unknown ones among some kinds (`group/Kind`, `Kind` for the core group)."""
     kinds = sorted(kinds)
     if not kinds:
         return []

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from kilauea.runtime.inputs.snapshot import Snapshot
 
 VOLCANO = "batch.volcano.sh"
-"""The group of jobs whose pods are made whether they are stored or not."""
+"""The API group of jobs whose pods are added even if the jobs are stored."""
 
 
 @dataclass
 class Cluster:
-    """Objects that were read, and what was found wrong on the way."""
+    """Objects from files or a cluster, and problems found while reading them."""
 
     objects: list[Object] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -45,13 +45,13 @@ class Cluster:
     phases_of_jobs: dict[str, str] = field(default_factory=dict)
     """By Volcano's job (`namespace/name`) that has ended or was suspended: its phase."""
     states: dict[str, str] = field(default_factory=dict)
-    """By `job namespace/name` of Kubernetes or `cronjob namespace/name` without pods that wait: why."""
+    """The reason why a workload has no waiting pods, by `job namespace/name` or `cronjob namespace/name`."""
     refused: dict[str, str] = field(default_factory=dict)
-    """By workload (`namespace/name`) that is left out: why."""
+    """The reason why a workload (`namespace/name`) is left out."""
     not_created: dict[str, NotCreated] = field(default_factory=dict)
-    """By pod group (`namespace/name`): pods of it that are not created, and why."""
+    """Pods that are not created, with the reason, by pod group (`namespace/name`)."""
     refused_pods: dict[str, str] = field(default_factory=dict)
-    """By `Kind namespace/name` of a live workload whose pods the server has refused: why."""
+    """The reason why the server refused the pods of a live workload (`Kind namespace/name`)."""
     unusable: int = 0
     """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
 
@@ -79,15 +79,15 @@ class Cluster:
 def read_cluster(
     paths: Sequence[str], note: Callable[[str], None] = lambda _: None, live: Snapshot | None = None, now: int = 0
 ) -> Cluster:
-    """Read objects and fill in what an API server would have; jobs become the groups and pods that they would get.
+    """Read objects, set defaults as an API server would, and expand jobs into their groups and pods.
 
     Objects that cannot be used are left out and named in the warnings.
 
     Args:
-        paths: files, folders, or `-`; what they hold takes the place of what is live.
-        note: is told the name of each source before it is read.
-        live: what a cluster holds.
-        now: when workloads in files are submitted, if they do not say; 0 for after everything else in the files.
+        paths: files, folders, or `-`; their objects replace live ones.
+        note: called with the name of each source before it is read.
+        live: the snapshot of a cluster.
+        now: creation time of workloads in files that do not state one; 0 for after everything else in the files.
 
     Raises:
         SourceError: a path cannot be read.
@@ -122,8 +122,8 @@ def read_cluster(
                 times[_label(obj)] += 1
     for (kind, name), count in times.items():
         if count > 1:
-            cluster.warnings.append(f"{kind} {name}: given {count} times; the last one counts")
-    skipped.pop("Namespace", None)  # objects name theirs, whether it is there or not
+            cluster.warnings.append(f"{kind} {name}: defined {count} times; the last definition is used")
+    skipped.pop("Namespace", None)  # objects name their namespace, whether it exists or not
     strange = unknown(+skipped)
     cluster.warnings.extend(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange)
     cluster.unusable += len(strange)
@@ -131,7 +131,7 @@ def read_cluster(
         del skipped[kind]
     if +skipped:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted((+skipped).items()))
-        cluster.warnings.append(f"objects of kinds that scheduling does not read are passed over: {kinds}")
+        cluster.warnings.append(f"ignored objects of kinds that scheduling does not read: {kinds}")
     for name in (wellknown.ROOT_QUEUE, wellknown.DEFAULT_QUEUE):
         known.setdefault(("Queue", name), built_in_queue(name))
     if workloads:
@@ -146,16 +146,16 @@ def read_cluster(
 
 
 def _submitted(objects: Iterable[Object], running: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Groups that are not in the cluster, or have pods that are not."""
+    """Groups that are not in the cluster, or have pods that are not in the cluster."""
     added = [obj for obj in objects if _label(obj) not in running]
     named = {f"{obj.namespace}/{obj.annotations.get(wellknown.GROUP_NAME)}" for obj in added if isinstance(obj, Pod)}
     return tuple(sorted(named | {obj.key for obj in added if obj.kind == "PodGroup"}))
 
 
 def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[tuple[str, ...], Obj]]:
-    """Workloads whose pods are yet to be made, by what tells them apart; what is made of them is not passed over.
+    """Workloads whose pods do not exist yet, by their identity.
 
-    Of Kubernetes' own workloads that a server has stored, the pods are there.
+    Kubernetes workloads that a server has stored already have their pods.
     """
     for workload in workloads:
         metadata, group = workload["metadata"], str(workload.get("apiVersion")).rpartition("/")[0]
@@ -166,7 +166,7 @@ def _planned(workloads: Iterable[Obj], skipped: Counter[str]) -> Iterator[tuple[
 
 
 def _expand(cluster: Cluster, known: dict[tuple[str, str], Object], workloads: Sequence[Obj], now: int) -> None:
-    """Add what workloads become."""
+    """Add the groups and pods of workloads."""
     from kilauea.runtime.inputs.expanding import expand  # noqa: PLC0415 - most plans have none, and begin sooner without
 
     last = max(newest(known.values()), *(_creation(workload) for workload in workloads))

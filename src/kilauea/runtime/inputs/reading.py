@@ -1,4 +1,4 @@
-"""Bytes of an event to the object that the state takes, or to words about what is wrong with it."""
+"""Decodes the bytes of an event into an object for the state, or reports what is invalid."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kilauea.runtime.inputs.resources import DECODERS, RESOURCES
 
 
 class Unusable(ValueError):
-    """An object that scheduling cannot use; the message says which field, its value, and what would be right."""
+    """An object cannot be used; the message names the field, its value and valid values."""
 
 
 def read(kind: str, data: bytes) -> Object:
     """The object in an event.
 
     Raises:
-        Unusable: something in it is wrong.
+        Unusable: a field is invalid.
     """
     obj = decoded(kind, data)
     check_usable(obj)
@@ -28,10 +28,10 @@ def read(kind: str, data: bytes) -> Object:
 
 
 def decoded(kind: str, data: bytes) -> Object:
-    """The object in an event, of which nothing is checked but that it is one.
+    """The object in an event, without validation of its fields.
 
     Raises:
-        Unusable: it is none.
+        Unusable: the data is not an object of the kind.
     """
     try:
         obj = DECODERS[kind].decode(data)
@@ -42,10 +42,10 @@ def decoded(kind: str, data: bytes) -> Object:
 
 
 def check_usable(obj: Object) -> None:
-    """Look for what scheduling cannot use.
+    """Validate an object.
 
     Raises:
-        Unusable: something is wrong.
+        Unusable: a field is invalid.
     """
     errors = check(obj)
     if errors:
@@ -53,13 +53,13 @@ def check_usable(obj: Object) -> None:
 
 
 def has_only_advanced(before: Pod, now: Pod) -> bool:
-    """True if only version, node and status of a pod changed, so that it need not be checked again."""
+    """True if only version, node and status of a pod changed, so that it does not have to be validated again."""
     metadata = replace(before.metadata, resource_version=now.metadata.resource_version)
     return metadata == now.metadata and replace(before.spec, node_name=now.spec.node_name) == now.spec
 
 
 def _read_slowly(kind: str, data: bytes) -> Object:
-    """Read an object that has nulls or faults, and say what they are."""
+    """Read an object that has nulls or invalid fields, and report them."""
     decoded = decode(data, "watch")
     if decoded.objects and decoded.objects[0].kind == kind:
         return decoded.objects[0]

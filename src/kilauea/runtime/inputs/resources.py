@@ -1,4 +1,4 @@
-"""The kinds that the scheduler watches, and what it needs to read of an event before it looks at the object."""
+"""The kinds that the scheduler watches, and the identity of the object in an event."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCE
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
 OPTIONAL = frozenset("HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split())
-"""Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano know no HyperNodes."""
+"""Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 
 
 class Identity(msgspec.Struct, rename="camel"):
-    """Which object an event is about, and in which version."""
+    """Identity and version of the object of an event."""
 
     name: str = ""
     namespace: str = ""
@@ -27,7 +27,7 @@ class Identity(msgspec.Struct, rename="camel"):
 
 
 class Head(msgspec.Struct):
-    """Of an object no more than its identity."""
+    """The identity of an object, without the rest."""
 
     metadata: Identity = msgspec.field(default_factory=Identity)
 
@@ -43,7 +43,7 @@ DECODERS: dict[str, msgspec.json.Decoder[Object]] = {kind: msgspec.json.Decoder(
 
 
 def reference(kind: str, key: str, uid: str = "", namespace: str = "") -> dict[str, object]:
-    """An object as events refer to it."""
+    """A reference to an object, for events."""
     resource = RESOURCES[kind]
     metadata = {"name": key.rpartition("/")[2], "uid": uid}
     if resource.namespaced:

@@ -24,12 +24,12 @@ from kilauea.runtime.inputs.reading import Unusable, read
 from kilauea.runtime.inputs.resources import RESOURCES, head_of
 
 WORKLOADS = (VC_JOBS, VC_CRON_JOBS, JOBS, CRON_JOBS)
-"""Kinds of workloads that are read as they are stored."""
+"""Kinds of workloads that are read without decoding."""
 STATES_ALONE = (VC_CRON_JOBS, JOBS, CRON_JOBS)
-"""Those of which only explanations read the state: a plan lacks nothing without them."""
+"""Workloads that only explanations read; a plan is complete without them."""
 
 MISSING = (403, 404)
-"""Answers for kinds that a cluster does not have, or does not show to this user."""
+"""Status codes for kinds that a cluster does not have, or that this user may not list."""
 
 
 @dataclass
@@ -37,12 +37,12 @@ class Snapshot:
     """The objects of a cluster.
 
     Attributes:
-        server: its address.
-        objects: what scheduling reads.
-        workloads: jobs and cron jobs of Volcano and of Kubernetes, as they are stored.
+        server: address of the API server.
+        objects: objects that scheduling reads.
+        workloads: stored jobs and cron jobs of Volcano and of Kubernetes.
         configuration: the text of the scheduler's configuration in the cluster; empty if there is none.
-        refusals: by uid of a workload whose pods were refused, the server's words.
-        warnings: what could not be read.
+        refusals: the server's message for refused pods, by uid of their workload.
+        warnings: messages about kinds and objects that could not be read.
     """
 
     server: str
@@ -53,7 +53,7 @@ class Snapshot:
     warnings: list[str] = field(default_factory=list)
 
     def refused(self) -> dict[str, str]:
-        """By `Kind namespace/name` of a workload whose pods were refused, the server's words."""
+        """The server's message for refused pods, by workload (`Kind namespace/name`)."""
         heads = [(obj.kind, obj.key, obj.metadata.uid) for obj in self.objects]
         for workload in self.workloads:
             metadata = workload["metadata"]
@@ -62,14 +62,14 @@ class Snapshot:
 
 
 def snapshot(kubeconfig: Path | None, environment: Mapping[str, str]) -> Snapshot:
-    """The cluster that is meant, as it is now.
+    """A snapshot of the selected cluster.
 
     Args:
-        kubeconfig: a file that was named; None for the usual places.
-        environment: variables of the process.
+        kubeconfig: the file that the user named; None for the default files.
+        environment: environment variables of the process.
 
     Raises:
-        AccessError: it is not known how to come to the cluster.
+        AccessError: no usable description of the cluster.
         ApiError: it does not answer, or refuses to show its pods, nodes, groups or queues.
     """
     return asyncio.run(take_snapshot(find_access(kubeconfig, environment)))
@@ -132,7 +132,7 @@ def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:
 
 
 async def _refusals(client: Api) -> dict[str, str]:
-    """What events say of refused pods, the newest of each workload."""
+    """Messages of events about refused pods, the newest of each workload."""
     try:
         listed = await client.list(EVENTS, fields=f"reason={FAILED_CREATE}")
     except ApiError:

@@ -1,4 +1,4 @@
-"""Checks of pod templates, by the API server's own rules for pods; no server needs to run."""
+"""Checks of pod templates, by the API server's own rules for pods, without a running server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 
 
 def template_errors(template: Mapping[str, Any]) -> list[str]:
-    """Return the errors of a pod template with defaults filled in, each as `template.spec.<field>: <why>`."""
+    """Return the errors of a pod template with defaults filled in, each as `template.spec.<field>: <reason>`."""
     schema = definition(_TEMPLATE)
     complete = copy.deepcopy(dict(template))
     try:

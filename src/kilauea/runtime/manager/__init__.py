@@ -1,1 +1,1 @@
-"""The controller manager: the driver of controllers, and the process around it."""
+"""The controller manager: the driver of controllers, and its process."""

@@ -1,4 +1,4 @@
-"""Carries out what controllers want, one operation at a time, and tells what was written."""
+"""Carries out operations of controllers, and returns traces of the writes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kilauea.client.rest import version_of
 
 
 class Written(NamedTuple):
-    """An object was written; a watch of its kind will come to this version."""
+    """An object was written; a watch of its kind will reach this version."""
 
     resource: Resource
     version: int
 
 
 class Deleted(NamedTuple):
-    """An object was deleted, or told to end; a watch of its kind will show that."""
+    """An object was deleted, or is terminating; a watch of its kind will show that."""
 
     resource: Resource
     key: Key
@@ -37,18 +37,18 @@ class Deleted(NamedTuple):
 
 
 Trace = Written | Deleted
-"""The change that an operation leaves in a watch."""
+"""The change that an operation causes in a watch."""
 
 
 Action = Create | Patch | Replace | Delete | Confirm | Empty
-"""What is carried out at an API server."""
+"""An operation at an API server."""
 
 
 class NotYet(Exception):
-    """What is to be done has to wait for objects that are still there.
+    """An operation has to wait for objects that still exist.
 
     Attributes:
-        again: seconds after which to look again.
+        again: seconds until the retry.
     """
 
     def __init__(self, words: str, again: float) -> None:
@@ -57,16 +57,16 @@ class NotYet(Exception):
 
 
 async def carry_out(api: Api, operation: Action, manager: str) -> Trace | None:
-    """Carry out an operation; None if it left nothing to be seen.
+    """Carry out an operation, and return its trace; None if no watch will show it.
 
     Args:
-        api: where.
-        operation: an object that exists already, or is gone already, is not an error.
-        manager: of the fields that a patch of the type `apply` sets.
+        api: the cluster.
+        operation: the operation; it succeeds if the object already exists, or is already gone.
+        manager: field manager of patches of the type `apply`.
 
     Raises:
-        ApiError: it failed; a Conflict if the object has another version than the operation says.
-        NotYet: objects are left that are to be gone first.
+        ApiError: it failed; a Conflict if the object does not have the version of the operation.
+        NotYet: objects that should be gone first still exist.
     """
     if isinstance(operation, Confirm):
         await _confirm(api, operation)
@@ -117,7 +117,7 @@ async def _patch(api: Api, operation: Patch, manager: str) -> Written | None:
 
 
 def _at_version(operation: Patch) -> Any:
-    """A patch that is refused if the object has another version than it says."""
+    """A patch that is refused if the object has another version."""
     if operation.type == "json":
         return [{"op": "test", "path": "/metadata/resourceVersion", "value": operation.version}, *operation.patch]
     metadata = {**operation.patch.get("metadata", {}), "resourceVersion": operation.version}
@@ -153,7 +153,7 @@ async def _empty(api: Api, operation: Empty) -> None:
             if not await api.delete_all(resource, operation.namespace):
                 left.append(resource.plural)
         except ApiError as error:
-            if error.code != 404:  # a kind that is not served any more has no objects
+            if error.code != 404:  # a kind that is no longer served has no objects
                 raise
     if left:
         raise NotYet(f"not deleted yet: {', '.join(left)}", operation.again)
@@ -181,7 +181,7 @@ def written(resource: Resource, obj: Obj) -> Written | None:
 
 
 def told(operation: Action) -> str:
-    """An operation in a few words, for the log."""
+    """A short description of an operation, for the log."""
     name = type(operation).__name__.lower()
     if isinstance(operation, Confirm):
         return f"{name} that {len(operation.absent)} objects do not exist"

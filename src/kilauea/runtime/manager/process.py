@@ -1,4 +1,4 @@
-"""The controller manager as a process: its options, and its controllers joined with a connection, pages and a lease."""
+"""The controller manager as a process: its options, controllers, connection, health endpoints and lease."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def selected_controllers(options: ManagerOptions, since: int) -> list[Controller
     """Return the selected controllers.
 
     Args:
-        options: which ones.
+        options: the selection.
         since: time at which they start, in microseconds since 1970.
 
     Raises:
@@ -75,7 +75,7 @@ async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
 
 
 def _not_ready(cache: Cache) -> str:
-    """Return which kinds are not listed yet; empty if all are."""
+    """Return the kinds that are not listed yet, as a message; empty if there are none."""
     missing = ", ".join(resource.plural for resource in cache.missing())
     return f"not listed yet: {missing}" if missing else ""
 

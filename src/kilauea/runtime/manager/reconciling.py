@@ -1,4 +1,4 @@
-"""Drives controllers: asks them about keys as watches tell of changes, and carries out what they want.
+"""Drives controllers: asks them about keys when watches report changes, and carries out their operations.
 
     cache = Cache()
     driver = Driver(client, cache, clock, rng, recorder.record, controllers)  # declares what they want to see
@@ -6,9 +6,9 @@
         tasks.create_task(cache.run(client, clock, rng))
         tasks.create_task(driver.run())
 
-Each controller has a queue of its own, in which a key stands once. A key whose operations fail is asked about again
-after a pause that grows; meanwhile it blocks no other key. A key about which something was written is asked about
-again only once the cache shows it, so that a controller never acts twice on the same old picture.
+Each controller has a queue of its own, which holds a key at most once. A key whose operations fail is retried after a
+growing pause and does not block other keys. After a write, the driver asks about the key again only once the cache
+shows the write, so that a controller never acts twice on the same old state.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from kilauea.runtime.manager.timers import Timers
 from kilauea.runtime.manager.work_queue import WorkQueue
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
-"""Seconds after the first failure of a key, and at most."""
+"""Shortest and longest pause before a retry of a key, in seconds."""
 SIDE_BY_SIDE = 16
-"""Operations for one key that are under way at a time, where their order does not matter."""
+"""Concurrent operations for one key, if their order does not matter."""
 REFUSALS = (400, 403)
-"""Codes of answers to changes that come to the same when tried again: admission denies them, or one may not."""
+"""Status codes of refusals that a retry does not change: admission or authorization denies the change."""
 PASSING = (409, 429, 503, 504)
-"""Codes of answers that say nothing against what was to be created: it may be tried again as it is."""
+"""Status codes of failures that are not about the object: creating it may be retried unchanged."""
 CONCURRENCY = 32
-"""Keys of one controller whose operations are under way at a time."""
+"""Concurrent keys of one controller."""
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class CreationRefused(ApiError):
 
 
 class ControllerWorker:
-    """One controller at work: the keys that it is to be asked about, and how often each has failed in a row."""
+    """A controller with its queue of keys and their consecutive failures."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
@@ -72,7 +72,7 @@ class ControllerWorker:
         self.failures: dict[Key, int] = {}
 
     def concerned(self, interest: Interest, old: Obj | None, new: Obj | None) -> Iterable[Key]:
-        """The keys that a changed object concerns, and those that it has concerned."""
+        """The keys that a changed object concerns now or concerned before."""
         if interest.matters is not None and not interest.matters(old, new):
             return ()
         before, now = self._keys(interest, old), self._keys(interest, new)
@@ -84,26 +84,26 @@ class ControllerWorker:
         try:
             return tuple(interest.keys(obj))
         except Exception:
-            log.exception("%s: cannot say which keys are concerned", self.controller.name)
+            log.exception("%s: the keys of a changed object cannot be determined", self.controller.name)
             return ()
 
 
 _Moment = tuple[ControllerWorker, Key, bool]
-"""A scheduled look at a key: delayed by its interest (True), or requested by the controller or a failure."""
+"""A scheduled retry of a key: delayed by its interest (True), or requested by the controller or a failure."""
 
 
 class Driver:
-    """Keeps controllers at work.
+    """Runs controllers.
 
     Args:
-        api: where operations are carried out.
-        cache: what controllers see; their interests are declared in it. The caller runs it.
-        clock: tells controllers the time, and when keys are due.
-        rng: for the length of pauses.
-        record: takes records, with the name of the controller that makes them; does not wait.
-        controllers: to be driven.
-        concurrency: keys of one controller that are worked on at a time.
-        failed: is told of each error that makes a key wait; returns True for one that need not be logged.
+        api: receives the operations.
+        cache: the view of the controllers, in which their interests are declared. The caller runs it.
+        clock: the time.
+        rng: jitter of pauses.
+        record: receives records, with the name of the controller; does not block.
+        controllers: the controllers to run.
+        concurrency: concurrent keys of one controller.
+        failed: called with each error that delays a key; returns True if the error should not be logged.
     """
 
     def __init__(
@@ -136,11 +136,11 @@ class Driver:
 
     @property
     def busy(self) -> int:
-        """Keys that wait or are worked on; those that wait for their time are not among them."""
+        """Keys that are queued or in progress, without those that wait for a timer."""
         return sum(len(worker.queue) for worker in self._workers)
 
     async def run(self) -> None:
-        """Drive, from when the cache is complete until cancelled."""
+        """Run the controllers once the cache is complete, until cancelled."""
         await self._cache.complete()
         for worker in self._workers:
             for interest in worker.controller.interests:
@@ -164,7 +164,7 @@ class Driver:
             self._follow(worker, interest, resource)
 
     def _changed(self, worker: ControllerWorker, interest: Interest, old: Obj | None, new: Obj | None) -> None:
-        """An object has changed that a controller wants to see."""
+        """Queue the keys of a changed object."""
         for key in worker.concerned(interest, old, new):
             if interest.delay:
                 self._timers.bring_forward((worker, key, True), interest.delay)
@@ -172,7 +172,7 @@ class Driver:
                 worker.queue.add(key, written(interest.resource, new) if new is not None else None)
 
     async def _work(self, worker: ControllerWorker) -> None:
-        """Take one key after another."""
+        """Process one key after another."""
         while True:
             key = await worker.queue.take()
             self._timers.cancel((worker, key, True))
@@ -187,13 +187,13 @@ class Driver:
             except Exception as error:
                 self._failed(worker, key, error)
             self._expectations.after(traces, partial(worker.queue.done, key, own))
-            if not traces:  # one key after another could go on for long without others having their turn
+            if not traces:  # without this, a long run of keys would keep other tasks from running
                 await asyncio.sleep(0)
 
     async def _reconcile(self, worker: ControllerWorker, key: Key, traces: list[Trace]) -> bool:
-        """Ask about a key and do what is wanted; notes what was done, also if it fails in the midst of it.
+        """Ask about a key and carry out the operations; note those that succeed, even if a later one fails.
 
-        Returns whether the controller has foreseen what comes of it.
+        Return True if the controller has foreseen their result.
         """
         asked = self._clock.monotonic()
         outcome = worker.controller.reconcile(key, self._cache, self._clock.now())
@@ -214,14 +214,14 @@ class Driver:
     async def _say_refused(
         self, worker: ControllerWorker, key: Key, said: Sequence[Operation], traces: list[Trace]
     ) -> None:
-        """Write down that something cannot be created; if that fails too, the next try may do it."""
+        """Record that an object cannot be created; if that fails too, the next attempt may record it."""
         try:
             await self._chain(worker.controller.name, said, traces)
         except ApiError as error:
-            log.debug("%s %s: cannot say what was refused: %s", worker.controller.name, key, error)
+            log.debug("%s %s: a refusal cannot be recorded: %s", worker.controller.name, key, error)
 
     async def _chain(self, name: str, operations: Sequence[Operation], traces: list[Trace]) -> None:
-        """Carry out operations in order; the first that fails ends them."""
+        """Carry out operations in order, up to the first failure."""
         for operation in operations:
             if isinstance(operation, Together):
                 await self._together(name, operation, traces)
@@ -231,7 +231,7 @@ class Driver:
                 traces.append(trace)
 
     async def _together(self, name: str, together: Together, traces: list[Trace]) -> None:
-        """Carry out chains, some at a time; a worker that meets a failure stops."""
+        """Carry out chains concurrently; a worker stops at a failure."""
         waiting = iter(together.chains)
 
         async def work() -> None:
@@ -261,7 +261,7 @@ class Driver:
             raise
 
     def _event_of(self, operation: Single, error: ApiError) -> Record | None:
-        """Return the event about an object that may not be changed or created; None if it is none of these."""
+        """Return the event about a refused change or creation; None for other errors."""
         if isinstance(operation, Create) and operation.about is not None and error.code:
             return Record(operation.about, "Warning", "FailedCreate", f"Error creating: {error.message}")
         if isinstance(operation, Patch) and error.code in REFUSALS:
@@ -271,7 +271,7 @@ class Driver:
         return None
 
     def _failed(self, worker: ControllerWorker, key: Key, error: Exception) -> None:
-        """Ask about a key again later, the later the oftener it has failed."""
+        """Retry a key after a pause that grows with its failures."""
         failures = worker.failures[key] = worker.failures.get(key, 0) + 1
         seconds = pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE)
         if isinstance(error, ApiError):

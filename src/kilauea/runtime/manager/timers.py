@@ -16,18 +16,19 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 LOOK = 10.0
-"""Seconds after which a change of the time of day is noticed at the latest."""
+"""Longest time in seconds until a change of the system time is noticed."""
 
 
 class Timers(Generic[Name]):
-    """One moment for each name; a later call for the same name replaces the earlier one.
+    """One timer for each name; a later call for the same name replaces the earlier one.
 
-    Moments go by the monotonic clock, so no wait grows when the time of day is set back. But a name may wait for a time
-    of day (a cron job does): when that is set, each is called at once, and waits again if that was too early.
+    Timers use the monotonic clock, so that no wait grows when the system time is set back. But a name may wait for a
+    time of day (a cron job does): when the system time is set, all names are called at once, and wait again if it was
+    too early.
 
     Args:
-        clock: says when it is.
-        due: is called with each name whose moment has come.
+        clock: the time.
+        due: called with each name whose timer expires.
     """
 
     def __init__(self, clock: Clock, due: Callable[[Name], None]) -> None:
@@ -43,7 +44,7 @@ class Timers(Generic[Name]):
         return len(self._moments)
 
     def set(self, name: Name, seconds: float, since: int | None = None) -> None:
-        """Call for a name after some time from now, or from an earlier moment of the monotonic clock."""
+        """Set the timer of a name, from now or from an earlier monotonic time."""
         start = self._clock.monotonic() if since is None else since
         moment = (start + _micros(seconds), next(self._numbers))
         self._moments[name] = moment
@@ -52,17 +53,17 @@ class Timers(Generic[Name]):
         heapq.heappush(self._heap, (*moment, name))
 
     def bring_forward(self, name: Name, seconds: float) -> None:
-        """Call for a name after some time, unless that happens sooner anyway."""
+        """Set the timer of a name, unless it expires sooner anyway."""
         known = self._moments.get(name)
         if known is None or known[0] > self._clock.monotonic() + _micros(seconds):
             self.set(name, seconds)
 
     def cancel(self, name: Name) -> None:
-        """Do not call for a name."""
+        """Cancel the timer of a name."""
         self._moments.pop(name, None)
 
     async def run(self) -> None:
-        """Call whenever a moment has come, until cancelled."""
+        """Run the timers, until cancelled."""
         while True:
             self._earlier.clear()
             wait = self._call_due()
@@ -73,18 +74,18 @@ class Timers(Generic[Name]):
                 self._notice_time_of_day()
 
     def _ahead(self) -> int:
-        """By how much the time of day is ahead of the monotonic clock."""
+        """Offset of the system time from the monotonic clock."""
         return self._clock.now() - self._clock.monotonic()
 
     def _notice_time_of_day(self) -> None:
-        """Let all be due if the time of day was set since the last look; what merely drifts apart was not set."""
+        """Make all timers expire if the system time was set since the last check; a slow drift is ignored."""
         before, self._offset = self._offset, self._ahead()
         if abs(self._offset - before) > SECOND:
             for name in sorted(self._moments, key=self._moments.__getitem__):
                 self.set(name, 0)
 
     def _call_due(self) -> float | None:
-        """Call for all whose moment has come; returns the seconds until the next, None if there is none."""
+        """Call all expired timers; return the seconds until the next one, None if there is none."""
         while self._heap:
             moment, number, name = self._heap[0]
             if self._moments.get(name) == (moment, number):
@@ -99,7 +100,7 @@ class Timers(Generic[Name]):
         return None
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, but no longer than until an earlier moment is set."""
+        """Wait until a timeout, or until an earlier timer is set."""
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
         earlier = asyncio.ensure_future(self._earlier.wait())
         try:

@@ -1,4 +1,4 @@
-"""Keys that wait for work: each once, in the order in which they came, and never two workers at one key."""
+"""A queue of keys: each key once, in order of arrival, and never two workers on one key."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kilauea.api.ports import Key
 
 
 class WorkQueue:
-    """Keys to be worked on.
+    """A work queue.
 
-    A key that comes again while it is worked on is worked on once more afterwards, unless the work itself is the cause.
+    A key that is added while it is being processed is processed again afterwards, unless the work itself is the cause.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class WorkQueue:
         return len(self._waiting) + len(self._busy)
 
     def add(self, key: Key, cause: Hashable = None) -> None:
-        """Have a key worked on; the cause is anything by which `done` may know it."""
+        """Add a key; `done` recognizes its cause."""
         if key in self._busy:
             self._again[key] = cause if self._again.get(key, cause) == cause else None
         elif key not in self._waiting:
@@ -43,7 +43,7 @@ class WorkQueue:
         return key
 
     def done(self, key: Key, own: Hashable = None) -> None:
-        """The work on a key is over; it is not done once more if the key has come for no other cause than this."""
+        """Finish a key; it is not processed again if this was the only cause for which it was added meanwhile."""
         self._busy.discard(key)
         if key in self._again:
             cause = self._again.pop(key)
@@ -51,7 +51,7 @@ class WorkQueue:
                 self.add(key)
 
     def _wake(self) -> None:
-        """Let one worker go on."""
+        """Wake one worker."""
         while self._idle:
             idle = self._idle.popleft()
             if not idle.done():

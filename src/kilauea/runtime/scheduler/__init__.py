@@ -2,6 +2,6 @@
 
     watches -> feed -> ClusterState -> cycle -> Plan -> executor (binds, evictions) and writes (statuses, events)
 
-`loop.py` has the cycle, `feed.py` what comes in, `assumed.py` what was decided and is not seen yet, `executor.py` and
-`writes.py` what goes out; `process.py` joins them with a client.
+`loop.py` runs cycles, `feed.py` applies events, `assumed.py` keeps decisions that are not confirmed yet, `executor.py`
+and `workers.py` send requests; `process.py` joins them with a client.
 """

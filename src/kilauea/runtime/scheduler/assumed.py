@@ -1,9 +1,9 @@
 """Decisions that the watches have not confirmed yet, overlaid on the objects that they show.
 
-Between a cycle and the watch that confirms it the scheduler goes by its own decisions: a pod that is being bound is on
-its node, a victim is on its way out, a claimer is promised its room, a pod group has its new phase. So the next cycle
-places nothing twice. Each assumption is about one object (by uid) and ends when the watch shows it, when the object is
-gone, or when the write failed for good.
+Until the watch confirms a cycle, the scheduler assumes its own decisions: a pod that is being bound is on its node, a
+victim is terminating, a claimer is nominated, a pod group has its new phase. So the next cycle places nothing twice.
+Each assumption is about one object (by uid) and ends when the watch shows it, when the object is gone, or when the
+write has finally failed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _DELETED = "1970-01-01T00:00:00Z"
 
 
 class Placed(NamedTuple):
-    """A pod, by uid, that is on a node or on the way to it."""
+    """A pod, by uid, that is bound or being bound to a node."""
 
     uid: str
     node: str
 
 
 class Failures(NamedTuple):
-    """A pod, by uid, and how often in a row something could not be done to it."""
+    """A pod, by uid, and the number of consecutive failures of its operations."""
 
     uid: str
     times: int
@@ -54,7 +54,7 @@ class Assumed:
         self.held: dict[str, str] = {}
         """Pods, with their uid, that are excluded from scheduling after a failure."""
         self.failures: dict[str, Failures] = {}
-        """Of pods whose binds or evictions fail, as long as they are there."""
+        """Failures of pods whose binds or evictions fail, as long as the pods exist."""
         self.phases: dict[str, Phased] = {}
 
     def over_pod(self, pod: Pod) -> Pod:
@@ -116,7 +116,7 @@ def _has_ended(status: PodStatus | None) -> bool:
 
 
 def _held_back(pod: Pod) -> Pod:
-    """Return a pod that cycles leave alone: gated if it is pending, not preemptable if it runs."""
+    """Return a pod that cycles do not touch: gated if it is pending, not preemptable if it runs."""
     if pod.spec.node_name:
         annotations = {**pod.annotations, wellknown.PREEMPTABLE: "false"}
         return replace(pod, metadata=replace(pod.metadata, annotations=annotations))

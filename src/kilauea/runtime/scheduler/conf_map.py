@@ -1,4 +1,4 @@
-"""The configuration as a config map of the cluster holds it: `kubectl edit` changes it, and the scheduler follows."""
+"""The configuration in a config map of the cluster; the scheduler reloads it after `kubectl edit`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def conf_in_cluster(cache: Cache) -> ConfReload:
 
 
 class _Last:
-    """The text of the config map as it was seen last."""
+    """The last known text of the config map."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache

@@ -1,7 +1,7 @@
 """The configuration, reloaded when its file changes; an invalid one is rejected and the previous one stays in use.
 
-The file is looked at by its identity and time, not by a watch of the system: that also sees the exchange of links by
-which a mounted ConfigMap changes.
+The file is polled for its inode and modification time instead of watched: this also detects the symbolic link that
+Kubernetes replaces when a mounted ConfigMap changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Reading:
     """The outcome of reading the file."""
 
     fault: str
-    """The reason why it is not used; empty if it is."""
+    """The reason why it is not used; empty if it is used."""
     warnings: tuple[str, ...] = ()
 
 
@@ -35,8 +35,8 @@ class ConfReload:
         path: the file; None for the built-in configuration.
         extensions: plugins and actions of the user.
         strict: fail without a valid file (`--disable-default-scheduler-config`).
-        stamp: identity of a file; None if it is not there.
-        read: reads a file; other places than files have functions of their own for both.
+        stamp: returns the identity of a file; None if it does not exist.
+        read: reads a file. Other sources than files have their own functions for both.
 
     Raises:
         SourceError, ConfError: strict, and the file cannot be used.
@@ -58,7 +58,7 @@ class ConfReload:
         self._stamp: Stamp = None
         self.conf = default_conf()
         self.fault = ""
-        """The reason why the file is not in use."""
+        """The reason why the file is not used."""
         self.first = Reading("")
         if path is not None:
             self._stamp = self._stamp_of(path)

@@ -1,4 +1,4 @@
-"""Holds back statuses that change with every cycle, as those of a gang whose pods are just being created do."""
+"""Holds back statuses that change with every cycle, such as those of a gang whose pods are being created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds events of the watches, overoverlaid with the scheduler's assumptions, into the engine's state.
+"""Feeds watch events, overlaid with the scheduler's assumptions, into the engine's state.
 
     feed = Feed(state, Assumed(), wake=wake.set)
     feed.seen("Pod", events)
@@ -237,7 +237,7 @@ class Feed:
         self.faults[kind, head.key] = Fault(kind, head.key, head.metadata.uid, str(fault))
 
     def _overlay(self, obj: Object, data: bytes) -> Object:
-        """Store an object, and return it overoverlaid with the assumptions."""
+        """Store an object, and return it overlaid with the assumptions."""
         match obj:
             case Pod():
                 return self._overlay_pod(obj, data)

@@ -1,4 +1,4 @@
-"""Status of a pod group as the API is to have it: phase, conditions, and how many pods run and have ended."""
+"""Wanted status of a pod group: phase, conditions, and counts of running and ended pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kilauea.engine.queues.faults.fault import IGNORED
 
 NOT_ENOUGH = "NotEnoughResources"
 OPPOSITES = {"Scheduled": "Unschedulable", "Unschedulable": "Scheduled"}
-"""Conditions of which at most one is true, so that readers need not guess which is newer."""
+"""Conditions of which at most one is true, so that readers do not have to guess which is newer."""
 
 
 class Content(NamedTuple):
@@ -40,9 +40,9 @@ def wanted(group: PodGroup, counts: Sequence[int], phase: str, outcome: GroupOut
 
     Args:
         group: as the API has it.
-        counts: its pods by number of their status.
-        phase: the one it is taken to be in.
-        outcome: what the last cycle says about it, if anything.
+        counts: its number of pods by status.
+        phase: its phase, possibly assumed.
+        outcome: its outcome in the last cycle, if any.
     """
     known = content_of(group.status)
     conditions = known.conditions
@@ -59,13 +59,13 @@ def wanted(group: PodGroup, counts: Sequence[int], phase: str, outcome: GroupOut
 
 
 def _admitted(condition: tuple[str, str, str, str]) -> tuple[str, str, str, str]:
-    """A condition of a group that was admitted: what kept it out is not true any more."""
+    """The condition of an admitted group: its reason for waiting is no longer true."""
     kept_out = condition[0] == "Unschedulable" and condition[2] != NOT_ENOUGH
     return (condition[0], "False", *condition[2:]) if kept_out else condition
 
 
 def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> tuple[tuple[str, str, str, str], ...]:
-    """The conditions with one that is true now, in its old place if it has one; its opposite is not true any more."""
+    """The conditions with one set to true, in its old place if it has one, and its opposite set to false."""
     entry = (new.type, "True", new.reason, new.message)
     over = {OPPOSITES.get(new.type, ""), NO_SCHEDULER if new.type == "Scheduled" else ""}
     out = [
@@ -78,12 +78,12 @@ def _with(conditions: tuple[tuple[str, str, str, str], ...], new: Condition) -> 
 
 
 def patch_of(group: PodGroup, content: Content, cycle: str, now: str) -> Mapping[str, Any]:
-    """The merge patch that gives this very pod group this content: not one that has its name by then.
+    """The merge patch that writes the content to this pod group, but not to a later one of the same name.
 
     Args:
-        group: as the API has it; conditions that stay keep their times.
-        content: what to write.
-        cycle: names the cycle, as `transitionID` of conditions that change.
+        group: the stored pod group; unchanged conditions keep their times.
+        content: the content to write.
+        cycle: name of the cycle, for the `transitionID` of changed conditions.
         now: the time, RFC 3339.
     """
     known = {c.type: c for c in (group.status.conditions if group.status else None) or ()}

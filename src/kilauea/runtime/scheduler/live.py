@@ -52,7 +52,7 @@ class LiveOptions:
     """Options of scheduling.
 
     Attributes:
-        names: `schedulerName` of the pods to place; pods of `default-scheduler` need no pod group.
+        names: `schedulerName` of the pods to place; pods of `default-scheduler` do not need a pod group.
         default_queue: the queue of pod groups that name none.
         period: microseconds between cycles when nothing happens.
         priority_classes: read priority classes.
@@ -82,7 +82,7 @@ class LiveOptions:
 
 
 async def in_thread(work: Callable[[], Plan]) -> Plan:
-    """Run a cycle in another thread, while the event loop goes on."""
+    """Run a cycle in another thread, so that the event loop keeps running."""
     return await asyncio.to_thread(work)
 
 
@@ -118,7 +118,7 @@ class LiveScheduler:
 
     Args:
         api: the cluster.
-        options: how to schedule.
+        options: options of scheduling.
         conf: the configuration.
         clock: the time.
         rng: jitter of pauses.
@@ -181,7 +181,7 @@ class LiveScheduler:
         )
 
     def not_ready(self) -> str:
-        """Return which kinds are not listed yet; empty once scheduling can begin."""
+        """Return the kinds that are not listed yet, as a message; empty once scheduling can start."""
         missing = [kind for kind, reflector in self._reflectors.items() if not reflector.complete.is_set()]
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
@@ -205,7 +205,7 @@ class LiveScheduler:
     async def schedule(self) -> None:
         """Run cycles once every kind is listed, until cancelled."""
         await self.complete()
-        log.info("every kind is listed; scheduling begins")
+        log.info("all kinds are listed; scheduling starts")
         try:
             await self.scheduler.run()
         finally:

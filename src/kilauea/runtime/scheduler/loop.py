@@ -129,7 +129,7 @@ class Scheduler:
                 if not self._is_idle():
                     await self.step()
             except Exception:
-                log.exception("a cycle failed; the next one is tried after a period")
+                log.exception("a cycle failed; the next one runs after the schedule period")
                 self._due = self._earliest = self._clock.monotonic() + self._period
 
     def _is_idle(self) -> bool:

@@ -70,7 +70,7 @@ class CycleMetrics:
 
 
 def shares(state: ClusterState) -> Iterator[tuple[str, float]]:
-    """For each job of a queue its largest share of any resource of the cluster, as drf takes it."""
+    """The dominant share (as in drf) of each job of a queue."""
     state.settle()
     table, total = state.job_table, state.nodes.total()
     size = len(table)

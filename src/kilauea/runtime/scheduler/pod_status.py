@@ -1,7 +1,7 @@
 """The status of a pending pod: the condition `PodScheduled`.
 
-The reason `Unschedulable` makes cluster autoscalers add nodes. So it is given only where more nodes would help; for all
-else (a closed queue, a capability, a gang with too few pods) the reason is the engine's own.
+The reason `Unschedulable` makes cluster autoscalers add nodes. So it is set only if more nodes would help; otherwise
+(a closed queue, a capability, a gang with too few pods) the reason is the engine's own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kilauea.engine.plan import Pending
 
 UNSCHEDULABLE = "Unschedulable"
 ABOUT_NODES = frozenset({"Unschedulable", "ClusterOvercommitted", "RoomKept"})
-"""Codes of what nodes lack."""
+"""Codes of reasons about nodes."""
 ABOUT_SHARES = frozenset({"GangWaiting", "QueueQuotaExceeded", "QueueQuotaInsufficient", "QueueOverused"})
-"""Codes of what may be about a share of the cluster, which grows with it, or about a fixed limit, which does not."""
+"""Codes of reasons about either a share of the cluster, which grows with it, or a fixed limit, which does not."""
 
 
 class Room(NamedTuple):
@@ -41,12 +41,12 @@ class Content(NamedTuple):
 
 
 def wanted(pending: Pending, uid: str, rooms: Iterable[Room]) -> Content | None:
-    """Return the wanted status of a pod; None for a pod whose own conditions state why it waits.
+    """Return the wanted status of a pod; None for a pod whose own conditions give the reason why it waits.
 
     Args:
-        pending: why it waits.
-        uid: of the pod.
-        rooms: of its queue and those above.
+        pending: the reason why it waits.
+        uid: uid of the pod.
+        rooms: limits of its queue and the queues above it.
     """
     if pending.code == "SchedulingGated":
         return None
@@ -70,7 +70,7 @@ def content_of(pod: Pod) -> Content:
 
 
 def patch_of(pod: Pod, content: Content, now: str) -> Mapping[str, Any]:
-    """The strategic patch of the status; the condition keeps its time unless the pod said something else before."""
+    """The strategic patch of the status; an unchanged condition keeps its time."""
     known = content_of(pod)
     condition = {"type": "PodScheduled", "status": "False", "reason": content.reason, "message": content.message}
     if not known.reason:

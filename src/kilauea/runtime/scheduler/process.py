@@ -1,4 +1,4 @@
-"""The live scheduler as a process: its options, and its parts joined with a connection, pages and a lease."""
+"""The live scheduler as a process: its options, connection, health endpoints and lease."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.telemetry.metrics import SchedulerMetrics
 
 EVENTS = (50, 200)
-"""Events written per second, and at once."""
+"""Events per second, and burst."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class SchedulerOptions:
         daemon: how to reach the cluster.
         scheduler_conf: file with the configuration; None for the built-in one.
         strict: without a valid file, do not start.
-        live: how to schedule.
+        live: options of scheduling.
     """
 
     daemon: DaemonOptions

@@ -33,7 +33,7 @@ def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
 
 
 def ancestry(state: ClusterState, name: str) -> list[str]:
-    """A queue and those above it, up to the root; a circle ends where it began."""
+    """A queue and those above it, up to the root; a cycle ends at its first queue."""
     out: list[str] = []
     while name in state.queues and name not in out:
         out.append(name)
@@ -42,13 +42,13 @@ def ancestry(state: ClusterState, name: str) -> list[str]:
 
 
 def rooms(state: ClusterState, held: Mapping[str, Mapping[str, float]]) -> dict[str, list[Room]]:
-    """By queue: what it and each of those above it may have and holds."""
+    """Limits and allocations of each queue and of the queues above it."""
     own = {name: Room(queue.capability or {}, held[name]) for name, queue in state.queues.items()}
     return {name: [own[above] for above in ancestry(state, name)] for name in own}
 
 
 def allocated_patch(queue: Queue, held: Mapping[str, float]) -> Mapping[str, str | None] | None:
-    """The change of `status.allocated`, None if it says what is held; resources that are not held any more go."""
+    """The patch of `status.allocated`, which removes resources that are no longer held; None if nothing changed."""
     known = (queue.status.allocated if queue.status else None) or {}
     try:
         same = {n: v for n, v in resource_amounts(known).items() if v} == {n: v for n, v in held.items() if v}

@@ -1,7 +1,7 @@
 """Reasons why pod groups wait, for their conditions and events.
 
-The engine's condition counts the tasks of the gang, as the original words it, and ends with one reason. Here the reason
-is the most binding one of all pods of the group, with its numbers.
+The engine's condition counts the tasks of the gang, in Volcano's words, and ends with one reason. Here that reason is
+the most binding one of all pods of the group, with its numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def outcomes(plan: Plan, state: ClusterState) -> dict[str, GroupOutcome]:
 def _told(key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state: ClusterState) -> GroupOutcome:
     condition, refusal, reason = outcome.condition, outcome.refusal, reasons.get(key)
     if condition is None and refusal is not None and reason is None:
-        # Its pods are made once it is admitted, so no pod shows the reason.
+        # Its pods are created once it is admitted, so no pod shows the reason.
         condition = Condition(UNSCHEDULABLE, refusal.code, in_words(refusal_with_hint(refusal, state)))
     elif condition is not None and condition.type == UNSCHEDULABLE and reason is not None:
         message = _with(condition.message, reason, state)
@@ -35,7 +35,7 @@ def _told(key: str, outcome: GroupOutcome, reasons: Mapping[str, Pending], state
 
 
 def _with(sentence: str, reason: Pending, state: ClusterState) -> str:
-    """A sentence about a gang with the reason of one of its pods in full, in its place if it is there already."""
+    """A sentence about a gang with the full reason of one of its pods; it replaces a shorter one."""
     words = in_words(with_hint(reason, state))
     if reason.message in sentence:
         return sentence.replace(reason.message, words, 1)

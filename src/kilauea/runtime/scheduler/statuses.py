@@ -1,8 +1,8 @@
-"""After a cycle: what it means for the statuses of pod groups, pods and queues, and which events tell of it.
+"""Statuses of pod groups, pods and queues after a cycle, and the events about them.
 
-Writes go out through `Writes`, beside the decisions and never before them. What somebody waits for (a group without
-pods that is admitted) is written after every cycle, everything else once a period: most of what is true in between is
-overtaken by then. Nominations are written by `Nominations`.
+`Writes` sends them concurrently with the decisions, never before them. Urgent statuses (a group without pods is
+admitted) are written after every cycle, all others once a period, because most intermediate values are soon obsolete.
+`Nominations` writes nominations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kilauea.runtime.scheduler.reasons import outcomes, waiting_reason
 from kilauea.runtime.scheduler.workers import Writes
 
 OF_TOO_FEW = frozenset({"NotEnoughTasks", "NotEnoughPodsOfTask"})
-"""Codes of pods whose group lacks pods. While it still gets some, that is about to be over."""
+"""Codes of pods whose group lacks pods; they are temporary while the group still gets pods."""
 
 
 class Said(NamedTuple):
@@ -58,15 +58,15 @@ class Statuses:
         self._writes = writes
         self._clock = clock
         self._outcomes: dict[str, Said] = {}
-        """Of groups, until they are written."""
+        """Decisions about groups that are not written yet."""
         self._said: dict[str, pod_status.Content] = {}
-        """Of pods that wait: what their status says, or is about to."""
+        """Status of pending pods, as written or being written."""
         self._told: dict[str, tuple[str, str]] = {}
-        """Of groups that wait for a reason that lasts: reason and message."""
+        """Reason and message of groups whose reason for waiting is stable."""
         self._waiting_groups: Debounce[tuple[str, str]] = Debounce()
         self._waiting_pods: Debounce[pod_status.Content] = Debounce()
         self._sizes: dict[str, int] = {}
-        """Pods of the groups that had too few at the last look."""
+        """Number of pods of the groups that lacked pods in the previous cycle."""
         self._cycle = 0
 
     @property
@@ -75,7 +75,7 @@ class Statuses:
         return bool(self._outcomes or self._feed.touched)
 
     def after(self, plan: Plan, *, all_: bool) -> None:
-        """Say what a cycle decided; with `all_` everything that is not as it should be, else what is urgent."""
+        """Write the statuses of a cycle: all that differ with `all_`, else only urgent ones."""
         self._cycle += 1
         groups = outcomes(plan, self._feed.state) if all_ else plan.groups
         for key, outcome in groups.items():
@@ -99,7 +99,9 @@ class Statuses:
             return
         uid = group.metadata.uid or ""
         earlier = self._outcome(key, uid)
-        admitted = earlier is not None and earlier.phase == PENDING != outcome.phase  # what kept it out is over
+        admitted = (
+            earlier is not None and earlier.phase == PENDING != outcome.phase
+        )  # its reason for waiting no longer holds
         if outcome.condition is None and earlier is not None and not admitted:
             outcome = dataclasses.replace(outcome, condition=earlier.condition)
         self._outcomes[key] = Said(uid, outcome)
@@ -110,7 +112,7 @@ class Statuses:
         self._feed.assumed.phases[key] = Phased(uid, outcome.phase)
         self._feed.reconsider_group(key)
         if not self._feed.state.jobs[key].tasks:
-            self._put_group(key)  # its pods are made once it is admitted
+            self._put_group(key)  # its pods are created once it is admitted
 
     def _outcome(self, key: str, uid: str) -> GroupOutcome | None:
         """Return the decision about a group that is not written yet."""
@@ -125,7 +127,7 @@ class Statuses:
         uid = group.metadata.uid or ""
         outcome = latest = self._outcome(key, uid)
         if outcome is not None and waiting_reason(outcome) and key not in self._told:
-            outcome = dataclasses.replace(outcome, condition=None)  # it may be another in a moment
+            outcome = dataclasses.replace(outcome, condition=None)  # the reason may still change
         content = group_status.wanted(group, job.counts, job.phase, outcome)
         if content == group_status.content_of(group.status) and not self._writes.busy(("PodGroup", key)):
             self._outcomes.pop(key, None)

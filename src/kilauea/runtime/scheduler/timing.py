@@ -1,4 +1,4 @@
-"""The clock of a cycle. The engine has none, so it is given one, and what it took is told to the metrics."""
+"""Durations of a cycle and its parts, for the metrics. The engine itself has no clock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Stopwatch:
     """An `Observer` of cycles.
 
     Args:
-        now: microseconds since any moment.
-        metrics: takes the numbers.
+        now: a monotonic clock, in microseconds.
+        metrics: receives the durations.
     """
 
     def __init__(self, now: Callable[[], int], metrics: SchedulerMetrics) -> None:

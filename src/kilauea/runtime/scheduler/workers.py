@@ -61,9 +61,9 @@ class Write:
 
 
 class Writes:
-    """Writes of statuses: of each object only the newest, never two at a time, and failed ones again after a pause.
+    """Writes statuses: only the newest of each object, one write at a time, with retries after a pause.
 
-    What is written is told apart by its content, so that asking again for what is under way asks for nothing.
+    A write whose content is already being written is skipped.
     """
 
     def __init__(self, clock: Clock, rng: Random, size: int) -> None:

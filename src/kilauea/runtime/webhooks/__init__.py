@@ -1,5 +1,5 @@
-"""`kilauea webhooks`: Volcano's admission for any Kubernetes, as a server that the cluster's API server asks.
+"""`kilauea webhooks`: Volcano's admission for any Kubernetes, as a webhook server.
 
-`process` joins the parts: `reviews` answers a request, `serving` listens, `authority` makes certificates,
-`certificates` keeps them in a Secret or follows files, `configurations` tells the cluster whom to ask.
+`process` joins the parts: `reviews` answers a request, `serving` listens, `credentials` issues certificates,
+`certificates` keeps them in a Secret or follows files, `configurations` registers the webhooks.
 """

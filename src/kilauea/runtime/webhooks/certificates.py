@@ -17,24 +17,24 @@ from kilauea.runtime.webhooks.credentials import Credentials, renewed
 
 SECRET = "volcano-admission-secret"
 LOOK_SECONDS = 60
-"""After which the Secret is read again: another process of ours may have renewed it."""
+"""Seconds after which the Secret is read again, because another replica may have renewed it."""
 TRIES = 5
-"""Writes of the Secret that others may overtake."""
+"""Attempts to write the Secret if other clients change it."""
 _FIELDS = {"bundle": "ca.crt", "certificate": "tls.crt", "key": "tls.key", "authority_key": "ca.key"}
-"""Keys of the Secret; all but the last are those of Volcano's own."""
+"""Keys of the Secret; all except the last are the same as Volcano's."""
 
 log = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """No certificate to serve with; the message says why, and what to do."""
+    """There is no usable certificate; the message gives the reason and the fix."""
 
 
 class Source(Protocol):
-    """Gives the credentials to serve with."""
+    """A source of the server's credentials."""
 
     async def look(self) -> Credentials:
-        """Those to use from now on; the same object as before while nothing has changed.
+        """The current credentials; the same object as before if nothing has changed.
 
         Raises:
             CertificateError: there are none.
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Files:
-    """Paths of a certificate, its key, and the authorities that clients shall trust."""
+    """Paths of a certificate, its key, and the authorities that clients trust."""
 
     certificate: Path
     key: Path
@@ -53,7 +53,7 @@ class Files:
 
 
 class FileSource:
-    """Credentials in files, read again when one of them is another."""
+    """Credentials in files, reloaded when one of them changes."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -80,9 +80,9 @@ class SecretSource:
 
     Args:
         api: the cluster.
-        namespace: of the Secret; made if need be.
+        namespace: namespace of the Secret; created if necessary.
         names: host names and addresses of the server.
-        clock: tells the time.
+        clock: the time.
     """
 
     def __init__(self, api: Api, namespace: str, names: Sequence[str], clock: Clock) -> None:
@@ -111,9 +111,7 @@ class SecretSource:
             new = renewed(old, self._names, now)
             if new is old or await self._write(secret, new):
                 return new
-        raise CertificateError(
-            f"Secret {self._key}: other clients keep changing it: find out which, or give --tls-cert-file"
-        )
+        raise CertificateError(f"Secret {self._key}: other clients keep changing it: stop them, or set --tls-cert-file")
 
     async def _secret(self) -> dict[str, Any] | None:
         try:
@@ -124,7 +122,7 @@ class SecretSource:
             raise
 
     async def _write(self, secret: dict[str, Any] | None, new: Credentials) -> bool:
-        """Write the Secret; False if another client was faster."""
+        """Write the Secret; False if another client has changed it."""
         data = {name: base64.b64encode(getattr(new, field)).decode() for field, name in _FIELDS.items()}
         try:
             if secret is not None:

@@ -1,6 +1,6 @@
-"""The objects that tell an API server whom to ask about what: one for each hook, under the names that Volcano uses.
+"""Webhook configurations: one object for each hook, under Volcano's names.
 
-Objects that are there and were not made here (those of a chart) keep everything but the bundle of authorities.
+Existing objects from elsewhere (such as a Helm chart) keep everything except the bundle of authorities.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kilauea.api.ports import Api, ApiError, Key, Obj, Resource
 PREFIX = "volcano-admission-service"
 LABELS = {"app.kubernetes.io/managed-by": "kilauea-webhooks"}
 SECONDS = 10
-"""Within which a hook must answer."""
+"""Timeout of a hook, in seconds."""
 PORT = 443
-"""Of the service."""
+"""Port of the service."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Where:
-    """The way from the API server to the webhooks: a service of the cluster, or a URL."""
+    """The address of the webhooks for the API server: a service of the cluster, or a URL."""
 
     namespace: str = ""
     service: str = ""
@@ -43,17 +43,17 @@ class Where:
 
 
 def kind_of(hook: Hook) -> Resource:
-    """The kind of object that names a hook."""
+    """The kind of the configuration object of a hook."""
     return MUTATING_WEBHOOKS if hook.mutate is not None else VALIDATING_WEBHOOKS
 
 
 def name_of(hook: Hook) -> str:
-    """The name of that object."""
+    """The name of the configuration object."""
     return PREFIX + hook.path.replace("/", "-")
 
 
 def configuration(hook: Hook, where: Where, bundle: bytes) -> dict[str, Any]:
-    """The object that names a hook.
+    """The configuration object of a hook.
 
     Pods are admitted when the webhooks do not answer: a cluster must be able to start this process without it.
     """
@@ -93,7 +93,7 @@ def _outside(namespace: str) -> dict[str, Any]:
 
 
 async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes) -> None:
-    """Make the objects what they should be; those of hooks that were registered here and are off now are deleted.
+    """Create or update the objects; delete those of hooks that this program registered and that are off now.
 
     Raises:
         ApiError: the server refuses.
@@ -110,7 +110,7 @@ async def register(api: Api, hooks: Sequence[Hook], where: Where, bundle: bytes)
 
 
 async def _ensure(api: Api, kind: Resource, wanted: dict[str, Any]) -> None:
-    """Create an object, or bring the one that is there up to date."""
+    """Create an object, or update the existing one."""
     name = wanted["metadata"]["name"]
     try:
         found = await api.get(kind, Key("", name))
@@ -121,15 +121,15 @@ async def _ensure(api: Api, kind: Resource, wanted: dict[str, Any]) -> None:
         return
     changed = _brought_up_to_date(found, wanted)
     if changed != found:
-        log.info("%s %s is brought up to date", kind.kind, name)
+        log.info("%s %s updated", kind.kind, name)
         await api.update(kind, changed)
 
 
 def _brought_up_to_date(found: Obj, wanted: Obj) -> dict[str, Any]:
-    """An object with what it should say; one of others with our bundle in each of its webhooks."""
+    """The updated object; an object from elsewhere only gets our bundle in each of its webhooks."""
     labels = found["metadata"].get("labels") or {}
     if all(labels.get(key) == value for key, value in LABELS.items()):
-        # What the server has filled in stays.
+        # Keep the defaults of the server.
         return {**found, "webhooks": [{**(found.get("webhooks") or [{}])[0], **wanted["webhooks"][0]}]}
     bundle = wanted["webhooks"][0]["clientConfig"]["caBundle"]
     theirs = [

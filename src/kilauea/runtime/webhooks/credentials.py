@@ -29,13 +29,13 @@ from kilauea.pki import (
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a server needs and what its clients need, all as PEM.
+    """Credentials of the server and its clients, as PEM.
 
     Attributes:
         bundle: certificates of authorities, the newest first.
         certificate: certificate of the server, followed by intermediate ones.
         key: key of the certificate.
-        authority_key: key of the newest authority; empty if that is not our own.
+        authority_key: key of the newest authority; empty if the authority is not our own.
     """
 
     bundle: bytes

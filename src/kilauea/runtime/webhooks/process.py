@@ -1,4 +1,4 @@
-"""The webhooks as a process: caches, certificate, server and registration, from start to a clean end."""
+"""The webhooks as a process: caches, certificate, server and registration."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class WebhookOptions:
     """Selection and address of the hooks.
 
     Attributes:
-        daemon: how to reach the cluster; its pages serve health only.
+        daemon: how to reach the cluster; its pages serve only health.
         where: how the API server reaches the webhooks.
         host: address to listen at; empty for all.
         port: port to listen at.
@@ -73,8 +73,8 @@ async def run_webhooks(options: WebhookOptions, stop: asyncio.Event, ready: Call
     """Serve until told to stop.
 
     Args:
-        options: what to serve.
-        stop: ends it when it is set.
+        options: the hooks to serve.
+        stop: ends the server when it is set.
         ready: called with the address once the webhooks are registered with the API server.
 
     Raises:
@@ -90,9 +90,9 @@ class Webhooks:
     """A running server.
 
     Args:
-        options: what to serve.
+        options: the hooks to serve.
         api: the cluster.
-        clock: tells the time.
+        clock: the time.
 
     Raises:
         StartError: the file of resource groups cannot be used.
@@ -124,11 +124,11 @@ class Webhooks:
         return SecretSource(self._api, namespace, names_of(where), self._clock)
 
     async def watch(self, rng: Random) -> None:
-        """Keep the copies of queues, pod groups, jobs and namespaces fresh."""
+        """Keep the caches of queues, pod groups, jobs and namespaces up to date."""
         await self._cache.run(self._api, self._clock, rng)
 
     async def serve(self, ready: Callable[[str], None]) -> None:
-        """Serve from when everything has been read until cancelled."""
+        """Serve once the caches are complete, until cancelled."""
         await self._complete()
         try:
             await self._renew()
@@ -144,7 +144,7 @@ class Webhooks:
                 await self._keep()
 
     async def _complete(self) -> None:
-        """Wait for the copies: a queue that is not known yet would be refused."""
+        """Wait for the caches: jobs in a queue that is not known yet would be refused."""
         while True:
             try:
                 async with asyncio.timeout(COMPLAIN_SECONDS):
@@ -167,7 +167,7 @@ class Webhooks:
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[int]:
-        """Answers requests; gives the port."""
+        """Answer requests; yield the port."""
         options = self._options
         answers = {hook.path: partial(self._answer, hook) for hook in self._hooks}
         runner = web.AppRunner(application(answers, self._not_ready), access_log=None, shutdown_timeout=options.grace)
@@ -188,21 +188,21 @@ class Webhooks:
     # --- what changes while it serves
 
     async def _keep(self) -> bool:
-        """Take over new files, and see to it that the cluster asks here; returns whether it does."""
+        """Reload changed files, and register the webhooks; return True if they are registered."""
         fault = self._read_conf()
         if fault:
-            log.warning("%s: the groups before stay in use", fault)
+            log.warning("%s: the previous resource groups stay in use", fault)
         try:
             await self._renew()
         except (CertificateError, ValueError, ApiError) as error:
-            log.warning("%s: the certificate before stays in use", error)
+            log.warning("%s: the previous certificate stays in use", error)
         return self._registered is not None
 
     async def _renew(self) -> None:
-        """Serve with what the source gives; clients are told of new authorities first.
+        """Use the credentials of the source; clients get new authorities first.
 
         Raises:
-            CertificateError, ValueError, ApiError: what is there cannot be used, or the cluster not be told.
+            CertificateError, ValueError, ApiError: they cannot be used, or the webhooks cannot be registered.
         """
         found = await self._source.look()
         if found is not self._credentials:
@@ -226,7 +226,7 @@ class Webhooks:
             log.info("the server has a new certificate")
 
     def _read_conf(self) -> str:
-        """Take over the file of resource groups if it is another; returns why it cannot be used."""
+        """Reload the file of resource groups if it has changed; return the error if it is invalid."""
         path = self._options.admission_conf
         if path is None:
             return ""
@@ -243,7 +243,7 @@ class Webhooks:
 
 
 def names_of(where: Where) -> list[str]:
-    """Host names and addresses by which an API server comes to the webhooks."""
+    """Host names and addresses by which an API server reaches the webhooks."""
     if where.url:
         return [urlsplit(where.url).hostname or ""]
     service, namespace = where.service, where.namespace

@@ -1,4 +1,4 @@
-"""An AdmissionReview in, an AdmissionReview out."""
+"""Answers AdmissionReview requests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WRONG_OPERATION = {
     "/queues/mutate": _QUEUES,
     "/queues/validate": _QUEUES + ", `UPDATE` or `DELETE`",
 }
-"""What a hook says to an operation that it is not for, as scripts may know it; the others say `_WRITES`."""
+"""Messages of hooks for unsupported operations, as in Volcano; other hooks use `_WRITES`."""
 _WRITES = "expect operation to be 'CREATE' or 'UPDATE'"
 
 
 class _Wire(msgspec.Struct, rename="camel"):
-    """Base of what is read: unknown fields are passed over."""
+    """Base of decoded objects: unknown fields are ignored."""
 
 
 class _Resource(_Wire):
@@ -59,7 +59,7 @@ _read = msgspec.json.Decoder(_Review).decode
 
 
 def answer(hook: Hook, body: bytes, view: View, settings: Settings) -> bytes:
-    """The answer of a hook to a request; a body that cannot be read is denied, with what is wrong with it."""
+    """The answer of a hook to a request; an invalid body is denied with the error."""
     try:
         request = _read(body).request or _Request()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -15,27 +15,27 @@ from kilauea.runtime.webhooks.credentials import Credentials
 
 MAX_BODY = 3 * 1024 * 1024
 READ_SECONDS = 30.0
-"""Within which a body must have come."""
+"""Timeout for the body of a request, in seconds."""
 CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384"
-"""For TLS 1.2; later versions have only good ones."""
+"""Ciphers for TLS 1.2; later versions have only secure ones."""
 JSON = "application/json"
 
 Answer = Callable[[bytes], bytes]
-"""From the body of a request to that of the answer."""
+"""A function from the body of a request to the body of the answer."""
 Page = Callable[[web.Request], Awaitable[web.Response]]
 
 log = logging.getLogger(__name__)
 
 
 class TooLarge(Exception):
-    """A body beyond the limit."""
+    """A body exceeds the limit."""
 
 
 class Tls:
-    """The certificate of the server, which can be exchanged while it serves: new connections get the new one.
+    """The certificate of the server, which can be replaced while it serves: new connections get the new one.
 
     Args:
-        authority: file with authorities; clients that present a certificate must have one of theirs.
+        authority: file with authorities; a client certificate must be issued by one of them.
     """
 
     def __init__(self, authority: Path | None = None) -> None:
@@ -45,15 +45,15 @@ class Tls:
             self.context.verify_mode = ssl.CERT_OPTIONAL
 
     def use(self, credentials: Credentials) -> None:
-        """Serve with other credentials, which have been checked."""
+        """Use other credentials, which have been checked."""
         _load(self.context, credentials)
 
 
 def check(credentials: Credentials) -> None:
-    """See whether a server could use them.
+    """Check credentials.
 
     Raises:
-        ValueError: certificate and key do not fit.
+        ValueError: certificate and key do not match.
     """
     try:
         _load(_context(), credentials)
@@ -62,7 +62,7 @@ def check(credentials: Credentials) -> None:
 
 
 def _load(context: ssl.SSLContext, credentials: Credentials) -> None:
-    """Python reads certificates from files only."""
+    """Load credentials through files, because Python reads certificates only from files."""
     with tempfile.NamedTemporaryFile(prefix="kilauea-webhooks-") as file:
         file.write(credentials.key.rstrip() + b"\n" + credentials.certificate)
         file.flush()
@@ -77,7 +77,7 @@ def _context() -> ssl.SSLContext:
 
 
 def application(answers: Mapping[str, Answer], not_ready: Callable[[], str]) -> web.Application:
-    """The pages: one for each hook, by its path, and those that tell of health."""
+    """The routes: one for each hook, by its path, and the health endpoints."""
     made = web.Application()
     for path, answer in answers.items():
         made.router.add_post(path, _handler(answer))
@@ -112,7 +112,7 @@ def _handler(answer: Answer) -> Page:
         try:
             return web.Response(body=answer(body), content_type=JSON)
         except Exception:
-            # The API server does then what the failure policy says.
+            # The API server then applies the failure policy.
             log.exception("%s", request.path)
             return web.Response(text="internal error: see the log of the webhooks", status=500)
 
@@ -123,7 +123,7 @@ async def _body(request: web.Request) -> bytes:
     """The whole body.
 
     Raises:
-        TooLarge: it has more than 3 MiB.
+        TooLarge: it exceeds 3 MiB.
     """
     if (request.content_length or 0) > MAX_BODY:
         raise TooLarge

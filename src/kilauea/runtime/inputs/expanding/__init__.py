@@ -1,7 +1,7 @@
 """Expands workloads into the groups and pods that a cluster would create for them.
 
-All of it by the functions that do so in a cluster, so that a plan is about the same pods. `jobs.py` is for Volcano's
-jobs, `workloads.py` for those of Kubernetes; `objects.py` shows both what else is there.
+It uses the same functions as the cluster, so that a plan is about the same pods. `jobs.py` handles Volcano's jobs,
+`workloads.py` those of Kubernetes; `objects.py` shows the other objects to both.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Expansion:
     """The groups and pods of workloads.
 
     Attributes:
-        objects: pod groups and pods that were not there.
-        groups: by Volcano's job (`namespace/name`), its pod group.
-        phases: by Volcano's job that has ended or was suspended, its phase.
-        warnings: which workloads were left out, and why.
-        refused: by workload that was left out (`namespace/name`), why.
-        not_created: by pod group (`namespace/name`), pods of it that are not created, and why.
+        objects: new pod groups and pods.
+        groups: pod group of each Volcano job (`namespace/name`).
+        phases: phase of each Volcano job that has ended or is suspended.
+        warnings: messages about workloads that are left out.
+        refused: the reason why a workload (`namespace/name`) is left out.
+        not_created: pods that are not created, with the reason, by pod group (`namespace/name`).
     """
 
     objects: list[Object] = field(default_factory=list)
@@ -45,9 +45,9 @@ def expand(workloads: Sequence[Obj], objects: Sequence[Object], now: int) -> Exp
     """Groups and pods of workloads that they do not have yet.
 
     Args:
-        workloads: as they are written or stored. Of those of Kubernetes that are stored, the pods are there.
-        objects: what else is there.
-        now: when workloads that say nothing of it are made, in microseconds since 1970; 0 to leave it open.
+        workloads: manifests or stored objects; stored Kubernetes workloads already have their pods.
+        objects: the other objects.
+        now: creation time of workloads that do not state one, in microseconds since 1970; 0 to leave it unset.
     """
     out = Expansion()
     known, creation = Known(objects), Creation(objects)

@@ -1,6 +1,6 @@
-"""Which pods of a job an API server would refuse to create: quotas of the namespace, and priority classes.
+"""Pods of a job that an API server would refuse to create because of quotas or priority classes.
 
-A plan that took such pods for granted would let a job start that never has its pods.
+A plan with such pods would start a job that never gets its pods.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kilauea.engine.explain.group import Change
 from kilauea.simulator.scenario import NotCreated
 
 PODS_NOT_CREATED = "PodsNotCreated"
-"""Code of what a job waits for whose pods cannot be created."""
+"""Code of a job whose pods cannot be created."""
 
 JUDGED = ("exceeded quota", "failed quota", "no PriorityClass with name")
-"""Words of refusals that `Creation` foresees: a status may still say them after the user has removed the cause."""
+"""Texts of refusals that `Creation` predicts: a status may still have them after the user has removed the cause."""
 
 ENDED = ("Succeeded", "Failed")
 
 
 class _Quota:
-    """One quota and what is used of it, in the engine's units."""
+    """A quota and its usage, in the engine's units."""
 
     def __init__(self, obj: ResourceQuota) -> None:
         spec, status = obj.spec, obj.status
@@ -38,27 +38,27 @@ class _Quota:
         self.used = dict(resource_amounts(status.used)) if status and status.used else None
 
     def count(self, usage: Mapping[str, float]) -> None:
-        """A pod is there that this server has not counted, or that was just created."""
+        """Count a pod that the server has not counted, or that was just created."""
         self.used = self.used or {}
         for name in self.hard:
             self.used[name] = self.used.get(name, 0) + int(usage.get(name, 0))
 
     def beyond(self, usage: Mapping[str, float]) -> list[str]:
-        """The resources of which a pod would take too much."""
+        """The resources of which a pod would exceed the quota."""
         used = self.used or {}
         return sorted(n for n, most in self.hard.items() if n in usage and used.get(n, 0) + usage[n] > most)
 
     def unsaid(self, usage: Mapping[str, float]) -> list[str]:
-        """The resources that the quota limits and a pod does not name."""
+        """The resources that the quota limits and a pod does not request."""
         counted = ("cpu", "memory", "requests.", "limits.")
         return sorted(n for n in self.hard if n.startswith(counted) and n not in usage)
 
 
 class Creation:
-    """Decides as the server of a cluster whether new pods are admitted, and counts those that are.
+    """Admits or refuses new pods as the API server would, and counts the admitted ones.
 
     Args:
-        objects: what is there. Quotas with scopes are not looked at.
+        objects: the existing objects. Quotas with scopes are ignored.
     """
 
     def __init__(self, objects: Iterable[Object]) -> None:
@@ -74,7 +74,7 @@ class Creation:
                     uncounted.count(pod_usage(msgspec.to_builtins(obj.spec)))
 
     def refusals(self, pods: Iterable[Mapping[str, Any]]) -> tuple[list[int], NotCreated | None]:
-        """Places of the pods that are refused, and why the first of them is."""
+        """Indexes of the refused pods, and the reason for the first of them."""
         refused: list[int] = []
         first: tuple[str, Change | None] | None = None
         short: Amounts = {}
@@ -115,5 +115,5 @@ class Creation:
 
 
 def _listed(amounts: Mapping[str, float], names: Iterable[str]) -> str:
-    """`name=quantity` pairs, as the server writes them."""
+    """`name=quantity` pairs in the server's format."""
     return ",".join(f"{name}={format_amount(name, amounts.get(name, 0))}" for name in names)

@@ -1,4 +1,4 @@
-"""A Volcano job becomes a pod group and pods, once admission has completed or refused it."""
+"""Expands a Volcano job into its pod group and pods, after admission."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MAKES_NO_PODS = frozenset({"Aborting", "Aborted", "Completing", "Completed", "Fa
 
 
 def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
-    """The key of a job's group (`namespace/name`), the group and pods that the job would have, and what is not created.
+    """The key of a job's group (`namespace/name`), its group and pods, and the pods that are not created.
 
     Raises:
-        Refused: admission refuses it, or a plugin of it cannot be used.
+        Refused: admission refuses the job, or one of its plugins is invalid.
     """
     try:
         typed = msgspec.convert(job, Job)
@@ -62,20 +62,20 @@ def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[s
 
 
 def _said_refusal(job: Obj) -> str:
-    """Why a cluster refuses pods of a job, as the job's status says; empty where `Creation` knows better."""
+    """The reason in the job's status why pods are refused; empty if `Creation` finds it itself."""
     state = (job.get("status") or {}).get("state") or {}
     message = str(state.get("message") or "") if state.get("reason") in FAULTS else ""
     return "" if any(words in message for words in JUDGED) else message
 
 
 def phase_of(job: Obj) -> str:
-    """The phase of a job as its status says; empty for a new one."""
+    """The phase in a job's status; empty for a new job."""
     status = job.get("status") or {}
     return str((status.get("state") or {}).get("phase") or "")
 
 
 def _group_key(job: Obj, known: Known) -> str:
-    """The group of a job; in old clusters it has the name of the job."""
+    """The group of a job; in old clusters, the group has the name of the job."""
     namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
     return f"{namespace}/{name}" if known.has_group(f"{namespace}/{name}") else f"{namespace}/{group_name(job)}"
 
@@ -98,7 +98,7 @@ def _admitted(job: dict[str, Any], known: Known) -> dict[str, Any]:
 
 
 def _made(job: Obj, known: Known, creation: Creation) -> tuple[list[Object], NotCreated | None]:
-    """The claims, the group and the pods; those of tasks that depend on others only where they are there."""
+    """The claims, the group and the pods; pods of dependent tasks only if they already exist."""
     try:
         plugins = active(job)
     except PluginFault as fault:

@@ -1,4 +1,4 @@
-"""The objects beside the planned workloads, as a view for admission and controllers."""
+"""The objects around the planned workloads, as a view for admission and controllers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def stored(workload: Obj, now: int) -> dict[str, Any]:
     """A workload as a server would store it, as far as plans need it.
 
     Args:
-        workload: as it is written.
-        now: when it is made if it does not say, in microseconds since 1970; 0 to leave it open.
+        workload: the manifest.
+        now: creation time if the manifest does not state one, in microseconds since 1970; 0 to leave it unset.
     """
     metadata = without_nulls(dict(workload["metadata"]))
     metadata["namespace"] = metadata.get("namespace") or "default"
@@ -34,12 +34,12 @@ def stored(workload: Obj, now: int) -> dict[str, Any]:
 
 
 def made_pod(body: Mapping[str, Any], owner: Obj) -> Pod:
-    """A pod that was made of a workload, as old as this."""
+    """A pod of a workload, as old as the workload."""
     return msgspec.convert(_dated(body, owner, PODS), Pod)
 
 
 def made_group(body: Mapping[str, Any], owner: Obj) -> PodGroup:
-    """A pod group that was made of a workload, as old as this."""
+    """A pod group of a workload, as old as the workload."""
     return msgspec.convert(_dated(body, owner, POD_GROUPS), PodGroup)
 
 
@@ -51,7 +51,7 @@ def _dated(body: Mapping[str, Any], owner: Obj, resource: Resource) -> dict[str,
 
 
 class Known:
-    """Objects that are there; a view of the queues and claims among them."""
+    """Existing objects; a view of the queues and claims among them."""
 
     def __init__(self, objects: Sequence[Object]) -> None:
         self._have = {(obj.kind, obj.key) for obj in objects if isinstance(obj, Pod | PodGroup)}
@@ -74,7 +74,7 @@ class Known:
         return (POD_GROUPS.kind, key) in self._have
 
     def priority(self, name: str) -> int:
-        """The value of a priority class; 0 if there is none of the name."""
+        """The value of a priority class; 0 if the class does not exist."""
         return self._values.get(name, 0)
 
     # --- kilauea.api.ports.View
@@ -95,9 +95,9 @@ class Known:
         return []
 
     def labelled(self, resource: Resource, label: str, value: str) -> Sequence[Obj]:
-        """None: queues are not looked up by labels."""
+        """None: queues are not found by labels."""
         return []
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        """Queues by their parent, whatever the index is called."""
+        """Queues by their parent, for any index."""
         return [queue for queue in self.list(resource) if (queue.get("spec") or {}).get("parent") == value]

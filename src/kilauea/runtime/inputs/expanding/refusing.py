@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class Refused(Exception):
-    """A cluster would make nothing of the workload; the message says why."""
+    """A cluster would refuse the workload; the message gives the reason."""

@@ -1,4 +1,4 @@
-"""Why a workload has no pods that wait: it is suspended or has ended, or it is a cron job without a job."""
+"""Reasons why a workload has no waiting pods: it is suspended or has ended, or it is a cron job without a job."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ RESUME = '`kubectl patch {plural} {name} -n {namespace} --type merge -p \'{{"spe
 """The command that starts a suspended workload."""
 
 ENDED = {
-    "Complete": "has completed: nothing of it waits",
-    "Failed": "has failed: nothing of it waits",
+    "Complete": "has completed: none of its pods waits",
+    "Failed": "has failed: none of its pods waits",
 }
 """Conditions of Kubernetes' jobs that have ended."""
 
 
 def states_of(workloads: Iterable[Obj]) -> dict[str, str]:
-    """By `job namespace/name` or `cronjob namespace/name`: why it has no pods that wait."""
+    """The reason why a workload has no waiting pods, by `job namespace/name` or `cronjob namespace/name`."""
     found = {}
     for workload in workloads:
         kind, metadata = str(workload["kind"]).lower(), workload["metadata"]
@@ -29,7 +29,7 @@ def states_of(workloads: Iterable[Obj]) -> dict[str, str]:
 
 
 def state_of_job(workload: Obj) -> str:
-    """Why a Job of Kubernetes has no pods that wait; empty if it may have some, or for another kind."""
+    """The reason why a Kubernetes job has no waiting pods; empty if it may have some, or for other kinds."""
     if workload["kind"] != "Job" or not str(workload.get("apiVersion")).startswith("batch/"):
         return ""
     conditions = _dict(workload.get("status")).get("conditions")

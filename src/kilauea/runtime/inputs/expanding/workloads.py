@@ -1,4 +1,4 @@
-"""A new Deployment, StatefulSet or Job of Kubernetes becomes pods, and these get the pod group that they need."""
+"""Expands a new Kubernetes Deployment, StatefulSet or Job into its pods and their pod group."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ SCHEMAS = {
 }
 """Fields of a kind."""
 GANGS = ("volcano", "kilauea")
-"""Schedulers whose pods are given groups."""
+"""Schedulers whose pods get groups."""
 
 
 def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object], NotCreated | None]:
-    """The key of a new workload's group (empty if it has none), the group and the pods, and what is not created.
+    """The key of a new workload's group (empty if it has none), its group and pods, and the pods that are not created.
 
     Raises:
-        Refused: a server would not read it.
+        Refused: the API server would reject the workload.
     """
     resource = OWNERS[workload["kind"]]
     complete = copied(workload)
@@ -64,7 +64,7 @@ def expand_workload(workload: Obj, creation: Creation) -> tuple[str, list[Object
 
 
 def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:
-    """One of the pods; those of Deployments and Jobs would have other names, which are not known yet."""
+    """One of the pods; the real names of pods of Deployments and Jobs are not known yet."""
     template = spec_of(owner).get("template") or {}
     name = f"{owner['metadata']['name']}-{number}"
     pod = from_template(template, resource, owner, name)
@@ -74,7 +74,7 @@ def _pod(owner: Obj, resource: Resource, number: int) -> dict[str, Any]:
 
 
 def _group(pod: dict[str, Any], owner: Obj, resource: Resource) -> dict[str, Any] | None:
-    """The group that the controller of groups would make."""
+    """The group that the controller of groups would create."""
     controller = PodGroupController(GANGS)
     key = Key(pod["metadata"]["namespace"], pod["metadata"]["name"])
     view = _One(owner, resource, pod)

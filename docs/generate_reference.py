@@ -51,9 +51,9 @@ BLANK = ""
 SESSION_METHODS = (
     "waiting_jobs jobs_where in_order shape_of fits evaluation statement allocate_at_once admit refuse".split()
 )
-"""What of the session's own methods is for plugins and actions; the rest is the engine's."""
+"""Methods of the session for plugins and actions; the others belong to the engine."""
 THINGS = (NodeRows, TaskShape, Task, Job, Queue, Refusal, Rejection, Scope)
-"""What the session and the extension points hand out and take."""
+"""Types that the session and the extension points return and accept."""
 HEADINGS = ("What", "Why", "Arguments", "Example", "Difference from the original")
 
 
@@ -325,7 +325,7 @@ def _plugin(plugin: type[Plugin]) -> list[str]:
 
 
 def _told(text: str) -> tuple[dict[str, str], list[str]]:
-    """What the docstring tells of arguments, by key (`key (type, default): text`), and what it says besides."""
+    """Arguments in the docstring by key (`key (type, default): text`), and the rest of the docstring."""
     by_key: dict[str, str] = {}
     remarks = []
     for paragraph in text.split("\n\n"):

@@ -33,7 +33,7 @@ LINE, MARGIN = 24.4, 12
 
 
 def explain_picture() -> str:
-    """Why a job waits."""
+    """The reason why a job waits."""
     return _terminal("kilauea explain job sweep -f examples/planning")
 
 

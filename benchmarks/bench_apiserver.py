@@ -124,7 +124,7 @@ async def list_all(client: Client) -> tuple[float, int]:
 
 async def delays(watcher: Client, writers: list[Client], count: int, rate: float) -> list[float]:
     """Milliseconds from the begin of a write to its event, at a steady rate of writes."""
-    begun: dict[str, float] = {}
+    started: dict[str, float] = {}
     found: list[float] = []
 
     async def follow() -> None:
@@ -132,8 +132,8 @@ async def delays(watcher: Client, writers: list[Client], count: int, rate: float
             now = time.perf_counter()
             for line in chunk.splitlines():
                 name = json.loads(line)["object"]["metadata"]["name"]
-                if name in begun:
-                    found.append((now - begun[name]) * 1000)
+                if name in started:
+                    found.append((now - started[name]) * 1000)
             if len(found) >= count:
                 return
 
@@ -145,7 +145,7 @@ async def delays(watcher: Client, writers: list[Client], count: int, rate: float
         for each in range(number, count, len(writers)):
             await asyncio.sleep(max(start + each / rate - time.perf_counter(), 0))
             body = json.dumps({"metadata": {"name": f"note-{each}"}, "data": {"text": "x" * 1000}}).encode()
-            begun[f"note-{each}"] = time.perf_counter()
+            started[f"note-{each}"] = time.perf_counter()
             code, text = await client.ask("POST", "/api/v1/namespaces/default/configmaps", body)
             assert code == 201, text
 

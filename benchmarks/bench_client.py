@@ -11,7 +11,7 @@ PROBE = str(measure.HERE / "client_probe.py")
 
 
 def probe(options: measure.Options, what: str, count: int) -> float:
-    """How many a second, the best of some processes of their own."""
+    """Rate per second, the best of several processes."""
     runs = [measure.run([sys.executable, PROBE, what, str(count)]) for _ in range(min(options.runs, 3))]
     return max(float(json.loads(run.output)) for run in runs)
 

@@ -60,7 +60,7 @@ class Case:
     asked: tuple[int, ...] = (3, 3, 3, 6, 6)
     """Cores that each pod of a claiming gang asks for, by number of the gang."""
     to_spare: bool = True
-    """Whether anybody holds more than they deserve, or is less important."""
+    """True if some pods are borrowed or less important."""
 
 
 RECLAIM = Case("reclaim", "reclaim")
@@ -74,7 +74,7 @@ CASES = (
         for name, change in (
             ("large gangs go whole", {"gang": 50, "minimum": 50}),
             ("victims are tiny", {"held": 1, "minimum": 1, "asked": (8,)}),
-            ("nobody has to spare", {"to_spare": False}),
+            ("no victims", {"to_spare": False}),
         )
     ),
 )
@@ -192,7 +192,7 @@ def probe(conf_path: str, runs: str, path: str, task: str = "") -> None:
 
 
 def found_in(options: measure.Options, files: scenarios.Files, *task: str) -> dict[str, Any]:
-    """What the probe prints."""
+    """The output of the probe."""
     command = [sys.executable, __file__, "probe", str(files.conf), str(options.runs), str(files.objects), *task]
     found: dict[str, Any] = json.loads(measure.run(command).output)
     if not found["same"]:

@@ -1,4 +1,4 @@
-"""What an explanation costs beyond its cycle: `kilauea plan --explain` of a group that waits among many others.
+"""The cost of an explanation beyond its cycle: `kilauea plan --explain` of a group that waits among many others.
 
     python benchmarks/bench_explain.py [--smoke] [--runs N]
     python benchmarks/bench_explain.py probe CONF RUNS PATH

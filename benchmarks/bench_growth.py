@@ -1,4 +1,4 @@
-"""How the time of a cycle grows with the number of nodes and with the number of pods."""
+"""Growth of the time of a cycle with the number of nodes and with the number of pods."""
 
 from __future__ import annotations
 

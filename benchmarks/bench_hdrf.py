@@ -35,18 +35,18 @@ def queues(count: int, departments: int) -> Iterator[Json]:
 
 def cluster(nodes: int, count: int, departments: int, waiting: int) -> Iterator[Json]:
     """Nodes that are half full, every queue with a running gang of four, and gangs of four that wait."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     yield from (scenarios.node(i) for i in range(nodes))
     yield from queues(count, departments)
     for i in range(count):
         name = f"r{i:05d}"
         yield scenarios.group(name, i, f"q{i}", 4, "Running")
         for k in range(4):
-            yield scenarios.pod(f"{name}-{k}", name, chance.choice(scenarios.CPUS), node_name=f"n{(i + k) % nodes:05d}")
+            yield scenarios.pod(f"{name}-{k}", name, rng.choice(scenarios.CPUS), node_name=f"n{(i + k) % nodes:05d}")
     for j in range(waiting):
         name = f"g{j:05d}"
         yield scenarios.group(name, count + j, f"q{j % count}", 4)
-        yield from (scenarios.pod(f"{name}-{k}", name, chance.choice(scenarios.CPUS)) for k in range(4))
+        yield from (scenarios.pod(f"{name}-{k}", name, rng.choice(scenarios.CPUS)) for k in range(4))
 
 
 def body(options: measure.Options) -> None:

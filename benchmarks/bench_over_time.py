@@ -147,7 +147,7 @@ def least(objects: Iterable[Json]) -> int:
 
 
 def found_in(files: scenarios.Files, cycles: int) -> dict[str, Any]:
-    """What the probe prints."""
+    """The output of the probe."""
     command = [sys.executable, __file__, "probe", str(files.conf), str(cycles), str(files.objects)]
     found: dict[str, Any] = json.loads(measure.run(command).output)
     return found

@@ -51,7 +51,7 @@ from kilauea.runtime.cluster.admission import VolcanoAdmission  # noqa: E402
 from kilauea.runtime.cluster.direct import DirectClient  # noqa: E402
 from kilauea.runtime.cluster.in_process import Definitions  # noqa: E402
 from kilauea.runtime.cluster.up import EVENTS, RENEW_SECONDS, SCHEDULERS  # noqa: E402
-from kilauea.runtime.inputs.template_rules import template_complaints  # noqa: E402
+from kilauea.runtime.inputs.template_rules import template_errors  # noqa: E402
 from kilauea.runtime.manager.reconciling import Driver  # noqa: E402
 from kilauea.runtime.scheduler.conf_reload import ConfReload  # noqa: E402
 from kilauea.runtime.scheduler.live import LiveOptions, LiveScheduler, at_once  # noqa: E402
@@ -62,11 +62,11 @@ from system.server import DelayedWriter, FaultyLog, scratch  # noqa: E402
 SIZE, NODES = 10, 20
 RUN_SECONDS, TTL_SECONDS = 30, 60
 SLACK = 1.05
-"""What is at the end may be so much more than what was in the middle: whatever lives an hour is there by then."""
+"""Allowed growth from the middle to the end; objects that live an hour exist by the middle."""
 
 
 class Figures(NamedTuple):
-    """What there is at one moment.
+    """The state at one moment.
 
     Attributes:
         pods: that were made and are gone.
@@ -92,7 +92,7 @@ class Soak:
 
     def __init__(self, loop: VirtualLoop, folder: Path) -> None:
         self._loop, self._folder = loop, folder
-        clock, chance = LoopClock(loop), Random(1)
+        clock, rng = LoopClock(loop), Random(1)
         self._clock = clock
         log = FaultyLog(folder, Random(2), lambda row: None)
         self._store = Store.of_log(
@@ -101,8 +101,8 @@ class Soak:
             Retention(),
             loop.time,
         )
-        api = self._api = ApiServer(Backend(self._store, Registry(builtin_types()), clock.now, chance))
-        settings = Settings(SCHEDULERS, check_template=template_complaints)
+        api = self._api = ApiServer(Backend(self._store, Registry(builtin_types()), clock.now, rng))
+        settings = Settings(SCHEDULERS, check_template=template_errors)
         api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
         self.submitted = 0
         self._user = self._client("user")
@@ -111,14 +111,14 @@ class Soak:
         machine = Machine()
         nodes: list[Controller] = [Registration(NODES, machine), Heartbeats(machine, RENEW_SECONDS), Pods()]
         everybody = [*volcano_controllers(SCHEDULERS), *kubernetes_controllers(clock.now()), *nodes]
-        self._driver = Driver(client, cache, clock, chance, recorder.record, everybody)
+        self._driver = Driver(client, cache, clock, rng, recorder.record, everybody)
         self._metrics = SchedulerMetrics()
         self._scheduler = LiveScheduler(
             self._client("kilauea-scheduler"), LiveOptions(names=(*SCHEDULERS, "default-scheduler")), ConfReload(None),
-            clock, chance, recorder.record, self._metrics, run=at_once,
+            clock, rng, recorder.record, self._metrics, run=at_once,
         )  # fmt: skip
         self._work: list[Coroutine[Any, Any, None]] = [
-            cache.run(client, clock, chance), self._driver.run(), recorder.run(),
+            cache.run(client, clock, rng), self._driver.run(), recorder.run(),
             self._scheduler.watch(), self._scheduler.schedule(), expire_events(api.backend, clock),
         ]  # fmt: skip
 
@@ -155,7 +155,7 @@ class Soak:
         assert not ended, f"these have ended: {ended}"
 
     def figures(self) -> Figures:
-        """How much there is now; of jobs that are still there the pods are not counted as done."""
+        """The current counts; pods of existing jobs do not count as done."""
         gc.collect()
         there = len(self._store.list("/core/pods/").items)
         series = sum(len(metric.samples) for metric in self._metrics.registry.collect())
@@ -185,7 +185,7 @@ def show(after: str, found: Figures, seconds: float) -> None:
 
 
 def verdict(found: Sequence[Figures]) -> list[str]:
-    """What grew from the middle to the end; what lives an hour must have come to its number by the middle."""
+    """Counts that grew from the middle to the end; objects that live an hour reach their number by the middle."""
     middle, last = found[len(found) // 2], found[-1]
     grown = []
     for name in ("resident", "tracked", "stored", "file", "series"):

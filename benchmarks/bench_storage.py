@@ -12,7 +12,7 @@ TARGET_MEMORY = 2 << 30
 
 
 def probe(options: measure.Options, *words: object) -> tuple[dict[str, float], int]:
-    """What one measurement found in a process and a folder of its own, and the peak memory of the process in bytes."""
+    """The result of a measurement in a separate process and folder, and the peak memory of the process in bytes."""
     what, *rest = [str(word) for word in words]
     folder = options.folder / "-".join([what, *rest])
     run = measure.run([sys.executable, PROBE, what, str(folder), *rest])

@@ -114,10 +114,10 @@ def ignore(component: str, record: Record) -> None:
 async def operations(client: Client, count: int) -> float:
     """Seconds until a controller has patched each pod, and has seen that."""
     await fill(client, count)
-    cache, clock, chance = Cache(), SystemClock(), Random(0)
-    driver = Driver(client, cache, clock, chance, ignore, [Starting()])
+    cache, clock, rng = Cache(), SystemClock(), Random(0)
+    driver = Driver(client, cache, clock, rng, ignore, [Starting()])
     started = time.process_time()
-    tasks = [asyncio.create_task(work) for work in (cache.run(client, clock, chance), driver.run())]
+    tasks = [asyncio.create_task(work) for work in (cache.run(client, clock, rng), driver.run())]
     await cache.complete()
     await asyncio.sleep(0)
     while driver.busy:
@@ -137,7 +137,7 @@ MEASUREMENTS: dict[str, Callable[[Client, int], Coroutine[None, None, float]]] =
 
 
 async def main(what: str, count: int) -> float:
-    """How many a second."""
+    """Rate per second."""
     store = await Store.open(None, "memory")
     try:
         return count / await MEASUREMENTS[what](await client_of(store), count)

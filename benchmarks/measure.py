@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, runs in processes of their own, tables.
+"""Shared code of the benchmarks: options, runs in separate processes, tables.
 
 Every measurement runs in a fresh process (`child.py`), so that no case pays for the garbage or the warm caches of the
 one before, and peak memory is that of one case.
@@ -25,7 +25,7 @@ SHARED = HERE.parents[1] / "shared"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for, and a folder for files that is removed at the end."""
+    """Options of the command line, and a temporary folder for files."""
 
     smoke: bool
     runs: int
@@ -149,7 +149,7 @@ def memory(peak: int) -> str:
 
 
 def times_as_fast(reference: float, value: float) -> str:
-    """How often a time goes into a reference: above 1x is quicker than the reference."""
+    """Ratio of a reference to a time: above 1x is faster than the reference."""
     return f"{reference / value:,.1f}x"
 
 

@@ -54,7 +54,7 @@ def node(row: Row) -> Json:
 
 
 def shares_a_card(row: Row) -> bool:
-    """Whether a pod asks for a part of a card."""
+    """True if a pod requests a part of a card."""
     return row["num_gpu"] == "1" and int(row["gpu_milli"]) < 1000
 
 

@@ -140,12 +140,12 @@ def base(nodes: int, queues: int = 4) -> Iterator[Json]:
 
 def mixed(nodes: int, gangs: int, size: int, queues: int = 4) -> Iterator[Json]:
     """Gangs that wait, each pod with one of six sizes: the form of the headline scenario."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     yield from base(nodes, queues)
     for j in range(gangs):
         name = f"g{j:05d}"
         yield group(name, j, f"q{j % queues}", size)
-        yield from (pod(f"{name}-{k}", name, chance.choice(CPUS)) for k in range(size))
+        yield from (pod(f"{name}-{k}", name, rng.choice(CPUS)) for k in range(size))
 
 
 def running(nodes: int, pods: int, gang: int) -> Iterator[Json]:
@@ -200,11 +200,11 @@ def full(nodes: int, gangs: int, size: int) -> Iterator[Json]:
         name = f"r{j:05d}"
         yield group(name, j, f"q{j % 4}", 4, "Running")
         yield from (pod(f"{name}-{k}", name, "8", "64Gi", node_name=f"n{j:05d}") for k in range(4))
-    chance = random.Random(3)
+    rng = random.Random(3)
     for j in range(gangs):
         name = f"g{j:05d}"
         yield group(name, nodes + j, f"q{j % 4}", size)
-        yield from (pod(f"{name}-{k}", name, chance.choice(CPUS)) for k in range(size))
+        yield from (pod(f"{name}-{k}", name, rng.choice(CPUS)) for k in range(size))
 
 
 # --- the headline scenario

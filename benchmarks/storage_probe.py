@@ -93,7 +93,7 @@ async def cluster(folder: str, nodes: str, pods: str) -> dict[str, float]:
 
 
 async def fanout(folder: str, watchers: str, others: str, rate: str, count: str) -> dict[str, float]:
-    """Writes at a steady rate; watchers of all pods, and others that each watch one object that nobody writes."""
+    """Writes at a steady rate; watchers of all pods, and others that each watch one object without writes."""
     store = await Store.open(Path(folder))
     sent: dict[int, float] = {}
     latencies: list[float] = []

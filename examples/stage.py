@@ -1,4 +1,4 @@
-"""What the stories that play on a cluster have in common: the cluster, what it holds, and a table that goes on.
+"""Shared code of the stories on a cluster: the cluster, its objects, and a table that grows.
 
 The stories are `examples/*/demo.py`. The cluster is `kilauea up` in a process of its own, with a folder that is thrown
 away afterwards.
@@ -66,26 +66,26 @@ async def _ready(process: asyncio.subprocess.Process) -> None:
 
 
 class Table:
-    """Rows that are printed when they are new or have changed, each with the seconds since the beginning."""
+    """Rows that are printed when they are new or have changed, with the seconds since the start."""
 
     def __init__(self, *columns: tuple[str, int]) -> None:
-        """Columns are given with their widths; that of the time comes before them."""
+        """Create a table with columns and their widths, after a column for the time."""
         self._headings = ("TIME", *(heading for heading, _ in columns))
         self._widths = (7, *(width for _, width in columns))
         self._shown: list[Sequence[object]] = []
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
-        return time.monotonic() - self._begun
+        """Seconds since the start."""
+        return time.monotonic() - self._started
 
     def heading(self) -> None:
         """Print the names of the columns."""
         self._print(self._headings)
 
     def show(self, rows: Iterable[Sequence[object]]) -> None:
-        """Print what is new of the rows as they are now."""
+        """Print the rows that are new or have changed."""
         now = list(rows)
         for row in now:
             if row not in self._shown:

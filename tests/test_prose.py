@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
-FOLDERS = ("src", "docs")
+FOLDERS = ("src", "docs", "examples", "benchmarks")
 
 # What is found, what to write instead, and examples of both; the pattern is searched in the text of a file.
 PHRASES = [

@@ -52,7 +52,7 @@ class Work:
     first: int
     """Position in the pool of the first node that it uses."""
     nodes: int
-    """How many nodes it uses, in turn."""
+    """Number of nodes that it uses, in turn."""
     requests: str
 
 
@@ -63,7 +63,7 @@ def limits(requests: str) -> str:
 
 
 def running() -> Iterator[Work]:
-    """What runs in the cluster."""
+    """Running work of the cluster."""
     whole = 'cpu: "24", memory: 100Gi, nvidia.com/gpu: "8"'
     one = 'cpu: "4", memory: 14Gi, nvidia.com/gpu: "1"'
     yield Work("research", "llm-pretrain", "training", "normal", 32, A100, 0, 32, whole)

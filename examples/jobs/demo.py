@@ -1,4 +1,4 @@
-"""Runs the example: Volcano's jobs on a cluster on this machine, with the commands that their users type.
+"""Runs the example: Volcano's jobs in a cluster on this machine, with the commands of users.
 
     python examples/jobs/demo.py
 
@@ -27,7 +27,7 @@ from stage import Stage, Table, cluster  # noqa: E402 - found beside the folder 
 JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")
 LONGEST = 60.0
-"""Seconds that the jobs may take to come where an act wants them."""
+"""Timeout in seconds for the jobs to reach the state that an act needs."""
 COLUMNS = (("JOB", 17), ("QUEUE", 12), ("PHASE", 12), ("PODS", 6), ("RUNNING", 9), ("WAITING", 9), ("RESTARTS", 8))
 VCCTL = ("-c", "from kilauea.cli.vcctl.programs import vcctl; vcctl()")
 """The program `vcctl`, of the Python that runs this."""
@@ -35,35 +35,35 @@ PROGRAMS = {"kilauea": ("-m", "kilauea"), "vcctl": VCCTL}
 
 
 class Job(NamedTuple):
-    """A job as the cluster has it now."""
+    """A job in the cluster."""
 
     whole: dict[str, Any]
 
     @property
     def status(self) -> dict[str, Any]:
-        """Empty if nobody has looked at it yet."""
+        """The phase; empty until the controller has seen the job."""
         status: dict[str, Any] = self.whole.get("status", {})
         return status
 
     @property
     def phase(self) -> str:
-        """In which it is."""
+        """Its queue."""
         return str(self.status.get("state", {}).get("phase", ""))
 
     @property
     def restarts(self) -> int:
-        """How often all of its pods were made anew after a failure."""
+        """Number of restarts of all its pods after a failure."""
         return int(self.status.get("retryCount", 0))
 
     def since(self, phase: str) -> datetime:
-        """When it came into a phase for the last time; it must have been there."""
+        """The time of its last transition to a phase, which it must have reached."""
         for condition in reversed(self.status["conditions"]):
             if condition["status"] == phase:
                 return datetime.fromisoformat(condition["lastTransitionTime"])
         raise SystemExit(f"demo: job {self.whole['metadata']['name']} was never {phase}")
 
     def row(self) -> tuple[object, ...]:
-        """What the table says about it."""
+        """Its row in the table."""
         spec, status = self.whole["spec"], self.status
         pods = sum(task["replicas"] for task in spec["tasks"])
         counts = (status.get("running", 0), status.get("pending", 0), self.restarts)
@@ -71,14 +71,14 @@ class Job(NamedTuple):
 
 
 class Play:
-    """Acts on a stage: what is typed, and what the jobs do then."""
+    """The acts of the story: typed commands, and the reaction of the jobs."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.table = Table(*COLUMNS)
 
     async def jobs(self) -> dict[str, Job]:
-        """All jobs by name, in the order in which they were made."""
+        """All jobs by name, in the order of creation."""
         found = await self.stage.objects(JOBS)
         found.sort(key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
         return {job["metadata"]["name"]: Job(job) for job in found}
@@ -124,17 +124,17 @@ class Play:
 
 
 def in_phase(name: str, phase: str) -> Callable[[dict[str, Job]], bool]:
-    """Whether a job is there and in a phase."""
+    """True if a job exists and is in a phase."""
     return lambda jobs: name in jobs and jobs[name].phase == phase
 
 
 def say(words: str) -> None:
-    """Something that the story says."""
+    """A narration of the story."""
     print(f"\n{words}", flush=True)
 
 
 async def a_queue_is_full(play: Play) -> None:
-    """A job starts, another one waits, and the reason says what would start it."""
+    """A job starts, another one waits, and the output shows what would start it."""
     say("1. Research may use 24 of the 32 cpus. It trains: a gang of 16 cpus.")
     await play.type("vcctl queue create -n research --capability cpu=24", "")
     await play.type("vcctl queue create -n production", "")
@@ -151,8 +151,8 @@ async def a_queue_is_full(play: Play) -> None:
 
 
 async def a_pod_fails(play: Play) -> None:
-    """The policy of the job makes all of its pods anew."""
-    say("3. A worker of train fails (its simulated node is told so). The policy of the job: all start anew.")
+    """The policy of the job restarts all of its pods."""
+    say("3. A worker of train fails (its simulated node is told so). The policy of the job: restart all.")
     told = {"kilauea.dev/run-time": "0s", "kilauea.dev/exit-code": "1"}
     await play.stage.client.patch(PODS, Key("default", "train-worker-1"), {"metadata": {"annotations": told}})
     again = "train to run again"
@@ -160,7 +160,7 @@ async def a_pod_fails(play: Play) -> None:
 
 
 async def a_plan_comes_first(play: Play) -> None:
-    """What would become of a job is known before it is submitted, and a mistake is, too."""
+    """Show the outcome of a job, and of a mistake, before it is submitted."""
     say("4. Production has a report to make. What would become of it, now that the cluster is full?")
     line = "kilauea plan --kubeconfig $KUBECONFIG -f examples/jobs/report.yaml"
     await play.type(line, "0 pods start, 4 wait.", paragraphs=2)
@@ -172,7 +172,7 @@ async def a_plan_comes_first(play: Play) -> None:
 
 
 async def the_rest(play: Play) -> None:
-    """The sweep goes on, and a flow runs one job after the other."""
+    """The sweep resumes, and a flow runs one job after the other."""
     say("5. The sweep is resumed. At night a flow extracts, and loads when that is completed.")
     await play.type("vcctl job resume -N sweep", "")
     await play.type("vcctl jobtemplate create -f examples/jobs/templates.yaml", "Created JobTemplate: default/load")
@@ -185,7 +185,7 @@ async def the_rest(play: Play) -> None:
 
 
 async def the_end(play: Play) -> None:
-    """What has happened, as the jobs tell it."""
+    """The history of the jobs, from their status."""
     jobs = await play.jobs()
     train, sweep, report = jobs["train"], jobs["sweep"], jobs["report"]
     order = (

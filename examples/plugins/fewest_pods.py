@@ -31,7 +31,7 @@ from kilauea.engine.session import Session
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the configuration may set."""
+    """Arguments in the configuration."""
 
     weight: float = argument("fewest-pods.weight", 1.0, "Factor of the score.")
 

@@ -1,4 +1,4 @@
-"""Runs the example: starts a cluster on this machine, lets two teams share it, and shows what happens as it happens.
+"""Runs the example: starts a cluster on this machine, lets two teams share it, and shows live what happens.
 
     python examples/sharing/demo.py
 
@@ -30,7 +30,7 @@ KINDS = {each.kind: each for each in (PODS, QUEUES, GROUPS, JOBS)}
 GROUP = "scheduling.k8s.io/group-name"
 
 SCRIPT = (
-    (0.0, "sweep", "Research starts a sweep of eight runs. Nobody else is there, so it borrows the whole cluster."),
+    (0.0, "sweep", "Research starts a sweep of eight runs. The cluster is idle, so it borrows all of it."),
     (3.0, "training", "Research adds a gang of four. It needs 16 cpus at once, so it waits."),
     (6.0, "serving", "Production wants its half. What it deserves is taken back from the sweep."),
 )
@@ -39,7 +39,7 @@ COLUMNS = (("JOB", 10), ("QUEUE", 12), ("GROUP", 11), ("RUNNING", 9), ("WAITING"
 
 
 async def rows(stage: Stage) -> list[tuple[object, ...]]:
-    """For each job: its queue, the phase of its group, and how many of its pods run, wait and have ended."""
+    """The queue, the phase of the group, and the counts of running, pending and ended pods of each job."""
     phases: dict[str, Counter[str]] = {}
     for pod in await stage.objects(PODS):
         name = pod["metadata"].get("annotations", {}).get(GROUP, "")
@@ -50,20 +50,20 @@ async def rows(stage: Stage) -> list[tuple[object, ...]]:
 
 
 def row(group: dict[str, Any], pods: Counter[str]) -> tuple[object, ...]:
-    """What the table says about a job."""
+    """The row of a job in the table."""
     phase = group.get("status", {}).get("phase", "")
     name, queue = group["metadata"]["name"], group["spec"]["queue"]
     return (name, queue, phase, pods["Running"], pods["Pending"], pods["Succeeded"])
 
 
 async def finished(stage: Stage) -> bool:
-    """Whether all jobs are complete."""
+    """True if all jobs are complete."""
     done = [job for job in await stage.objects(JOBS) if job.get("status", {}).get("completionTime")]
     return len(done) == len(SCRIPT)
 
 
 async def evictions(stage: Stage) -> list[str]:
-    """The pods that had to go, as events tell it."""
+    """The evicted pods, from events."""
     told = [event["involvedObject"] for event in await stage.objects(EVENTS) if event["reason"] == "Evict"]
     return sorted({about["name"] for about in told if about["kind"] == "Pod"})
 
@@ -74,7 +74,7 @@ def resource_of(api_version: str, kind: str) -> Resource | None:
 
 
 async def play(stage: Stage) -> None:
-    """Submit the jobs when their time comes, and show every change until all have ended."""
+    """Submit each job at its time, and show every change until all have ended."""
     table = Table(*COLUMNS)
     coming = list(SCRIPT)
     while True:
@@ -101,7 +101,7 @@ async def main() -> None:
         await play(stage)
         taken = await evictions(stage)
         if not taken:
-            raise SystemExit("demo: nobody had to give way")
+            raise SystemExit("demo: no pod was evicted")
         print(f"{len(taken)} pods of the sweep gave way to production and ran again later.")
 
 

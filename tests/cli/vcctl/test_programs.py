@@ -53,7 +53,10 @@ MISUSED = [
     ("vcctl job list --bogus", "Error: unknown flag: --bogus\n"),
     ("vcctl job list -x", "Error: unknown shorthand flag: 'x' in -x\n"),
     ("vcctl job view -N", "Error: flag needs an argument: -N\n"),
-    ("vcctl queue create -w x", 'Error: invalid argument for "-w, --weight" flag: invalid number "x": use an integer\n'),
+    (
+        "vcctl queue create -w x",
+        'Error: invalid argument for "-w, --weight" flag: invalid number "x": use an integer\n',
+    ),
     (
         "vcctl queue create -w 9999999999",
         'Error: invalid argument for "-w, --weight" flag: "9999999999" is out of range',

@@ -48,8 +48,8 @@ def test_nothing_is_deleted_while_pods_hold_room_unless_forced(
     for words in (["--cascade"], ["--cascade", "--dry-run"]):
         said = console.failed("vcctl", "queue", "delete", "-n", "held-top", *words)
         assert said == (
-            "Failed to delete queue: pods hold resources: 1 of queue held-leaf: wait until they have ended, delete their "
-            "jobs, or use --force; nothing was deleted\n"
+            "Failed to delete queue: pods hold resources: 1 of queue held-leaf: wait until they have ended, delete "
+            "their jobs, or use --force; nothing was deleted\n"
         )
     assert names(objects) >= set(order)
     console.good("vcctl", "queue", "delete", "-n", "held-top", "--cascade", "--force")

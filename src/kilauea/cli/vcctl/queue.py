@@ -260,16 +260,10 @@ def queue_group() -> Group:
                 tree,
                 "show the tree of queues",
                 [
-                    options.text(
-                        name, "--name", default="root", help="Queue at which the tree starts.", metavar="NAME"
-                    ),
+                    options.text(name, "--name", default="root", help="Root of the tree to show.", metavar="NAME"),
                     options.number("-d", "--depth", default=0, help="Number of levels to show; 0 for all."),
-                    options.flag(
-                        "--resources", help="Show the guarantee, deserved share, capability and allocation of queues."
-                    ),
-                    options.flag(
-                        "--self", "own", help="Count only what is in the queue itself, not in the queues below it."
-                    ),
+                    options.flag("--resources", help="Show guarantee, deserved, capability and allocated."),
+                    options.flag("--self", "own", help="Count the queue itself, without the queues below it."),
                     options.flag("--ascii", help="Draw the tree with ASCII characters."),
                     options.output("json", "yaml"),
                 ],

@@ -52,8 +52,8 @@ def expand_job(job: dict[str, Any], known: Known, creation: Creation) -> tuple[s
     if phase in MAKES_NO_PODS:
         return group, [], None
     for number, task in enumerate(typed.spec.tasks or () if phase else ()):
-        for error in template_errors(task.template or {}):
-            raise Refused(f"spec.tasks[{number}].{error}")
+        for reason in template_errors(task.template or {}):
+            raise Refused(f"spec.tasks[{number}].{reason}")
     excess = Work(job).excess
     if excess:
         raise Refused(excess)

@@ -82,10 +82,11 @@ def test_run_of_kilauea_follows_a_job_and_ends_with_its_exit_code(console: Conso
 
 def test_a_job_without_room_waits_and_view_says_why(console: Console) -> None:
     console.good("vcctl", "job", "run", "huge", "-R", "cpu=1k", "-L", "cpu=1k")
+    out = console.good("vcctl", "job", "view", "huge")
     for _ in range(50):
-        out = console.good("vcctl", "job", "view", "huge")
         if "Unschedulable=True" in out:
             break
+        out = console.good("vcctl", "job", "view", "huge")
     assert "Waits Because:" in out
     assert "Phase:\tPending" in out
     console.good("vcancel", "huge")
@@ -104,8 +105,7 @@ def test_closing_with_wait_closes_leaves_first_and_cascade_opens_them_again(cons
     said = console.failed("vcctl", "queue", "delete", "-n", "top")
     assert said.startswith('Failed to delete queue: admission webhook "validatequeue.volcano.sh" denied the request: ')
     assert (
-        console.good("vcctl", "queue", "delete", "-n", "top", "--cascade")
-        == "queue below deleted\nqueue top deleted\n"
+        console.good("vcctl", "queue", "delete", "-n", "top", "--cascade") == "queue below deleted\nqueue top deleted\n"
     )
 
 

@@ -43,7 +43,7 @@ VOLATILE = (
 )
 DONE = re.compile(
     r"^(?:queue \S+ (?:created|updated|deleted)|request to \w+ (?:job|queue) \S+ sent"
-    r"|queue root cannot be closed: close the queues below it)\n",
+    r"|queue root cannot be closed: [^\n]*)\n",
     re.MULTILINE,
 )
 """What commands say on standard error that are silent in Volcano."""

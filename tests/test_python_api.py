@@ -277,5 +277,8 @@ def test_a_name_that_the_package_does_not_have_is_an_attribute_error() -> None:
         _ = api.paln
 
 
-def test_every_name_of_the_package_is_there() -> None:
+def test_every_name_of_the_package_is_there_and_on_the_page_of_the_reference() -> None:
     assert {name for name in kilauea.__all__ if not hasattr(kilauea, name)} == set()
+    page = (EXAMPLES.parent / "docs" / "reference" / "python.md").read_text()
+    assert {name for name in kilauea.__all__ if f"\n## kilauea.{name}\n" not in page} == {"__version__"}
+    assert [line for line in page.splitlines() if line.endswith("|  |")] == [], "an attribute without its meaning"

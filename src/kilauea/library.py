@@ -9,8 +9,8 @@
     for bind in kilauea.plan(objects).binds:
         print(bind.pod, "->", bind.node)
 
-Nothing is changed, neither the objects nor any cluster. The same arguments give the same answer, byte for byte.
-`kilauea plan`, `kilauea explain` and `kilauea queues` call `simulate`, too.
+Neither the objects nor any cluster is changed. The same arguments give the same plan. The commands `kilauea plan`,
+`kilauea explain` and `kilauea queues` call `simulate`, too.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class Result:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was found in the objects and in the configuration, and what failed in the cycle."""
+        """Warnings about objects, about the configuration, and about plugins and actions that failed in the cycle."""
         findings = dict.fromkeys(map(str, (*self.scenario.conf.findings, *self.plan.findings)))
         return (*self.scenario.extensions.warnings, *self.scenario.warnings, *self.problems, *findings)
 

@@ -66,15 +66,23 @@ class Blocker:
     """One reason why pods of the group wait, and how many of them."""
 
     code: str
+    """The reason, for programs; a key of `RULES` or that of a plugin's rejection."""
     rule: str
+    """The rule behind it, in words."""
     queue: str
+    """The queue that it is about; empty if it is about none."""
     node_class: str
     """The nodes that the pods can use at all, in words."""
     resource: str
+    """The resource that it is about; empty if it is about none."""
     asked: float
+    """The amount requested of the resource, in the engine's units."""
     left: float
+    """The amount available of it, in the engine's units."""
     message: str
+    """The reason, in words."""
     pods: int
+    """The number of pods that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +122,15 @@ class Explanation:
     """Why a pod group waits, or that it does not."""
 
     group: str
+    """The group, as `namespace/name`."""
     verdict: str
     """`starts`, `starts in part`, `runs`, `waits`, or `unknown`."""
     blockers: tuple[Blocker, ...] = ()
+    """The reasons why pods wait, the most binding reason first."""
     nodes: tuple[NodeReason, ...] = ()
+    """The reasons why nodes do not take its pods."""
     change: Change | None = None
+    """The smallest change that would admit it; None if it does not wait, or no single change does."""
     levels: tuple[Level, ...] = ()
     """The queues from the root to the group's own, where a plugin says anything of them."""
     borrowers: tuple[Borrower, ...] = ()

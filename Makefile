@@ -7,6 +7,7 @@ STAMP := $(VENV)/.installed
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
 COVERAGE_TESTS ?=
+NOX_FLAGS ?=
 PROSE := src docs README.md ARCHITECTURE.md CONTRIBUTING.md
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -14,13 +15,14 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test coverage test-cluster test-kubernetes kubernetes-binaries bench docs lock clean
+.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes kubernetes-binaries bench docs lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
 	@echo "make demo             start a cluster here and play the newest story on it: examples/jobs"
 	@echo "make test             format, lint, prose, types, layers and tests: the gate for every change"
 	@echo "make coverage         tests, and how much of the code they run: build/coverage/index.html"
+	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
@@ -64,6 +66,9 @@ test: install
 coverage: install
 	@$(BIN)/pytest -n 2 --ignore=tests/cluster --cov --cov-report=html --cov-report=term $(PYTEST_FLAGS) $(COVERAGE_TESTS)
 	@echo "coverage: open build/coverage/index.html"
+
+test-matrix: install
+	@$(BIN)/nox $(NOX_FLAGS)
 
 test-cluster: install
 	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(PYTEST_FLAGS)

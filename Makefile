@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_FLAGS ?=
 PYTEST_FLAGS ?=
+COVERAGE_TESTS ?=
+NOX_FLAGS ?=
 PROSE := src docs examples benchmarks README.md ARCHITECTURE.md CONTRIBUTING.md
 BENCHMARKS = $(wildcard benchmarks/bench_*.py)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -13,12 +15,14 @@ COMPILE := $(BIN)/python -m piptools compile --quiet --upgrade --generate-hashes
 	--no-header --no-emit-options --annotation-style=line
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-cluster test-kubernetes kubernetes-binaries bench docs lock clean
+.PHONY: help install demo test coverage test-matrix test-cluster test-kubernetes kubernetes-binaries bench docs lock clean
 
 help:
 	@echo "make install          create .venv with the pinned requirements and this package"
 	@echo "make demo             start a cluster here and play the newest story on it: examples/jobs"
 	@echo "make test             format, lint, prose, types, layers and tests: the gate for every change"
+	@echo "make coverage         tests, and how much of the code they run: build/coverage/index.html"
+	@echo "make test-matrix      quick tests on each Python of this machine, and with the lowest requirements"
 	@echo "make test-cluster     longer tests against the embedded cluster"
 	@echo "make test-kubernetes  our API server against the real one, and our scheduler at the real one (needs Go)"
 	@echo "make kubernetes-binaries  build the real Kubernetes into a cache outside the repository"
@@ -57,6 +61,15 @@ test: install
 	@$(BIN)/lint-imports --no-logo
 	@echo "test: tests"
 	@$(BIN)/pytest -n 2 --ignore=tests/cluster $(PYTEST_FLAGS)
+
+# COVERAGE_TESTS=tests/api measures a part. Tests of speed are left out: measuring slows what they time.
+coverage: install
+	@$(BIN)/pytest -n 2 --ignore=tests/cluster --cov --cov-report=html --cov-report=term \
+		--deselect tests/api/test_validate.py::test_plain_pods_cost_little $(PYTEST_FLAGS) $(COVERAGE_TESTS)
+	@echo "coverage: open build/coverage/index.html"
+
+test-matrix: install
+	@$(BIN)/nox $(NOX_FLAGS)
 
 test-cluster: install
 	@KILAUEA_HISTORIES=100 $(BIN)/pytest -n 2 tests/cluster tests/system $(PYTEST_FLAGS)

@@ -46,6 +46,9 @@ MACHINE_PATHS = [
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b")
 REQUIREMENT_OPTIONS = ("--index-url", "--extra-index-url", "--trusted-host", "--find-links", "-i ", "-f ")
 
+LOWEST = "requirements/lowest.txt"
+"""Versions without hashes: `make test-matrix` tests with them, and nothing is shipped with them."""
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -191,7 +194,7 @@ def test_plugin_sections_are_checked_for_presence_order_and_content() -> None:
 
 
 def test_pinned_requirements_have_versions_and_hashes() -> None:
-    pinned = [path for path in requirement_files() if path.endswith(".txt")]
+    pinned = [path for path in requirement_files() if path.endswith(".txt") and path != LOWEST]
     assert pinned == ["requirements/dev.txt", "requirements/runtime.txt"]
     one_pin = re.compile(r"[a-z0-9][a-z0-9.-]*==[^\s;]+( ;[^-]+)?(\s+--hash=sha256:[0-9a-f]{64})+")
     for path in pinned:
@@ -210,6 +213,25 @@ def test_requirements_agree_with_the_package_metadata() -> None:
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert requirements_in("requirements/runtime.in") == metadata["project"]["dependencies"]
     assert set(requirements_in("requirements/runtime.txt")) <= set(requirements_in("requirements/dev.txt"))
+
+
+def test_the_lowest_requirements_are_the_bounds_of_the_package_metadata() -> None:
+    """`>=1.26` is tested with 1.26.0: the version that begins with the bound, and else has zeros only."""
+    bounds = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    pins = dict(line.split("==") for line in requirements_in(LOWEST))
+    assert list(pins) == [bound.split(">=")[0] for bound in bounds]
+    wrong = {line for line in bounds for name, _, bound in [line.partition(">=")] if not is_first(pins[name], bound)}
+    assert wrong == set()
+
+
+def is_first(version: str, bound: str) -> bool:
+    """True if a version is the bound itself, with zeros added."""
+    return re.fullmatch(rf"{re.escape(bound)}(\.0)*", version) is not None
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.26.0", True), ("1.26", True), ("1.26.1", False), ("1.2", False)])
+def test_the_first_version_of_a_bound(version: str, expected: bool) -> None:
+    assert is_first(version, "1.26") is expected
 
 
 def test_hooks_run_the_tools_of_the_environment_and_fetch_nothing() -> None:

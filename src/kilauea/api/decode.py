@@ -5,14 +5,14 @@ field, the value and the fix, and the others load. No bytes raise an exception. 
 
 JSON goes from bytes straight to the typed object, which skips unread fields; only when that fails is the object decoded
 a second time, as plain dicts, to say what is wrong (`kilauea.api.errors`). YAML comes as plain dicts from
-`kilauea.api.yamltext`.
+`kilauea.api.yamltext`. Objects that a Python program has loaded itself go the way of YAML (`decode_trees`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -23,9 +23,10 @@ from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
+from kilauea.api.trees import NotData, plain
 from kilauea.api.yamltext import TextError, TextFault, position, read_documents
 
-__all__ = ["GROUPS", "KINDS", "Decoded", "ObjectError", "decode", "encode_json"]
+__all__ = ["GROUPS", "KINDS", "Decoded", "ObjectError", "decode", "decode_trees", "encode_json"]
 
 KINDS: dict[str, type[Object]] = {
     "Pod": core.Pod,
@@ -486,6 +487,40 @@ def decode(data: bytes | memoryview, source: str) -> Decoded:
             break
         at, index = _read_json(reader, text, at, index), index + 1
     return reader.out
+
+
+def decode_trees(trees: Iterable[object], source: str) -> Decoded:
+    """Read objects that are dicts already, as loaders of YAML and JSON return them.
+
+    Like `decode`, it never raises an exception for what it reads. Lists of objects are read, and None is passed over,
+    because an empty document of YAML is None.
+
+    Args:
+        trees: the objects; they are left as they are.
+        source: their name, for messages.
+    """
+    reader = _Reader(source)
+    for number, tree in enumerate(trees):
+        place = _Place(number)
+        try:
+            part = plain(tree)
+        except NotData as error:
+            kind, name = _label_of(tree)
+            reader.report(place, kind, name, error.path, error.message)
+        except RecursionError:
+            reader.report(place, *_label_of(tree), (), "nested too deep: an object must not contain itself")
+        else:
+            if isinstance(part, list):
+                reader.take_elements(_TREE, part, place, ())
+            elif part is not None:
+                reader.take(_TREE, part, place)
+    return reader.out
+
+
+def _label_of(tree: object) -> tuple[str, str]:
+    """Kind and `namespace/name` of an object, as far as it tells them."""
+    kind = tree.get("kind") if isinstance(tree, dict) else None
+    return (kind, _identity(tree, kind)) if isinstance(kind, str) else ("", "")
 
 
 def encode_json(value: Any, *, indent: int = 0) -> bytes:

@@ -77,8 +77,18 @@ class Inputs(NamedTuple):
 
     def plan(self, seed: int | None = None, cycles: int = 1, schedulers: Sequence[str] = ALL_SCHEDULERS) -> Result:
         """Return the plan of the last cycle; objects that the state rejects are added to the warnings."""
-        scenario = self.cluster.scenario(self.conf, self.now, seed, self.extensions, schedulers)
-        result = scenario.plan(cycles, time.perf_counter)
+        from kilauea.library import simulate
+
+        result = simulate(
+            self.cluster,
+            self.conf,
+            cycles=cycles,
+            until_rest=False,
+            now=self.now,
+            seed=seed,
+            schedulers=schedulers,
+            extensions=self.extensions,
+        )
         self.cluster.warnings.extend(result.problems)
         return result
 

@@ -81,7 +81,7 @@ def plan(
     from kilauea.cli.group_names import owners_of
     from kilauea.cli.plan_output import render
     from kilauea.cli.subjects import concerned
-    from kilauea.engine.conf import nearest
+    from kilauea.library import InvalidInput, explain_group
 
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
@@ -95,12 +95,13 @@ def plan(
             raise Usage(_incomplete(inputs.cluster.unusable))
         return
     before = time.perf_counter()
-    explanation = result.explain(group)
+    try:
+        explanation = explain_group(result, group)
+    except InvalidInput as error:
+        warn(inputs, result.plan, folders)
+        raise Failure(str(error)) from error
     seconds = time.perf_counter() - before
-    missing = explanation.verdict == "unknown"
-    warn(inputs, result.plan, folders, None if missing else concerned(group.partition("/")[2], [group], result.state))
-    if missing:
-        raise Failure(f"pod group {group} does not exist; give it as namespace/name{nearest(group, result.state.jobs)}")
+    warn(inputs, result.plan, folders, concerned(group.partition("/")[2], [group], result.state))
     owners = owners_of(result.objects)
     sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners))
 

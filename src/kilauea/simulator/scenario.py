@@ -79,6 +79,7 @@ class Scenario:
         schedulers: names of the schedulers that are simulated.
         submitted: pod groups (`namespace/name`) that files add to a live cluster.
         not_created: pods that are not created, by pod group.
+        warnings: what was found when the objects were read.
     """
 
     objects: Sequence[Object]
@@ -89,6 +90,7 @@ class Scenario:
     schedulers: Sequence[str] = wellknown.ALL_SCHEDULERS
     submitted: tuple[str, ...] = ()
     not_created: Mapping[str, NotCreated] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def state(self) -> ClusterState:
         """Return the state of the cluster, ready for a cycle."""
@@ -119,12 +121,13 @@ class Scenario:
                 backoff=backoff,
             )
 
-    def plan(self, cycles: int = 1, timer: Callable[[], float] = lambda: 0.0) -> Result:
+    def plan(self, cycles: int = 1, timer: Callable[[], float] = lambda: 0.0, *, until_rest: bool = False) -> Result:
         """Return the plan of the last of some cycles, a second apart; `SimulatedCluster` carries out the others.
 
         Args:
             cycles: number of cycles.
             timer: a monotonic clock in seconds, to measure the last cycle.
+            until_rest: stop after the first cycle that changes nothing while no pod is terminating.
         """
         state = self.state()
         simulated = SimulatedCluster(self.objects, self.now)
@@ -138,7 +141,7 @@ class Scenario:
             events = simulated.carry_out(plan)
             decided = Plan(plan.binds, plan.nominations, plan.evictions)
             steps.append(Step(decided, quiet=not events and simulated.settled))
-            if len(steps) == cycles:
+            if len(steps) == cycles or (until_rest and steps[-1].quiet):
                 last = dataclasses.replace(self, objects=objects, now=now)
                 return Result(last, plan, state, seconds, tuple(steps), unserved(objects, state.scheduler_names))
             for event in events:
@@ -190,6 +193,12 @@ class Result:
         """Objects that the state rejected, with the reason."""
         problems = self.state.problems.values()
         return tuple(f"{problem.kind} {problem.key}: {problem.message}; left out" for problem in problems)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about objects, about the configuration, and about plugins and actions that failed in the cycle."""
+        findings = dict.fromkeys(map(str, (*self.scenario.conf.findings, *self.plan.findings)))
+        return (*self.scenario.extensions.warnings, *self.scenario.warnings, *self.problems, *findings)
 
     @property
     def at_rest_after(self) -> int | None:

@@ -101,8 +101,11 @@ class Finding:
     """Something about a configuration: where (`tiers[0].plugins[1]`), what, and whether it forbids its use."""
 
     where: str
+    """Path in the document, in words."""
     message: str
+    """The problem, and the fix."""
     error: bool = False
+    """The configuration cannot be used."""
     code: str = ""
     """For programs: `unknown-plugin`, `wrong-type` and so on."""
     path: Path = ()

@@ -66,15 +66,23 @@ class Blocker:
     """A reason why pods of the group wait, with the number of these pods."""
 
     code: str
+    """The reason, for programs; a key of `RULES` or that of a plugin's rejection."""
     rule: str
+    """The rule behind it, in words."""
     queue: str
+    """The queue that it is about; empty if it is about none."""
     node_class: str
     """The nodes that the pods may use, as text."""
     resource: str
+    """The resource that it is about; empty if it is about none."""
     asked: float
+    """The amount requested of the resource, in the engine's units."""
     left: float
+    """The amount available of it, in the engine's units."""
     message: str
+    """The reason, in words."""
     pods: int
+    """The number of pods that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +122,15 @@ class Explanation:
     """The explanation of a pod group."""
 
     group: str
+    """The group, as `namespace/name`."""
     verdict: str
     """`starts`, `starts in part`, `runs`, `waits`, or `unknown`."""
     blockers: tuple[Blocker, ...] = ()
+    """The reasons why pods wait, the most binding reason first."""
     nodes: tuple[NodeReason, ...] = ()
+    """The reasons why nodes do not take its pods."""
     change: Change | None = None
+    """The smallest change that would admit it; None if it does not wait, or no single change does."""
     levels: tuple[Level, ...] = ()
     """The queues from the root to the group's own, if a plugin reports them."""
     borrowers: tuple[Borrower, ...] = ()

@@ -38,9 +38,13 @@ class Holder:
     """A group that holds some of a resource, in the engine's units."""
 
     group: str
+    """The group, as `namespace/name`."""
     queue: str
+    """Its queue."""
     resource: str
+    """The resource."""
     amount: float
+    """The amount that it holds."""
 
 
 def ahead(session: Session, plan: Plan, job: Job) -> tuple[Ahead, ...]:

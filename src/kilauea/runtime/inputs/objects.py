@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kilauea.api import wellknown
 from kilauea.api.core import Pod
+from kilauea.api.decode import Decoded
 from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta
@@ -54,6 +55,8 @@ class Cluster:
     """The reason why the server refused the pods of a live workload (`Kind namespace/name`)."""
     unusable: int = 0
     """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
+    errors: list[str] = field(default_factory=list)
+    """Those warnings that are about unusable parts."""
 
     def scenario(
         self,
@@ -73,7 +76,23 @@ class Cluster:
             schedulers: names of the schedulers that are simulated.
         """
         at = self.newest if now is None else now
-        return Scenario(self.objects, conf, at, seed, extensions, schedulers, self.submitted, self.not_created)
+        return Scenario(
+            self.objects,
+            conf,
+            at,
+            seed,
+            extensions,
+            schedulers,
+            self.submitted,
+            self.not_created,
+            warnings=tuple(self.warnings),
+        )
+
+    def leave_out(self, parts: int, *reasons: str) -> None:
+        """Count parts that cannot be used, and warn of the reasons."""
+        self.unusable += parts
+        self.warnings += reasons
+        self.errors += reasons
 
 
 def read_cluster(
@@ -92,6 +111,18 @@ def read_cluster(
     Raises:
         SourceError: a path cannot be read.
     """
+    return assemble_cluster(read_sources(paths, note), live, now)
+
+
+def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | None = None, now: int = 0) -> Cluster:
+    """Fill in what an API server would have; jobs become the groups and pods that they would get.
+
+    Args:
+        sources: objects with the name of their source; of several with the same name the last one counts. Objects are
+            changed in place.
+        live: what a cluster holds.
+        now: when workloads are submitted, if they do not say; 0 for after everything else.
+    """
     cluster = Cluster()
     known: dict[tuple[str, str], Object] = {}
     workloads: dict[tuple[str, ...], Obj] = {}
@@ -105,19 +136,18 @@ def read_cluster(
     times: Counter[tuple[str, str]] = Counter()
     skipped: Counter[str] = Counter()
     written: set[str] = set()
-    for source, decoded in read_sources(paths, note):
-        cluster.warnings.extend(map(str, decoded.errors))
+    for source, decoded in sources:
+        cluster.leave_out(len(decoded.errors), *map(str, decoded.errors))
         skipped.update(decoded.skipped)
         cluster.states.update(states_of(decoded.workloads))
         planned = dict(_planned(decoded.workloads, skipped))
         workloads.update(planned)
         written.update(f"{namespace}/{name}" for _, namespace, name in planned)
-        cluster.unusable += len(decoded.errors)
         for obj in decoded.objects:
             errors = check(obj)
-            cluster.unusable += bool(errors)
-            cluster.warnings.extend(f"{source}: {error}; left out" for error in errors)
-            if not errors:
+            if errors:
+                cluster.leave_out(1, *(f"{source}: {error}; left out" for error in errors))
+            else:
                 known[_label(obj)] = obj
                 times[_label(obj)] += 1
     for (kind, name), count in times.items():
@@ -125,8 +155,7 @@ def read_cluster(
             cluster.warnings.append(f"{kind} {name}: defined {count} times; the last definition is used")
     skipped.pop("Namespace", None)  # objects name their namespace, whether it exists or not
     strange = unknown(+skipped)
-    cluster.warnings.extend(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange)
-    cluster.unusable += len(strange)
+    cluster.leave_out(len(strange), *(f"kind {kind} is unknown: correct kind and apiVersion" for kind in strange))
     for kind in strange:
         del skipped[kind]
     if +skipped:
@@ -137,6 +166,7 @@ def read_cluster(
     if workloads:
         _expand(cluster, known, list(workloads.values()), now)
         cluster.unusable += len(written & cluster.refused.keys())
+        cluster.errors += [f"{name}: {cluster.refused[name]}" for name in sorted(written & cluster.refused.keys())]
     cluster.objects = list(known.values())
     cluster.warnings.extend(fill_in(cluster.objects))
     if live is not None:

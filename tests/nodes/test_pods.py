@@ -313,6 +313,19 @@ def test_a_pod_starts_once_its_node_is_there_and_ready() -> None:
     assert w.pod()["status"]["phase"] == "Running"
 
 
+def test_a_node_that_comes_back_ends_a_pod_that_was_being_deleted_and_marked_as_failed_meanwhile() -> None:
+    w = world(pod())
+    w.run()
+    w.remove(NODES, "node-0")
+    w.begin_delete("p")
+    w.change(PODS, "p", {"status": {"phase": "Failed"}}, "default")
+    w.run(60)
+    assert w.pod()["status"]["phase"] == "Failed"
+    w.put(NODES, node(ready=True))
+    w.run(30)
+    assert w.list(PODS) == []
+
+
 def test_on_a_silent_node_nothing_happens_until_it_speaks_again() -> None:
     w = world(pod(restart="Never", command="sleep 5"))
     w.run()

@@ -61,7 +61,8 @@ class Pods:
             return Outcome()
         node = view.get(NODES, Key("", pod["spec"]["nodeName"]))
         if node is None:
-            return Outcome(again=NODE_AWAY if active(pod) else None)
+            # A node that comes back ends what was being deleted, also where the pod was marked as failed meanwhile.
+            return Outcome(again=NODE_AWAY if active(pod) or "deletionTimestamp" in pod["metadata"] else None)
         if not is_simulated(node):
             return Outcome()
         if node_state(node) == SILENT:

@@ -143,6 +143,23 @@ def test_what_a_controller_wants_comes_about_whatever_fails(seed: int, rate: flo
         world.run(test())
 
 
+def test_a_controller_hears_of_objects_of_a_kind_that_was_listed_before_it_follows_it() -> None:
+    with virtual_api(1) as world:
+
+        async def test() -> None:
+            await make(world, "a", "b")
+            cache, calls = Cache(), Calls(lambda key, view, now: Outcome())
+            cache.declare(MAPS)
+            world.start(cache.run(world.calm, world.clock, world.chance))
+            await asyncio.sleep(5)
+            driver = Driver(world.calm, cache, world.clock, world.chance, lambda who, what: None, [calls])
+            world.start(driver.run())
+            await asyncio.sleep(5)
+            assert {name for name, _ in calls.calls} == {"a", "b"}
+
+        world.run(test())
+
+
 @given(seed=st.integers(0, 2**32))
 def test_nothing_is_created_twice_although_watches_are_late(seed: int) -> None:
     with virtual_api(seed) as world:

@@ -127,6 +127,8 @@ class Driver:
         self._timers: Timers[_Moment] = Timers(clock, lambda moment: moment[0].queue.add(moment[1]))
         self._workers = [ControllerWorker(controller) for controller in controllers]
         self._expectations = Expectations(cache)
+        self._followed: dict[Resource, list[tuple[ControllerWorker, Interest]]] = {}
+        """Interests in every kind that are followed, by kind."""
         for worker in self._workers:
             for interest in worker.controller.interests:
                 if interest.resource == ALL_KINDS:
@@ -155,13 +157,21 @@ class Driver:
     def _follow(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Pass changes of objects of a kind to a controller."""
         indexer = self._cache.declare(resource, interest.labels, interest.indexes, metadata_only=interest.metadata_only)
-        indexer.listeners.append(partial(self._changed, worker, replace(interest, resource=resource)))
+        changed = partial(self._changed, worker, replace(interest, resource=resource))
+        indexer.listeners.append(changed)
+        # Another controller may have had the kind listed already; those objects have not changed for this one yet.
+        for obj in indexer.all():
+            changed(None, obj)
         self._expectations.follow(indexer)
 
     def _follow_unless_events(self, worker: ControllerWorker, interest: Interest, resource: Resource) -> None:
         """Skip events: they own nothing and are owned by nothing, and there are many."""
-        if resource != EVENTS:
-            self._follow(worker, interest, resource)
+        followed = self._followed.setdefault(resource, [])
+        # A definition that is deleted and created again is announced twice.
+        if resource == EVENTS or any(by is worker and what is interest for by, what in followed):
+            return
+        followed.append((worker, interest))
+        self._follow(worker, interest, resource)
 
     def _changed(self, worker: ControllerWorker, interest: Interest, old: Obj | None, new: Obj | None) -> None:
         """Queue the keys of a changed object."""

@@ -179,7 +179,7 @@ ODD: list[tuple[Obj, str]] = [
     (flow("lost", after("missing")), 'SyncJobFlow: .*jobtemplate "missing" does not exist: create it'),
     (
         flow("circle", after("one", "two"), after("two", "one")),
-        "SyncJobFlow: .*depend on each other in a circle",
+        "SyncJobFlow: .*form a dependency cycle",
     ),
     (flow("bare"), "SyncJobFlow: .*spec.flows is empty"),
     (flow("refused", after("queueless")), 'FailedCreate: .*"missing" not found'),
@@ -190,7 +190,7 @@ ODD: list[tuple[Obj, str]] = [
         "InvalidObject: .*is negative",
     ),
     (group("nowhere", 1, "missing"), "QueueNotFound: queue missing of pod group default/nowhere does not exist"),
-    (queue("lost", parent="nowhere"), "SyncQueue: the parent queue nowhere is not there"),
+    (queue("lost", parent="nowhere"), "SyncQueue: the parent queue nowhere does not exist"),
     (queue("less", capability={"cpu": "-5"}), "FailedUpdate: .*must be greater than or equal to 0"),
     (queue("self", parent="self"), "ParentCycle: cycle detected"),
     (hyper("pattern", {"regexMatch": {"pattern": "(("}}), "InvalidObject: .*member regexMatch pattern is invalid"),

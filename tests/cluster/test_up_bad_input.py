@@ -239,7 +239,7 @@ NONSENSE = [
 SAID = [
     ("Queue", "egg", "cycle detected in queue hierarchy"),
     ("Queue", "hen", "cycle detected in queue hierarchy"),
-    ("Queue", "orphan", "the parent queue nowhere is not there"),
+    ("Queue", "orphan", "the parent queue nowhere does not exist"),
     ("PodGroup", "in-no-queue", "queue missing of pod group default/in-no-queue does not exist"),
     ("Pod", "in-no-queue-0", "queue missing of pod group default/in-no-queue does not exist"),
     ("PodGroup", "endless", ""),

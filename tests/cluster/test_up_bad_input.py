@@ -131,7 +131,7 @@ def test_a_scheduler_configuration_that_cannot_be_used_is_refused_at_the_start(
     ("options", "words"),
     [
         (("--node-cpu", "lots"), '"lots" is not a quantity: use a number with an optional suffix'),
-        (("--node-memory", "0"), '"0" is nothing'),
+        (("--node-memory", "0"), 'invalid amount "0": must be above 0'),
         (("--nodes", "-1"), "-1 is not in the range"),
         (("--nodes", "5001"), "5001 is not in the range"),
         (("--listen", "nowhere"), 'invalid address "nowhere": use HOST:PORT'),

@@ -202,8 +202,8 @@ def test_warnings_tell_what_is_passed_over() -> None:
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     warnings = kilauea.simulate([NODE, GROUP, pod(), config_map, NODE], {"actions": "allocate", "teirs": []}).warnings
     assert warnings == (
-        "Node n1: given 2 times; the last one counts",
-        "objects of kinds that scheduling does not read are passed over: 1 ConfigMap",
+        "Node n1: defined 2 times; the last definition is used",
+        "ignored objects of kinds that scheduling does not read: 1 ConfigMap",
         "unknown key 'teirs'; did you mean 'tiers'?",
     )
 

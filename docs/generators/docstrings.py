@@ -1,4 +1,4 @@
-"""What docstrings and signatures say, as Markdown."""
+"""Docstrings and signatures as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many nodes to add until a pod group starts: plans the cluster with one node more each time.
+"""Number of nodes to add until a pod group starts: plans the cluster with one more node each time.
 
 python examples/python/nodes_needed.py examples/first-steps/cluster.yaml default/second
 """

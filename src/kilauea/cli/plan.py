@@ -110,4 +110,4 @@ def _incomplete(parts: int) -> str:
     """The error for files that can be used only in part."""
     from kilauea.cli.plan_output import plural
 
-    return f"{plural(parts, 'part')} of the files cannot be used and left out of the plan: see the warnings above"
+    return f"{plural(parts, 'part')} of the files cannot be used; the plan leaves them out: see the warnings above"

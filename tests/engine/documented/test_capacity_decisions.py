@@ -371,9 +371,14 @@ def test_a_guide_to_the_choice_of_the_plugin() -> None:
     """The page about queues answers what the text asks: weights, amounts in numbers, a tree, guarantees."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "concepts" / "queues.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page.split("## Which plugin")[1], re.MULTILINE)
-    use = {key: use for want, use in rows for key in ("weight, no numbers", "in numbers", "departments") if key in want}
-    assert use["weight, no numbers"].startswith("`proportion`")
-    assert use["in numbers"] == "`capacity`"
+    use = {
+        key: use
+        for want, use in rows
+        for key in ("by weight, without amounts", "fixed deserved", "departments")
+        if key in want
+    }
+    assert use["by weight, without amounts"].startswith("`proportion`")
+    assert use["fixed deserved"] == "`capacity`"
     assert use["departments"] == "`capacity` with `enableHierarchy: true`"
     assert "No queue falls below its guarantee in any resource." in page
 

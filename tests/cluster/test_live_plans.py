@@ -137,6 +137,6 @@ def test_without_a_file_the_scheduler_follows_the_config_map(tmp_path: Path) -> 
         done = kilauea(running, "plan")
         assert (done.returncode, done.stdout) == (2, "")
         assert "unknown action 'alocate'" in done.stderr
-        assert "Mend it with `kubectl edit`, or give another one with --scheduler-conf." in done.stderr
+        assert "Fix it with `kubectl edit`, or give another one with --scheduler-conf." in done.stderr
         apply(running, *gang("after", 2))
         until(lambda: phases(client, "after")["Running"] == 2, "work to go on by the last good one")

@@ -51,7 +51,7 @@ CHANGING = (
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*?\d\d:\d\d:\d\d(?: \S+)?(?: \d{4})?"), "<time>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "<date>"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b(?: \((?:x\d+ over )?\S+ ago\))?"), "<age>"),
-    (re.compile(r"^\S+: (?:Pending|Running \(.*\)|Restarting|Completing)\n", re.M), ""),
+    (re.compile(r"^\S+: (?:Submitted|Pending|Running \(.*\)|Restarting|Completing)\n", re.M), ""),
     (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "<ip>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
     (re.compile(r"[ \t]+"), " "),

@@ -206,7 +206,7 @@ def _totals(plan: Plan, state: ClusterState) -> str:
     if plan.nominations:
         outcome.append(f"{len(plan.nominations)} of them nominated to a node")
     if plan.evictions:
-        outcome.append(f"{len(plan.evictions)} are evicted")
+        outcome.append(f"{len(plan.evictions)} {'is' if len(plan.evictions) == 1 else 'are'} evicted")
     nothing = not (plan.binds or plan.pending or plan.evictions)
     return f"{', '.join(there)}: {'nothing to do' if nothing else ', '.join(outcome)}."
 

@@ -80,7 +80,7 @@ CASES = (
 )
 
 
-def cluster(case: Case, nodes: int, claimers: int) -> Iterator[Json]:
+def cluster(case: Case, nodes: int, preemptors: int) -> Iterator[Json]:
     """The objects of a case; a claiming gang has five pods, and its queue deserves more than they ask for."""
     reclaim = case.action == "reclaim"
     cores = nodes * 10 * case.held
@@ -105,7 +105,7 @@ def cluster(case: Case, nodes: int, claimers: int) -> Iterator[Json]:
         for k in range(case.gang):
             row = (j * case.gang + k) % nodes
             yield scenarios.pod(f"{name}-{k}", name, str(case.held), node_name=f"n{row:05d}")
-    for j in range(claimers // 5):
+    for j in range(preemptors // 5):
         name = f"c{j:05d}"
         made = scenarios.group(name, nodes * 10 + j, "claims", 5)
         made["spec"]["priorityClassName"] = "high"
@@ -202,9 +202,9 @@ def found_in(options: measure.Options, files: scenarios.Files, *task: str) -> di
 
 def row(options: measure.Options, number: int, case: Case) -> list[str]:
     """One line: a case of evictions."""
-    nodes, claimers = options.size(2000, 20), options.size(500, 10)
+    nodes, preemptors = options.size(2000, 20), options.size(500, 10)
     conf = conf_of(case)
-    files = scenarios.write(options.folder, f"evictions-{number}", cluster(case, nodes, claimers), conf)
+    files = scenarios.write(options.folder, f"evictions-{number}", cluster(case, nodes, preemptors), conf)
     found = found_in(options, files)
     best, median = min(found["times"]), statistics.median(found["times"])
     figures = [measure.seconds(value) for value in (found["times"][0], best, median)]
@@ -233,9 +233,9 @@ def figures_of_queues(options: measure.Options) -> list[list[str]]:
 
 
 def body(options: measure.Options) -> None:
-    nodes, claimers = options.size(2000, 20), options.size(500, 10)
+    nodes, preemptors = options.size(2000, 20), options.size(500, 10)
     measure.show(
-        f"{nodes:,} nodes full with {nodes * 10:,} pods, {claimers} claim (target: {measure.seconds(TARGET_CYCLE)})",
+        f"{nodes:,} nodes full with {nodes * 10:,} pods, {preemptors} claim (target: {measure.seconds(TARGET_CYCLE)})",
         ["case", "nominated", "evicted", "first", "best", "median", "of target"],
         [row(options, number, case) for number, case in enumerate(CASES)],
     )

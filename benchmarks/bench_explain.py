@@ -31,10 +31,10 @@ def cases(options: measure.Options) -> Iterator[tuple[str, Iterator[Json], str]]
     nodes, pods = options.size(5000, 20), options.size(2000, 20)
     yield f"{pods:,} pods wait for {nodes:,} full nodes", scenarios.full(nodes, pods, 1), scenarios.FULL_CONF
     yield "as gangs of ten", scenarios.full(nodes, pods // 10, 10), scenarios.FULL_CONF
-    nodes, claimers = options.size(2000, 20), options.size(500, 10)
+    nodes, preemptors = options.size(2000, 20), options.size(500, 10)
     idle = next(case for case in evictions.CASES if case.action == "reclaim" and not case.to_spare)
-    name = f"{claimers:,} pods may take nothing back on {nodes:,} nodes"
-    yield name, evictions.cluster(idle, nodes, claimers), evictions.conf_of(idle)
+    name = f"{preemptors:,} pods may take nothing back on {nodes:,} nodes"
+    yield name, evictions.cluster(idle, nodes, preemptors), evictions.conf_of(idle)
 
 
 def probe(conf_path: str, runs: str, path: str) -> None:

@@ -9,7 +9,7 @@ The second form is what the first starts for each line: it prints what it found 
 because a controller makes it once more.
 
 The least number of evictions is exact in these clusters, as nothing is free and all pods that run are of one size:
-what the claimers ask for beyond the free room, divided by that size.
+what the preemptors ask for beyond the free room, divided by that size.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ CASES = tuple(
 )
 
 
-def cluster(case: Case, nodes: int, claimers: int) -> Iterator[Json]:
+def cluster(case: Case, nodes: int, preemptors: int) -> Iterator[Json]:
     """The objects of a case: those of `bench_evictions.py`, with grace periods and controllers."""
     if case.tree:
         yield from departments(nodes * 10 * case.of.held)
-    for obj in evictions.cluster(case.of, nodes, claimers):
+    for obj in evictions.cluster(case.of, nodes, preemptors):
         if obj["kind"] == "Pod":
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "work", "controller": True}
             obj["metadata"]["ownerReferences"] = [owner]
@@ -155,8 +155,8 @@ def found_in(files: scenarios.Files, cycles: int) -> dict[str, Any]:
 
 def row(options: measure.Options, number: int, case: Case) -> list[str]:
     """One line: a case, until the last cycle."""
-    nodes, claimers, cycles = options.size(2000, 20), options.size(500, 10), options.size(100, 20)
-    objects = list(cluster(case, nodes, claimers))
+    nodes, preemptors, cycles = options.size(2000, 20), options.size(500, 10), options.size(100, 20)
+    objects = list(cluster(case, nodes, preemptors))
     files = scenarios.write(options.folder, f"over-time-{number}", objects, case.conf)
     found = found_in(files, cycles)
     rest, times, fewest = found["rest"], found["times"], least(objects)
@@ -175,9 +175,9 @@ def row(options: measure.Options, number: int, case: Case) -> list[str]:
 
 
 def body(options: measure.Options) -> None:
-    nodes, claimers, cycles = options.size(2000, 20), options.size(500, 10), options.size(100, 20)
+    nodes, preemptors, cycles = options.size(2000, 20), options.size(500, 10), options.size(100, 20)
     measure.show(
-        f"{cycles} cycles: {nodes:,} nodes full with {nodes * 10:,} pods, {claimers} pods claim room",
+        f"{cycles} cycles: {nodes:,} nodes full with {nodes * 10:,} pods, {preemptors} pods claim room",
         ["case", "started", "rest after", "all", "first", "median", "idle", "evicted", "least", "ratio", "twice"],
         [row(options, number, case) for number, case in enumerate(CASES)],
     )

@@ -44,7 +44,9 @@ def data(folder: Path, grace: int | None, cycles: int) -> Any:
 
 
 @pytest.mark.parametrize(("grace", "bound"), [(None, 1), (0, 1), (1, 2), (3, 4)])
-def test_a_claimer_starts_in_the_cycle_after_its_victim_has_gone(tmp_path: Path, grace: int | None, bound: int) -> None:
+def test_a_preemptor_starts_in_the_cycle_after_its_victim_has_gone(
+    tmp_path: Path, grace: int | None, bound: int
+) -> None:
     cycles = data(tmp_path, grace, 8)["cycles"]
     assert [number for number, one in enumerate(cycles) if one["binds"] == {"ns/c": "n1"}] == [bound]
     assert cycles[0]["evictions"] == [{"pod": "ns/v", "node": "n1", "by": "ns/high", "action": "preempt"}]

@@ -308,14 +308,14 @@ def reclaim_conf(**arguments: Any) -> Data:
     return conf("allocate, reclaim", ["priority", gang], ["predicates", ("capacity-card", typed)])
 
 
-def chosen(session: Session, claimer: str, names: Iterable[str]) -> list[str]:
-    """Which of the pods may go for the claimer."""
+def chosen(session: Session, preemptor: str, names: Iterable[str]) -> list[str]:
+    """Which of the pods may go for the preemptor."""
     tasks = session.state.tasks
-    return [t.name for t in session.reclaimable(tasks[f"ns/{claimer}"], [tasks[f"ns/{name}"] for name in names])]
+    return [t.name for t in session.reclaimable(tasks[f"ns/{preemptor}"], [tasks[f"ns/{name}"] for name in names])]
 
 
 def everyone(owner: str | None, said: str | None = None) -> list[Objects]:
-    """A claimer, and one pod of each sort that runs."""
+    """A preemptor, and one pod of each sort that runs."""
     running = [
         [card_group("by-word", service="training", queue="r"), card_pod("by-word", "by-word", A, owner="ReplicaSet")],
         [card_group("by-owner", queue="r"), card_pod("by-owner", "by-owner", A, owner="Job")],

@@ -157,7 +157,7 @@ def red(above_share: bool) -> Objects:
         ("NotRunning", DESERVED, {"phase": "Pending"}),
         ("QueueNotReclaimable", DESERVED | {"reclaimable": False}, {}),
         ("QueueWithinDeserved", {"deserved": {"cpu": "4", "memory": "1Gi"}}, {}),
-        ("ClaimerHasItsShare", {"deserved": {"cpu": "3"}}, {"above_share": True}),
+        ("PreemptorHasItsShare", {"deserved": {"cpu": "3"}}, {"above_share": True}),
         ("Guarantee", DESERVED | {"guarantee": {"cpu": "1"}}, {}),
         ("SystemCritical", DESERVED, {"priorityClassName": "system-node-critical"}),
         ("NoLabels", DESERVED, {"labels": {}}),

@@ -30,8 +30,8 @@ ACTIONS = [
 
 def lets_all_go(session: Session) -> None:
     """A plugin that would have every pod evicted, by every action."""
-    session.add_preemptable("lets-all-go", lambda claimer, tasks: (tasks, PERMIT))
-    session.add_reclaimable("lets-all-go", lambda claimer, tasks: (tasks, PERMIT))
+    session.add_preemptable("lets-all-go", lambda preemptor, tasks: (tasks, PERMIT))
+    session.add_reclaimable("lets-all-go", lambda preemptor, tasks: (tasks, PERMIT))
     session.add_unified_evictable("lets-all-go", lambda claim, tasks: (tasks, PERMIT))
     session.add_victim_tasks("lets-all-go", list)
 

@@ -14,7 +14,7 @@ from engine.test_claims import as_json, claims, cluster, gangs, laws, running, s
 from engine.test_topology import hypernode
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle
-from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.eviction.bundles import GangPreemptor
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
 from kilauea.simulator.cluster import SimulatedCluster
@@ -49,7 +49,7 @@ HALVES = [queue("a", deserved={"cpu": "2", "memory": "8Gi"}), queue("b", deserve
 SWITCH = {"mode": "hard", "highestTierAllowed": 1}
 
 
-def claimer(size: int, cpu: int = 1, topology: Mapping[str, Any] | None = None, **of_group: Any) -> list[Object]:
+def preemptor(size: int, cpu: int = 1, topology: Mapping[str, Any] | None = None, **of_group: Any) -> list[Object]:
     """A gang `s` that waits for all its pods."""
     wish = manifest(group("s", minimum=size, **of_group))
     if topology:
@@ -114,7 +114,7 @@ def test_shuffle_without_a_plugin_that_names_victims_evicts_nobody() -> None:
 
 def test_room_is_made_in_one_domain_for_a_gang_that_has_to_be_close() -> None:
     held = running("r", 16, "n0", "n1", "n2", "n3", priority="low")
-    plan = plan_of(CLASSES, switches(), held, claimer(8, topology=SWITCH, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, switches(), held, preemptor(8, topology=SWITCH, priority="high"), conf=PREEMPT)
     assert len(victims(plan)) == len(nominations(plan)) == 8
     assert len(switches_of(plan)) == 1
     assert {(e.by, e.action) for e in plan.evictions} == {("ns/s", "gangpreempt")}
@@ -122,14 +122,14 @@ def test_room_is_made_in_one_domain_for_a_gang_that_has_to_be_close() -> None:
 
 def test_a_gang_that_no_allowed_domain_could_hold_evicts_nobody() -> None:
     held = running("r", 16, "n0", "n1", "n2", "n3", priority="low")
-    plan = plan_of(CLASSES, switches(), held, claimer(9, topology=SWITCH, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, switches(), held, preemptor(9, topology=SWITCH, priority="high"), conf=PREEMPT)
     assert not plan.evictions
     assert not plan.nominations
 
 
 def test_a_gang_without_a_wish_gets_room_anywhere() -> None:
     held = running("r", 16, "n0", "n1", "n2", "n3", priority="low")
-    plan = plan_of(CLASSES, switches(), held, claimer(12, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, switches(), held, preemptor(12, priority="high"), conf=PREEMPT)
     assert len(victims(plan)) == len(nominations(plan)) == 12
 
 
@@ -178,7 +178,7 @@ def test_a_gang_without_a_wish_gets_room_anywhere() -> None:
     ],
 )
 def test_who_gives_way(case: str, held: list[Objects], expected: dict[str, int]) -> None:
-    plan = plan_of(CLASSES, node("n1"), held, claimer(1, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, node("n1"), held, preemptor(1, priority="high"), conf=PREEMPT)
     assert jobs_of(plan) == expected, case
 
 
@@ -188,20 +188,20 @@ def test_roles_keep_their_minimum() -> None:
         pod("ps-0", "r", node="n1", role="ps"),
         *(pod(f"worker-{i}", "r", node="n1", role="worker") for i in range(3)),
     ]
-    plan = plan_of(CLASSES, node("n1"), held, claimer(2, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, node("n1"), held, preemptor(2, priority="high"), conf=PREEMPT)
     assert jobs_of(plan) == {"worker": 2}
 
 
 def test_jobs_of_other_queues_keep_all() -> None:
     queues = [queue("a"), queue("b")]
     held = running("r", 4, "n1", queue="a", priority="low")
-    plan = plan_of(CLASSES, queues, node("n1"), held, claimer(1, queue="b", priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, queues, node("n1"), held, preemptor(1, queue="b", priority="high"), conf=PREEMPT)
     assert not plan.evictions
 
 
 def test_a_gang_that_goes_takes_its_pods_outside_the_domain_with_it() -> None:
     held = running("w", 4, "n0", "n1", "n2", "n3", minimum=4, cpu=4, priority="low")
-    plan = plan_of(CLASSES, switches(), held, claimer(2, 4, SWITCH, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, switches(), held, preemptor(2, 4, SWITCH, priority="high"), conf=PREEMPT)
     assert len(switches_of(plan)) == 1
     assert jobs_of(plan) == {"w": 4}
 
@@ -210,7 +210,7 @@ def test_a_gang_that_cannot_go_whole_keeps_its_pods_in_the_domain() -> None:
     held = running("w", 3, "n0", "n1", "n2", minimum=4, cpu=4, priority="low")
     held[0] = group("w", minimum=4, phase="Running", priority="low")
     keep = pod("w-3", "w", cpu=4, node="n3", annotations={"volcano.sh/preemptable": "false"})
-    plan = plan_of(CLASSES, switches(), held, keep, claimer(2, 4, SWITCH, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, switches(), held, keep, preemptor(2, 4, SWITCH, priority="high"), conf=PREEMPT)
     assert not plan.evictions
 
 
@@ -218,7 +218,7 @@ def test_a_gang_that_cannot_go_whole_keeps_its_pods_in_the_domain() -> None:
 def test_gangs_go_whole_only_where_that_is_allowed(allowed: bool, expected: dict[str, int]) -> None:
     held = running("w", 4, "n1", minimum=4, priority="low")
     chosen = conf("allocate, gangpreempt", *TIERS, gangpreempt={"allowWholeBundle": allowed})
-    assert jobs_of(plan_of(CLASSES, node("n1"), held, claimer(1, priority="high"), conf=chosen)) == expected
+    assert jobs_of(plan_of(CLASSES, node("n1"), held, preemptor(1, priority="high"), conf=chosen)) == expected
 
 
 @pytest.mark.parametrize(("most", "room"), [(1, set()), (2, {1}), (0, {1})])
@@ -228,7 +228,7 @@ def test_no_more_domains_are_tried_than_allowed_and_eight_where_the_number_is_no
         running("r", 8, "n2", "n3", priority="low"),
     ]
     chosen = conf("allocate, gangpreempt", *TIERS, gangpreempt={"maxDomains": most})
-    plan = plan_of(CLASSES, switches(), held, claimer(2, topology=SWITCH, priority="high"), conf=chosen)
+    plan = plan_of(CLASSES, switches(), held, preemptor(2, topology=SWITCH, priority="high"), conf=chosen)
     assert switches_of(plan) == room
 
 
@@ -239,7 +239,7 @@ def test_what_is_not_needed_is_put_back() -> None:
         running("big", 2, "n2", "n3", cpu=3, priority="low"),
     ]
     nodes = [node("n1"), node("n2"), node("n3", cpu=3)]
-    plan = plan_of(CLASSES, nodes, held, claimer(1, 3, priority="high"), conf=PREEMPT)
+    plan = plan_of(CLASSES, nodes, held, preemptor(1, 3, priority="high"), conf=PREEMPT)
     assert jobs_of(plan) == {"big": 1}
 
 
@@ -291,44 +291,44 @@ def test_each_sub_gang_gets_its_room_in_one_domain() -> None:
     ],
 )
 def test_what_a_queue_takes_back(case: str, queues: list[Object], size: int, expected: dict[str, int]) -> None:
-    plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), claimer(size, queue="b"), conf=RECLAIM)
+    plan = plan_of(queues, node("n1"), running("r", 4, "n1", queue="a"), preemptor(size, queue="b"), conf=RECLAIM)
     assert jobs_of(plan) == expected, case
     assert {e.action for e in plan.evictions} <= {"gangreclaim"}
 
 
 def test_a_queue_takes_nothing_of_its_own_jobs() -> None:
     held = running("r", 4, "n1", queue="b", priority="low")
-    plan = plan_of(CLASSES, HALVES, node("n1"), held, claimer(1, queue="b", priority="high"), conf=RECLAIM)
+    plan = plan_of(CLASSES, HALVES, node("n1"), held, preemptor(1, queue="b", priority="high"), conf=RECLAIM)
     assert not plan.evictions
 
 
 def test_a_queue_takes_back_inside_one_domain() -> None:
     queues = [queue("a", deserved={"cpu": "8"}), queue("b", deserved={"cpu": "8"})]
     held = running("r", 16, "n0", "n1", "n2", "n3", queue="a")
-    plan = plan_of(queues, switches(), held, claimer(8, topology=SWITCH, queue="b"), conf=RECLAIM)
+    plan = plan_of(queues, switches(), held, preemptor(8, topology=SWITCH, queue="b"), conf=RECLAIM)
     assert len(victims(plan)) == len(nominations(plan)) == 8
     assert len(switches_of(plan)) == 1
 
 
 def test_a_queue_that_has_its_share_of_cpu_takes_no_cpu_back_though_it_has_little_memory() -> None:
     held = [running("r", 3, "n1", queue="a"), running("own", 4, "n1", queue="b")]
-    plan = plan_of(HALVES, node("n1", cpu=7), held, claimer(1, queue="b"), conf=RECLAIM)
+    plan = plan_of(HALVES, node("n1", cpu=7), held, preemptor(1, queue="b"), conf=RECLAIM)
     assert not plan.evictions
 
 
 def test_what_a_queue_may_lose_is_taken_where_it_makes_room() -> None:
     queues = [queue("a", deserved={"cpu": "14"}), queue("b", deserved={"cpu": "2"})]
     held = running("r", 16, "n0", "n1", "n2", "n3", queue="a")
-    plan = plan_of(queues, switches(), held, claimer(1, 2, queue="b"), conf=RECLAIM)
+    plan = plan_of(queues, switches(), held, preemptor(1, 2, queue="b"), conf=RECLAIM)
     assert jobs_of(plan) == {"r": 2}
 
 
-def test_a_gang_that_is_larger_than_the_excess_goes_whole_for_a_claimer_within_its_share() -> None:
+def test_a_gang_that_is_larger_than_the_excess_goes_whole_for_a_preemptor_within_its_share() -> None:
     held = running("w", 4, "n1", minimum=4, queue="a")
     nothing = [queue("a", deserved={"cpu": "0"}), queue("b", deserved={"cpu": "4", "memory": "16Gi"})]
-    assert jobs_of(plan_of(nothing, node("n1"), held, claimer(1, queue="b"), conf=RECLAIM)) == {"w": 4}
-    assert jobs_of(plan_of(HALVES, node("n1"), held, claimer(2, queue="b"), conf=RECLAIM)) == {"w": 4}
-    assert not plan_of(HALVES, node("n1"), held, claimer(3, queue="b"), conf=RECLAIM).evictions
+    assert jobs_of(plan_of(nothing, node("n1"), held, preemptor(1, queue="b"), conf=RECLAIM)) == {"w": 4}
+    assert jobs_of(plan_of(HALVES, node("n1"), held, preemptor(2, queue="b"), conf=RECLAIM)) == {"w": 4}
+    assert not plan_of(HALVES, node("n1"), held, preemptor(3, queue="b"), conf=RECLAIM).evictions
 
 
 @pytest.mark.parametrize(
@@ -338,16 +338,16 @@ def test_the_first_tier_with_an_answer_names_the_victims(first: list[str], expec
     rest = ["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]
     tiers = conf("allocate, gangreclaim", first, [name for name in rest if name not in first])
     held = running("r", 4, "n1", queue="a", priorityClassName="system-node-critical")
-    assert jobs_of(plan_of(HALVES, node("n1"), held, claimer(2, queue="b"), conf=tiers)) == expected
+    assert jobs_of(plan_of(HALVES, node("n1"), held, preemptor(2, queue="b"), conf=tiers)) == expected
 
 
 def test_a_queue_loses_no_more_than_it_can_spare_to_gangreclaim() -> None:
     def asked(session: Session) -> list[list[str]]:
         tasks = session.in_order(session.state.jobs["ns/r"].tasks.values())
-        claims = [GangClaim(action, session.state.jobs["ns/s"], 0) for action in ("gangreclaim", "gangpreempt")]
+        claims = [GangPreemptor(action, session.state.jobs["ns/s"], 0) for action in ("gangreclaim", "gangpreempt")]
         return [[task.name for task in session.unified_evictable(claim, tasks)] for claim in claims]
 
-    objects: list[Objects] = [HALVES, node("n1"), running("r", 4, "n1", queue="a"), claimer(1, queue="b")]
+    objects: list[Objects] = [HALVES, node("n1"), running("r", 4, "n1", queue="a"), preemptor(1, queue="b")]
     found = inside(*objects, do=asked, conf=conf("allocate", ["capacity"]))
     assert found == [["r-0", "r-1"], ["r-0", "r-1", "r-2", "r-3"]]
 
@@ -415,7 +415,7 @@ def test_what_was_tried_leaves_no_trace(action: str, tiers: tuple[Any, ...]) -> 
     held = running("r", 16, "n0", "n1", "n2", "n3", queue="a", priority="low")
     owner = "a" if action == "gangpreempt" else "b"
     objects = flat([CLASSES, queue("a"), queue("b"), switches(), held])
-    state = state_of(objects, claimer(9, topology=SWITCH, queue=owner, priority="high"))
+    state = state_of(objects, preemptor(9, topology=SWITCH, queue=owner, priority="high"))
     alone = parsed(conf("allocate", *tiers))[0]
     before = cycle(state, alone, NOW)
     tried = cycle(state, parsed(conf(f"allocate, {action}", *tiers))[0], NOW)

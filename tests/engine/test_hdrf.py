@@ -207,10 +207,10 @@ def test_a_cluster_without_nodes_or_jobs_has_an_order_too() -> None:
 # --- reclaiming
 
 
-def reclaimed(session: Session, claimer: str, of: list[str]) -> list[str]:
+def reclaimed(session: Session, preemptor: str, of: list[str]) -> list[str]:
     tasks = [session.state.tasks[f"ns/{name}"] for name in of]
     before = snapshot(session)
-    found = [t.name for t in session.reclaimable(session.state.tasks[f"ns/{claimer}"], tasks)]
+    found = [t.name for t in session.reclaimable(session.state.tasks[f"ns/{preemptor}"], tasks)]
     assert snapshot(session) == before
     return found
 
@@ -225,7 +225,7 @@ def snapshot(session: Session) -> dict[str, list[list[Any]]]:
     [
         pytest.param(1, 4, "1/1", ["b-0", "b-1", "b-2", "b-3"], id="each candidate is judged alone"),
         pytest.param(1, 3, "1/1", [], id="not if both would be even afterwards"),
-        pytest.param(2, 3, "1/1", [], id="nor if the claimer would be ahead"),
+        pytest.param(2, 3, "1/1", [], id="nor if the preemptor would be ahead"),
         pytest.param(1, 3, "1/2", ["b-0", "b-1", "b-2"], id="the weight counts"),
     ],
 )
@@ -239,7 +239,7 @@ def test_what_a_queue_reclaims_in_a_full_cluster(mine: int, theirs: int, weights
     assert inside(objects, do=lambda s: reclaimed(s, f"a-{mine}", names), conf=conf("", [TREE])) == expected
 
 
-def test_a_claimer_that_needs_no_more_yields_to_who_could_still_grow() -> None:
+def test_a_preemptor_that_needs_no_more_yields_to_who_could_still_grow() -> None:
     objects: list[Objects] = [
         node("n1", cpu=10),
         [at("a", "root/a"), job("a", 1, cpu=1)],
@@ -265,7 +265,7 @@ def test_departments_are_compared_before_teams(others: int, expected: list[str])
     assert inside(objects, do=lambda s: reclaimed(s, "a-0", ["b-0", "c-0"]), conf=conf("", [TREE])) == expected
 
 
-def test_a_claimer_without_a_group_gets_nothing() -> None:
+def test_a_preemptor_without_a_group_gets_nothing() -> None:
     objects = [node("n1"), at("b", "root/b"), job("b", 1, cpu=1, running=1), pod("lost", "nowhere")]
     assert inside(objects, do=lambda s: reclaimed(s, "lost", ["b-0"]), conf=conf("", [TREE])) == []
 

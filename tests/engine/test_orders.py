@@ -29,9 +29,9 @@ DRF = conf("allocate", ["drf"])
 TASK_PRIORITY = "volcano.sh/task-priority"
 
 
-def victims(session: Session, claimer: str, of: list[str], point: str = "preemptable") -> list[str]:
+def victims(session: Session, preemptor: str, of: list[str], point: str = "preemptable") -> list[str]:
     tasks = [session.state.tasks[f"ns/{name}"] for name in of]
-    return [t.name for t in getattr(session, point)(session.state.tasks[f"ns/{claimer}"], tasks)]
+    return [t.name for t in getattr(session, point)(session.state.tasks[f"ns/{preemptor}"], tasks)]
 
 
 # --- priority
@@ -150,8 +150,8 @@ def test_whom_a_task_may_evict_by_priority(of: list[str], expected: list[str]) -
     running = [pod(f"{name}-r", name, node="n1", priority=50) for name in ("low", "peer", "top")]
     own = [pod("mine-low", "mine", node="n1", priority=1), pod("mine-same", "mine", node="n1", priority=5)]
     objects: list[Objects] = [CLASSES, priority_class("mid", 50), node("n1", cpu=9), groups, running, own]
-    claimer = pod("mine-p", "mine", priority=5)
-    found = inside(*objects, claimer, do=lambda s: victims(s, "mine-p", of), conf=conf("", ["priority"]))
+    preemptor = pod("mine-p", "mine", priority=5)
+    found = inside(*objects, preemptor, do=lambda s: victims(s, "mine-p", of), conf=conf("", ["priority"]))
     assert found == expected
 
 
@@ -197,8 +197,8 @@ def drf_victims(*of: str | int) -> list[str]:
     """Victims for a job that holds one core of ten and wants two more, among pods of another that ask for so many."""
     held = [pod(f"r-{i}", "r", cpu=cpu, memory=None, node="n1") for i, cpu in enumerate(of)]
     mine = [group("mine"), pod("mine-r", "mine", cpu=1, memory=None, node="n1")]
-    claimer = pod("mine-p", "mine", cpu=2, memory=None)
-    objects: list[Objects] = [node("n1", cpu=10, memory="10Gi"), group("r"), held, mine, claimer]
+    preemptor = pod("mine-p", "mine", cpu=2, memory=None)
+    objects: list[Objects] = [node("n1", cpu=10, memory="10Gi"), group("r"), held, mine, preemptor]
     names = [f"r-{i}" for i in range(len(of))]
     return inside(*objects, do=lambda s: victims(s, "mine-p", names), conf=conf("", ["drf"]))
 

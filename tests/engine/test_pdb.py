@@ -127,7 +127,7 @@ def test_a_question_alone_spends_nothing() -> None:
     assert inside(cluster(TWO_WEB), budget(allowed=1), do=ask, conf=PDB) == [["w1"], ["w2"]]
 
 
-# --- victims without a claimer
+# --- victims without a preemptor
 
 
 @pytest.mark.parametrize(

@@ -100,14 +100,14 @@ def largest_unit(objects: list[Object], plan: Plan, queue_of: Mapping[str, str],
 @RECLAIM
 @given(case=cases(gpus=True))
 @example(case=TWO_RESOURCES)
-def test_a_queue_ends_below_what_it_deserves_by_one_unit_at_most_and_for_a_claimer_within_its_share(
+def test_a_queue_ends_below_what_it_deserves_by_one_unit_at_most_and_for_a_preemptor_within_its_share(
     action: str, case: Case
 ) -> None:
     objects = case.cluster.objects()
     plan = plan_for(objects, case.conf(action))
     done = effects(case.cluster, objects, plan)
     queue_of = {key: job.queue for key, job in state_of(objects).jobs.items()}
-    claimers = {queue_of[e.by] for e in plan.evictions}
+    preemptors = {queue_of[e.by] for e in plan.evictions}
     for name in {queue_of[group_of(e.pod)] for e in plan.evictions}:
         before, after = done.before[name], done.after[name]
         below = crossed(plan, name, before, after)
@@ -116,7 +116,7 @@ def test_a_queue_ends_below_what_it_deserves_by_one_unit_at_most_and_for_a_claim
         unit = largest_unit(objects, plan, queue_of, name)
         assert not crossed(plan, name, before, after + unit), (name, unit)
         within = (
-            all(done.after[c][n] <= (plan.queues[c].deserved or {}).get(n, 0) + 1 for n in below) for c in claimers
+            all(done.after[c][n] <= (plan.queues[c].deserved or {}).get(n, 0) + 1 for n in below) for c in preemptors
         )
         assert any(within), (name, below)
 
@@ -136,7 +136,7 @@ def units_of(objects: list[Object], plan: Plan, *, gangs: bool) -> Iterator[tupl
 
 
 def fits_with_one_unit_put_back(action: str, case: Case, *, elsewhere: bool) -> bool:
-    """Whether a claimer would start with some unit of its victims put back; `elsewhere`: on any nodes."""
+    """Whether a preemptor would start with some unit of its victims put back; `elsewhere`: on any nodes."""
     objects = case.cluster.objects()
     plan = plan_for(objects, case.conf(action))
     gone, promised = {e.pod for e in plan.evictions}, {} if elsewhere else {n.pod: n.node for n in plan.nominations}
@@ -158,7 +158,7 @@ def pinned(pod: Object, place: str) -> Object:
 
 @EVERY_ACTION
 @given(data=st.data())
-def test_with_any_one_unit_of_its_victims_put_back_a_claimer_does_not_fit(action: str, data: st.DataObject) -> None:
+def test_with_any_one_unit_of_its_victims_put_back_a_preemptor_does_not_fit(action: str, data: st.DataObject) -> None:
     case = cases_of(action, data, most_claims=1)
     assert not fits_with_one_unit_put_back(action, case, elsewhere=not action.startswith("gang"))
 
@@ -186,7 +186,9 @@ def test_nor_would_it_fit_on_other_nodes_than_the_gang_actions_found(action: str
 
 @EVERY_ACTION
 @given(data=st.data())
-def test_no_gang_is_left_below_its_minimum_and_every_claimer_is_placed_whole(action: str, data: st.DataObject) -> None:
+def test_no_gang_is_left_below_its_minimum_and_every_preemptor_is_placed_whole(
+    action: str, data: st.DataObject
+) -> None:
     case = cases_of(action, data, shapes=WITH_GANGS, priorities=("low", "mid"))
     objects = case.cluster.objects()
     plan = plan_for(objects, case.conf(action))
@@ -195,8 +197,8 @@ def test_no_gang_is_left_below_its_minimum_and_every_claimer_is_placed_whole(act
     for name, pods in lost.items():
         assert ran[name] - pods >= minimum[name] or ran[name] == pods
     comes = Counter(group_of(p.pod) for p in placements(plan))
-    for claimer in {e.by for e in plan.evictions}:
-        assert ran[claimer] - lost[claimer] + comes[claimer] >= minimum[claimer]
+    for preemptor in {e.by for e in plan.evictions}:
+        assert ran[preemptor] - lost[preemptor] + comes[preemptor] >= minimum[preemptor]
 
 
 def keeps_limits(action: str, case: Case) -> bool:
@@ -459,7 +461,7 @@ def test_what_is_put_back_leaves_room_in_the_queue_too() -> None:
 
 
 def test_a_gang_spares_the_pod_that_is_in_the_way() -> None:
-    """One gang has a pod on each of two nodes, and the claimer fits on the second without the pod there."""
+    """One gang has a pod on each of two nodes, and the preemptor fits on the second without the pod there."""
     cluster = Cluster(
         (Branch("q", "root", 0, 0, None),),
         nodes=2,
@@ -471,7 +473,7 @@ def test_a_gang_spares_the_pod_that_is_in_the_way() -> None:
 
 
 def test_promised_nodes_are_kept_when_victims_come_back() -> None:
-    """Nobody is evicted a second time because two claimers changed places."""
+    """Nobody is evicted a second time because two preemptors changed places."""
     cluster = Cluster(
         (Branch("a", "root", 3, 2, None), Branch("b", "root", 1, 0, 4), Branch("c", "root", 4, 2, None)),
         nodes=2,

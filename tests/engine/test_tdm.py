@@ -280,10 +280,10 @@ def running(*, on: str = "plain", job: str = "low", count: int = 4, **more: Any)
     return [group(job, phase="Running"), *pods]
 
 
-def preempted(*objects: Objects, claimer: dict[str, str], names: list[str], budget: dict[str, str]) -> list[str]:
+def preempted(*objects: Objects, preemptor: dict[str, str], names: list[str], budget: dict[str, str]) -> list[str]:
     """Which pods may go for a pod with these annotations, of a job `low` with this budget."""
     fleet = [node("plain"), lent("lent", "open")]
-    mine = [group("mine"), marked(pod("mine", "mine"), **claimer)]
+    mine = [group("mine"), marked(pod("mine", "mine"), **preemptor)]
 
     def vote(session: Session) -> list[str]:
         tasks = session.state.tasks
@@ -297,7 +297,7 @@ FIRM = {"preemptable": "false"}
 
 
 @pytest.mark.parametrize(
-    ("claimer", "budget", "expected"),
+    ("preemptor", "budget", "expected"),
     [
         pytest.param(FIRM, {}, ["low-0"], id="one of each job"),
         pytest.param(FIRM, {"least": "1"}, ["low-0", "low-1", "low-2"], id="or as its budget says, in the order given"),
@@ -306,8 +306,8 @@ FIRM = {"preemptable": "false"}
         pytest.param(FIRM | {"zone": "*"}, {"least": "1"}, [], id="nor does one that may run on lent nodes"),
     ],
 )
-def test_who_makes_room_for_whom(claimer: dict[str, str], budget: dict[str, str], expected: list[str]) -> None:
-    assert preempted(claimer=claimer, names=[f"low-{i}" for i in range(4)], budget=budget) == expected
+def test_who_makes_room_for_whom(preemptor: dict[str, str], budget: dict[str, str], expected: list[str]) -> None:
+    assert preempted(preemptor=preemptor, names=[f"low-{i}" for i in range(4)], budget=budget) == expected
 
 
 def test_only_preemptable_pods_that_run_on_nodes_that_are_not_lent_make_room() -> None:
@@ -319,7 +319,7 @@ def test_only_preemptable_pods_that_run_on_nodes_that_are_not_lent_make_room() -
         [marked(group("e"), preemptable="false"), pod("e-0", "e", node="plain")],
     ]
     names = ["a-0", "b-0", "c-0", "d-0", "e-0", "low-1"]
-    assert preempted(others, claimer=FIRM, names=names, budget={}) == ["low-1"]
+    assert preempted(others, preemptor=FIRM, names=names, budget={}) == ["low-1"]
 
 
 # --- when the hours are over

@@ -1,4 +1,4 @@
-"""Who loses first to reclaim in a tree of queues: those nearest to the claimer, on whichever node they run."""
+"""Who loses first to reclaim in a tree of queues: those nearest to the preemptor, on whichever node they run."""
 
 from __future__ import annotations
 

@@ -198,9 +198,9 @@ def test_tasks_that_nobody_tells_apart(pods: list[tuple[str, int]], expected: li
     assert inside(group(), [pod(name, created=at) for name, at in pods], do=order) == expected
 
 
-def test_the_order_of_victim_queues_knows_the_claimer() -> None:
+def test_the_order_of_victim_queues_knows_the_preemptor() -> None:
     session = open_points(("a",))
-    session.add_victim_queue_order("a", lambda queue, claimer: (queue, claimer))
+    session.add_victim_queue_order("a", lambda queue, preemptor: (queue, preemptor))
     left: Any = "left"
     right: Any = "right"
     assert session.victim_queue_key(left, right) == (("left", "right"),)
@@ -273,15 +273,15 @@ def _task(name: str) -> Task:
 def test_gang_gives_up_what_is_beyond_its_minimum(point: str, running: int, minimum: int, expected: list[str]) -> None:
     def victims(session: Session) -> list[str]:
         tasks = sorted((t for t in session.state.tasks.values() if t.group == "ns/t"), key=lambda t: t.name)
-        claimer = session.state.tasks["ns/g-w-0"]
-        return [task.name for task in getattr(session, point)(claimer, tasks)]
+        preemptor = session.state.tasks["ns/g-w-0"]
+        return [task.name for task in getattr(session, point)(preemptor, tasks)]
 
     held = gang("t", running, minimum, node="n1", cpu="0")
     objects: list[Objects] = [node("n1", cpu=8), held, gang("g", 1, cpu="9")]
     assert inside(objects, do=victims) == expected
 
 
-def test_victims_without_a_claimer_are_the_union_of_the_first_tier_that_names_any() -> None:
+def test_victims_without_a_preemptor_are_the_union_of_the_first_tier_that_names_any() -> None:
     session = open_points(("a",), ("b", "c"), ("d",))
     x, y, z = _task("x"), _task("y"), _task("z")
     session.add_victim_tasks("a", lambda _: [])

@@ -169,12 +169,12 @@ def stays_within_share(books: Books, queue: str, more: Amounts, rules: Rules) ->
     return all(deserved.get(name, 0) > 0 for name in asked) and within(after, deserved, asked)
 
 
-def victims(books: Books, rules: Rules, way: Sequence[str], more: Amounts, claimer: str) -> Iterator[list[Pod]]:
-    """Single units of queues above their share, in what the claimer asks for, that may go: spare pods, then gangs."""
+def victims(books: Books, rules: Rules, way: Sequence[str], more: Amounts, preemptor: str) -> Iterator[list[Pod]]:
+    """Single units of queues above their share, in what the preemptor asks for, that may go: spare pods, then gangs."""
     units: list[list[Pod]] = []
     for key in sorted(books.groups):
         group = books.groups[key]
-        if key == claimer or group.queue in way or not books.reclaimable(group.queue):
+        if key == preemptor or group.queue in way or not books.reclaimable(group.queue):
             continue
         pods = [pod for pod in group.running if is_own(pod)]
         if not all(books.preemptable(pod) and pod.spec.priority_class_name not in SYSTEM for pod in pods):
@@ -196,9 +196,9 @@ def nominated_or_going(pod: Pod) -> bool:
 
 
 def may_lose(books: Books, rules: Rules, way: Sequence[str], unit: Sequence[Pod], more: Amounts) -> bool:
-    """Whether all queues that lose a unit are above their shares in what the claimer asks for, and keep guarantees.
+    """Whether all queues that lose a unit are above their shares in what the preemptor asks for, and keep guarantees.
 
-    The unit may bring them below what they deserve: it is the last resort for a claimer that nothing else serves.
+    The unit may bring them below what they deserve: it is the last resort for a preemptor that nothing else serves.
     """
     asked = [name for name, value in more.items() if value]
     lost: Amounts = {}

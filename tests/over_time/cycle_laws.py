@@ -57,11 +57,11 @@ def _victims(books: Books, plan: Plan, rules: Rules) -> Iterator[str]:
             least = group.minimum
             if ran[of] >= least and 0 < left[of] < least:
                 yield f"gangs stay whole: {of} is left with {left[of]} of {least}"
-        claimer = books.groups.get(eviction.by)
-        if claimer is None:
-            yield f"evictions have a claimer: {eviction.pod} is evicted for {eviction.by!r}"
-        elif left[claimer.key] + comes[claimer.key] < claimer.minimum:
-            yield f"evictions help: {eviction.pod} is evicted for {claimer.key}, which stays below its minimum"
+        preemptor = books.groups.get(eviction.by)
+        if preemptor is None:
+            yield f"evictions have a preemptor: {eviction.pod} is evicted for {eviction.by!r}"
+        elif left[preemptor.key] + comes[preemptor.key] < preemptor.minimum:
+            yield f"evictions help: {eviction.pod} is evicted for {preemptor.key}, which stays below its minimum"
 
 
 def _gangs(books: Books, plan: Plan, rules: Rules) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """The laws of a cluster's life once nothing but the scheduler changes it: `broken` says which of them a history breaks.
 
-1. Rest: it comes to rest, and nothing is evicted twice for the same claimer.
+1. Rest: it comes to rest, and nothing is evicted twice for the same preemptor.
 2. No idle wait: at rest nothing waits for room that is free and that its queue may use.
 3. A promise is kept: what room was made for gets it as soon as it is free; nothing else does, and no more is evicted.
-4. Nothing in vain: once its victims have gone, a claimer starts.
+4. Nothing in vain: once its victims have gone, a preemptor starts.
 5. A promise can be claimed: at rest no queue is below its share while room could be taken back for it.
 
 Every sentence begins with the name of its law.
@@ -53,9 +53,9 @@ def _rest(history: History) -> list[str]:
             f"{len(plan.evictions)} are evicted and {len(plan.nominations)} are promised room"
         )
     evicted = Counter((e.by, e.pod) for moment in calm for e in moment.plan.evictions if e.by)
-    for (claimer, pod), times in sorted(evicted.items()):
+    for (preemptor, pod), times in sorted(evicted.items()):
         if times > 1:
-            found.append(f"rest: {pod} is evicted {times} times for {claimer}")
+            found.append(f"rest: {pod} is evicted {times} times for {preemptor}")
     return found
 
 
@@ -177,15 +177,15 @@ class Ledger:
         victims: dict[str, list[str]] = {}
         for eviction in plan.evictions:
             victims.setdefault(eviction.by, []).append(eviction.pod)
-        for claimer, pods in sorted(victims.items()):
-            before = [key for key, promise in standing.items() if promise.group == claimer]
+        for preemptor, pods in sorted(victims.items()):
+            before = [key for key, promise in standing.items() if promise.group == preemptor]
             if not before:
                 continue
-            after = {p.pod for p in placements(plan) if books.group_key(p.pod) == claimer}
+            after = {p.pod for p in placements(plan) if books.group_key(p.pod) == preemptor}
             if len(after) <= len(before):
                 places = ", ".join(f"{standing[key].node} to {key}" for key in before)
                 yield (
-                    f"a promise is kept: cycle {number} evicts {', '.join(pods)} for {claimer}, "
+                    f"a promise is kept: cycle {number} evicts {', '.join(pods)} for {preemptor}, "
                     f"which has been promised {places}"
                 )
 
@@ -200,7 +200,7 @@ class Ledger:
         return True
 
     def in_vain(self, last: Books) -> Iterator[str]:
-        """At rest: claimers that never started though their victims have gone."""
+        """At rest: preemptors that never started though their victims have gone."""
         helped = {p.group for p in self._paid if self._uids[p.pod] in self._granted}
         for promise in self._paid:
             group = last.groups.get(promise.group)

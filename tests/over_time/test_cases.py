@@ -183,7 +183,7 @@ def test_a_pod_gets_the_node_that_it_was_promised_and_no_more_is_evicted_while_t
 ) -> None:
     victims = job("v", "v", "n1", "n2", "n3", None, cpu=2, memory=None)
     victims[1].metadata.deletion_timestamp = "2026-01-01T12:00:02Z"
-    claimer = job(
+    preemptor = job(
         "c", "c", None, cpu=2, memory=None, resources={"cpu": "2"}, phase="Inqueue", created=2, nominated="n1"
     )
     history = lived(
@@ -193,7 +193,7 @@ def test_a_pod_gets_the_node_that_it_was_promised_and_no_more_is_evicted_while_t
         queue("c", deserved={"cpu": "2", "memory": "1Gi"}),
         victims,
         job("m", "c", "n3", cpu=None, memory="5Gi", created=1),
-        claimer,
+        preemptor,
     )
     assert evictions(history) == []
     assert {b.pod: b.node for m in history.moments for b in m.plan.binds} == {"ns/c-0": "n1"}

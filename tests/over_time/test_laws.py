@@ -40,13 +40,13 @@ def terminating(obj: Object) -> Object:
     return obj
 
 
-def cluster(*victims: Object, claimer: Any = None, **more: Any) -> list[Object]:
+def cluster(*victims: Object, preemptor: Any = None, **more: Any) -> list[Object]:
     """A node of two cpus, a group of victims, one pod that claims and one that would only like to run."""
     return flat(
         [
             [node("n1", 2), node("n2", 0), queue("root"), queue("q", **more)],
             [group("v", minimum=1, phase="Running"), *victims],
-            [group("c", phase="Inqueue"), claimer or pod("c-0", "c")],
+            [group("c", phase="Inqueue"), preemptor or pod("c-0", "c")],
             [group("o", phase="Inqueue"), pod("o-0", "o", cpu=2)],
         ]
     )
@@ -64,11 +64,11 @@ def promise() -> Object:
     return pod("c-0", "c", nominated="n1")
 
 
-WAITS = cluster(terminating(runs(V0)), runs(V1), claimer=promise())
-FREE = cluster(runs(V1), claimer=promise())
+WAITS = cluster(terminating(runs(V0)), runs(V1), preemptor=promise())
+FREE = cluster(runs(V1), preemptor=promise())
 KEPT = Plan(nominations=promised(**{"c-0": "n1"}))
 STARTS = Plan(binds=bound(**{"c-0": "n1"}))
-FULL = (cluster(runs(V1), claimer=pod("c-0", "c", node="n1")), Plan())
+FULL = (cluster(runs(V1), preemptor=pod("c-0", "c", node="n1")), Plan())
 
 
 def test_a_promise_that_is_kept_breaks_no_law() -> None:
@@ -92,7 +92,7 @@ def test_a_promise_that_is_kept_breaks_no_law() -> None:
             "victims are preemptable",
             [(cluster(runs(V1), pod(V0, "v", node="n1", annotations={"volcano.sh/preemptable": "false"})), MADE[1])],
         ),
-        ("evictions have a claimer", [(MADE[0], Plan(evictions=evicted(V0, by="nobody")))]),
+        ("evictions have a preemptor", [(MADE[0], Plan(evictions=evicted(V0, by="nobody")))]),
         ("evictions help", [(MADE[0], Plan(evictions=evicted(V0)))]),
         ("pods go to nodes", [(cluster(runs(V1)), Plan(bound(**{"c-0": "n9"})))]),
         ("nodes have room", [(cluster(runs(V1)), Plan(bound(**{"o-0": "n1"})))]),

@@ -341,9 +341,9 @@ def sketches(draw: st.DrawFn, *, tree: bool, cards: bool = False, zones: bool = 
     poor = [number for number in leaves if number not in rich and any(drawn[number].deserved)] or leaves
     how = draw(st.sampled_from(("across", "within", "any")))
     low, high = (("low", ""), ("high", "mid")) if how == "within" else (ANY_PRIORITY, ANY_PRIORITY)
-    claimers = {"across": poor, "within": rich, "any": leaves}[how]
+    preemptors = {"across": poor, "within": rich, "any": leaves}[how]
     held = [draw(works(rich, gpu, True, low)) for _ in range(draw(st.sampled_from((1, 2, 2, 3, 4))))]
-    wanted = [draw(works(claimers, gpu, False, high)) for _ in range(draw(st.sampled_from((1, 2, 3, 4))))]
+    wanted = [draw(works(preemptors, gpu, False, high)) for _ in range(draw(st.sampled_from((1, 2, 3, 4))))]
     foreign = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 2)), max_size=2)
     others = draw(foreign) if draw(st.integers(0, 5)) == 5 else []
     cordoned = 0 if draw(st.integers(0, 9)) == 9 else -1

@@ -1,4 +1,4 @@
-"""Random queue trees with running gangs and claimers, and clusters of them that live through several cycles.
+"""Random queue trees with running gangs and preemptors, and clusters of them that live through several cycles.
 
 Everything is counted in units: one cpu with 1Gi of memory, and where a test asks for cards, gpus beside that. Whoever
 has too much of one has too much of the other then, so what a queue deserves is one number.
@@ -312,7 +312,7 @@ def cases(draw: st.DrawFn, /, shapes: tuple[Data, ...] = SHAPES, **more: Any) ->
 
 
 def cases_of(action: str, data: st.DataObject, **more: Any) -> Case:
-    """A case for an action: preempt takes from the claimer's own queue, reclaim from others."""
+    """A case for an action: preempt takes from the preemptor's own queue, reclaim from others."""
     case: Case = data.draw(cases(at_home="preempt" in action, **more))
     return case
 
@@ -332,7 +332,7 @@ class Effects:
     Attributes:
         before: what runs in each queue and below it.
         after: what runs or is promised there once the plan is carried out.
-        lost: what claimers outside a queue take from it.
+        lost: what preemptors outside a queue take from it.
     """
 
     before: Mapping[str, Counter[str]]

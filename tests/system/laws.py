@@ -80,7 +80,7 @@ class Laws:
         self.plan = plan
         self._gangs(state, plan)
         self._floor(state, plan)
-        self._claimers(state, plan)
+        self._preemptors(state, plan)
         self._budgets(state, plan)
 
     def _gangs(self, state: ClusterState, plan: Plan) -> None:
@@ -126,7 +126,7 @@ class Laws:
             if held - amount + largest <= deserved:
                 self.broken.append(f"queue {queue}: held {held}, lost {amount} by reclaim, deserves {deserved}")
 
-    def _claimers(self, state: ClusterState, plan: Plan) -> None:
+    def _preemptors(self, state: ClusterState, plan: Plan) -> None:
         """Who is evicted is less important, or of another queue that lends; whom it is for gets its minimum."""
         helped = Counter(state.tasks[bind.pod].group for bind in plan.binds)
         helped.update(state.tasks[nomination.pod].group for nomination in plan.nominations)

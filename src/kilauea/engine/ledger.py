@@ -148,17 +148,17 @@ class Ledger:
         self.state.jobs[task.group].move(task, status.BINDING)
         self.report.binds.append(Bind(task.key, task.node))
 
-    def withdraw(self, task: Task, row: int, claimer: str) -> None:
+    def withdraw(self, task: Task, row: int, preemptor: str) -> None:
         """A task that was to start in this cycle, and has been released for another job, does not start after all."""
         self.restore(task, row, status.BINDING)
-        message = f"room on node {task.node} goes to pod group {claimer}, which would take it back at once"
+        message = f"room on node {task.node} goes to pod group {preemptor}, which would take it back at once"
         self.displace(task, row)
         self.report.withdraw(task)
         self.report.refuse(task, Refusal("RoomKept", message, self.state.jobs[task.group].queue))
 
-    def note_eviction(self, task: Task, action: str, claimer: str) -> None:
+    def note_eviction(self, task: Task, action: str, preemptor: str) -> None:
         """An eviction is decided: into the plan with it."""
-        self.report.evictions.append(Eviction(task.key, task.node, claimer, action))
+        self.report.evictions.append(Eviction(task.key, task.node, preemptor, action))
 
     def admit(self, job: Job) -> None:
         """A pending job is admitted: it may be given room from now on."""

@@ -41,7 +41,7 @@ class Operation(NamedTuple):
     row: int
     before: int
     action: str = ""
-    claimer: str = ""
+    preemptor: str = ""
 
 
 class Statement:
@@ -77,21 +77,21 @@ class Statement:
         self._ledger.place(task, row, status.ALLOCATED if now else status.PIPELINED)
         self.operations.append(Operation(ALLOCATE if now else PIPELINE, task, row, before))
 
-    def evict(self, task: Task, action: str, claimer: str = "") -> None:
-        """Free what a task on a node holds, as an action wants it for a job (`claimer`), or for no job.
+    def evict(self, task: Task, action: str, preemptor: str = "") -> None:
+        """Free what a task on a node holds, as an action wants it for a job (`preemptor`), or for no job.
 
         Raises:
             StatementError: another scheduler has placed the task, it neither runs nor starts in this cycle, or it is
                 evicted already.
         """
         check_evicting(self._ledger, task)
-        self.release(task, action, claimer)
+        self.release(task, action, preemptor)
 
-    def release(self, task: Task, action: str, claimer: str) -> None:
+    def release(self, task: Task, action: str, preemptor: str) -> None:
         """As `evict`, for a task that is known to run, or to start in this cycle."""
         before, row = task.status, self._ledger.nodes.row_of[task.node]
         self._ledger.release(task, row)
-        self.operations.append(Operation(EVICT, task, row, before, action, claimer))
+        self.operations.append(Operation(EVICT, task, row, before, action, preemptor))
 
     def checkpoint(self) -> int:
         """A point to roll back to."""
@@ -118,9 +118,9 @@ class Statement:
             if operation.kind == ALLOCATE:
                 self._ledger.bind(operation.task)
             elif operation.kind == EVICT and operation.before == status.BINDING:
-                self._ledger.withdraw(operation.task, operation.row, operation.claimer)
+                self._ledger.withdraw(operation.task, operation.row, operation.preemptor)
             elif operation.kind == EVICT:
-                self._ledger.note_eviction(operation.task, operation.action, operation.claimer)
+                self._ledger.note_eviction(operation.task, operation.action, operation.preemptor)
         self.operations.clear()
 
 

@@ -84,13 +84,13 @@ def votes(queues: Objects, victims: list[Data], asked: Data, conf: Data) -> str:
     def ask(session: Session) -> str:
         tasks = session.state.tasks
         candidates = [tasks[f"ns/{chr(97 + i)}"] for i in range(len(victims))]
-        return "".join(task.name for task in session.reclaimable(tasks["ns/claimer"], candidates))
+        return "".join(task.name for task in session.reclaimable(tasks["ns/preemptor"], candidates))
 
     jobs: list[Objects] = [
         group("held", "v", phase="Running"),
         running,
         group("g", "q"),
-        pod("claimer", "g", requests=asked),
+        pod("preemptor", "g", requests=asked),
     ]
     return inside(node("n", 100, "400Gi", gpu=8), queues, jobs, do=ask, conf=conf)
 
@@ -325,7 +325,7 @@ def test_what_was_tried_in_vain_leaves_all_figures_as_they_were() -> None:
 
 @pytest.mark.parametrize("in_tree", [False, True])
 def test_in_a_full_queue_the_more_important_job_gets_the_room_of_the_less_important(in_tree: bool) -> None:
-    """`training` has 50 of 50 cores: without the victim there is room for the claimer in the queue and above."""
+    """`training` has 50 of 50 cores: without the victim there is room for the preemptor in the queue and above."""
     important = wants("new", "training", 10)
     important[0] = group("new", "training", priority="high", created=9)
     less = holds("t", "training", 10, 10, 10, 10, 10)

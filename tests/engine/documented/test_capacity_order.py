@@ -148,14 +148,14 @@ FULL = [holds("t", "training", 10, 10, 10, 10, 10), holds("i", "inference", 10),
 
 
 @pytest.mark.parametrize(
-    ("claimer", "inference", "interactive", "expected"),
+    ("preemptor", "inference", "interactive", "expected"),
     [
         pytest.param("inference", 15, 10, ["t"], id="training is nearer to inference"),
         pytest.param("interactive", 20, 5, ["b"], id="batch is nearer to interactive"),
     ],
 )
-def test_the_queue_that_is_nearer_to_the_claimer_loses_first(
-    claimer: str, inference: int, interactive: int, expected: list[str]
+def test_the_queue_that_is_nearer_to_the_preemptor_loses_first(
+    preemptor: str, inference: int, interactive: int, expected: list[str]
 ) -> None:
     """Of 115 cores `training` holds 50 and `batch` 40, 10 too many each, and their teams can spare 10 too."""
     cluster, leaves = (
@@ -163,7 +163,9 @@ def test_the_queue_that_is_nearer_to_the_claimer_loses_first(
         [holds("i", "inference", inference), holds("o", "interactive", interactive)],
     )
     full = [holds("t", "training", *[10] * 5), holds("b", "batch", *[10] * 4)]
-    plan = plan_of(cluster, seven_queues(), full, leaves, wants("new", claimer, 5), conf=tree_conf("allocate, reclaim"))
+    plan = plan_of(
+        cluster, seven_queues(), full, leaves, wants("new", preemptor, 5), conf=tree_conf("allocate, reclaim")
+    )
     assert (losers(plan), nominations(plan)) == (expected, {"new-0": "n"})
 
 
@@ -183,7 +185,7 @@ def test_nearness_is_a_matter_of_the_tree_alone() -> None:
     assert losers(plan) == ["b"]
 
 
-def test_preempt_stays_in_the_queue_of_the_claimer() -> None:
+def test_preempt_stays_in_the_queue_of_the_preemptor() -> None:
     conf: dict[str, Any] = tree_conf("allocate, preempt")
     conf["tiers"][0]["plugins"].append(plugin("priority"))
     plan = plan_of(CLUSTER, seven_queues(), FULL, wants("new", "inference", 10), conf=conf)

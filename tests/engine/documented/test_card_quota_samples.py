@@ -1,4 +1,4 @@
-"""The samples of the text on inference and training (seed 003), and what it says of claimers and victims.
+"""The samples of the text on inference and training (seed 003), and what it says of preemptors and victims.
 
 `tests/engine/test_capacity_card_reclaim.py` has the story itself, with the configuration, the queues, the service and
 the job of two tasks as the text gives them. Pod groups and pods are here what controllers make of such workloads.

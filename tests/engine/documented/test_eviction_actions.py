@@ -102,7 +102,7 @@ def test_the_least_important_jobs_lose_first_and_no_more_than_are_needed(asked: 
     assert evicted(plan) == expected
 
 
-def test_tasks_of_the_claimer_s_own_queue_and_of_queues_that_do_not_lend_stay() -> None:
+def test_tasks_of_the_preemptor_s_own_queue_and_of_queues_that_do_not_lend_stay() -> None:
     queues = [queue("q", deserved={"cpu": 3}), queue("lends"), queue("keeps", reclaimable=False)]
     running = [runs("own", "low", 1), runs("a", "low", 1, "lends"), runs("b", "low", 2, "keeps")]
     assert evicted(plan_of(CLASSES, node("n"), queues, running, asks("s", "high"), conf=RECLAIM)) == ["a-0"]

@@ -167,12 +167,12 @@ def test_job_c_loses_when_job_b_has_nothing_to_spare() -> None:
 def test_victims_are_looked_for_from_the_bottom_up() -> None:
     """`c` deserves 30 cores: 10 come from its sister `d`, 10 from `e` one level up, 10 from `f` below the root."""
     queues = [q for q in DEEP if q.name != "c"]
-    claimer = queue("c", parent="b", deserved=amounts(30))
+    preemptor = queue("c", parent="b", deserved=amounts(30))
     running = [holds(name, name, 10, 10) for name in ("d", "e", "f")]
     small = node("n", 60, "240Gi")
     for pods, expected in ((1, "d"), (2, "de"), (3, "def")):
         jobs = [wants(f"g{i}", "c", 10, created=i) for i in range(pods)]
-        plan = plan_of(small, queues, claimer, running, jobs, conf=RECLAIM)
+        plan = plan_of(small, queues, preemptor, running, jobs, conf=RECLAIM)
         assert "".join(losers(plan)) == expected
 
 

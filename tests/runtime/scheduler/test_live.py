@@ -300,7 +300,7 @@ def test_a_restart_writes_nothing_that_is_there_already(live: Live) -> None:
     assert [each for each in live.wire.sent[before:] if each[0] == "PATCH"] == []
 
 
-def test_a_victim_is_told_why_and_the_claimer_is_promised_its_room(preempting: Live) -> None:
+def test_a_victim_is_told_why_and_the_preemptor_is_promised_its_room(preempting: Live) -> None:
     live = preempting
     live.group("urgent", 1, pods=0, priorityClassName="high")
     live.pod("urgent-0", group="urgent", priorityClassName="high")

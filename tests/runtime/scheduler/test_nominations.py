@@ -125,7 +125,7 @@ def test_nobody_goes_before_it_is_written_for_whom(tmp_path: Path) -> None:
         assert nominated(live)
 
 
-def test_nobody_goes_for_a_claimer_that_is_gone_by_then(tmp_path: Path) -> None:
+def test_nobody_goes_for_a_preemptor_that_is_gone_by_then(tmp_path: Path) -> None:
     with claimed(tmp_path) as live:
         refused = True
 

@@ -1,4 +1,4 @@
-"""Evict the tasks that plugins name, without a claimer.
+"""Evict the tasks that plugins name, without a preemptor.
 
 Of the tasks that run, those go that the first tier names whose plugins name any (`victim_tasks`); nothing is placed in
 their stead. It is for plugins that have reasons of their own, such as hours in which nodes are lent out. Spec of the

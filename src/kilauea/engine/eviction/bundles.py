@@ -24,8 +24,8 @@ from kilauea.engine.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class GangClaim:
-    """A gang that claims room, as it is passed to `unified_evictable`.
+class GangPreemptor:
+    """A gang that needs room, as it is passed to `unified_evictable`.
 
     Attributes:
         action: `gangpreempt` or `gangreclaim`.
@@ -57,7 +57,7 @@ class Bundle:
 
 InOrder = Callable[[Iterable[Bundle], Queue], list[Bundle]]
 """Bundles of one kind in the order in which they go for a queue."""
-LetGo = Callable[[GangClaim, Sequence[Task]], list[Task]]
+LetGo = Callable[[GangPreemptor, Sequence[Task]], list[Task]]
 """Tasks that the plugins let go for a gang."""
 
 
@@ -125,7 +125,7 @@ class Bundles:
             by_job.setdefault(task.group, []).append(task)
         found = [b for key, tasks in by_job.items() for b in self._of_job(session.state.jobs[key], tasks)]
         asked = {task.key: task for bundle in found for task in bundle.tasks}
-        claim = GangClaim(self._action, self._job, domain)
+        claim = GangPreemptor(self._action, self._job, domain)
         plugins_allow = {task.key for task in self._allowed(claim, list(asked.values()))}
         kept = []
         for bundle in found:

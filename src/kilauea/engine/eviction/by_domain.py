@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.eviction.bundles import Bundle, Bundles, GangClaim, least_of
+from kilauea.engine.eviction.bundles import Bundle, Bundles, GangPreemptor, least_of
 from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.plan import EvictionPlan
 from kilauea.engine.eviction.policy import GangsOfOtherQueues, LesserGangs
@@ -185,7 +185,7 @@ class DomainSearch:
         for self._crossing in (False, True) if policy.may_cross else (False,):
             for domain in domains:
                 bundles = finder.of(domain, hopeful)
-                self._want = Want(GangClaim(policy.action, self._job, domain), self._asked, self._short(domain))
+                self._want = Want(GangPreemptor(policy.action, self._job, domain), self._asked, self._short(domain))
                 self._refused = False
                 if self._take_in_turn(bundles, domain):
                     return True
@@ -317,7 +317,7 @@ class DomainSearch:
     def _split_gangs(self) -> None:
         """Of gangs that go whole leave what is not in the way, where they can spare just the rest.
 
-        Which pods a gang spares was settled before it was known where the claimer goes.
+        Which pods a gang spares was settled before it was known where the preemptor goes.
         """
         plan, row_of = self._plan, self._session.nodes.row_of
         promised = plan.nominations()

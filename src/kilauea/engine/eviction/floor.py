@@ -2,11 +2,11 @@
 
 A queue gives only while it holds more than it deserves, and never falls below its guarantee. One unit (a pod, or a
 gang that goes whole) may be larger than the excess. It may cross the line where no other choice of units serves the
-claimer, and only for a claimer that stays within what it deserves: then the claimer is never above its own share, so
-the queue that lost the unit has nothing to take back from it, and the two cannot evict each other in turn.
+preemptor, and only for a preemptor that stays within what it deserves: then the preemptor is never above its own
+share, so the queue that lost the unit has nothing to take back from it, and the two cannot evict each other in turn.
 
 The floor holds whatever plugins let go, in the victim's queue and in those of its ancestors that are not the
-claimer's too: what moves within a common ancestor does not change what that ancestor holds.
+preemptor's too: what moves within a common ancestor does not change what that ancestor holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.eviction.bundles import GangPreemptor
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, PODS, Amounts, add, order_of
 from kilauea.engine.model.tasks import Task
@@ -30,15 +30,15 @@ Why = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A claim for room.
+    """A request for room.
 
     Attributes:
-        claimer: the task, or the gang in a domain, as plugins are told.
+        preemptor: the task, or the gang in a domain, as plugins are told.
         asked: what it takes, in all.
         short: resources of it of which there is too little room; empty if that is not known, or not what is missing.
     """
 
-    claimer: Task | GangClaim
+    preemptor: Task | GangPreemptor
     asked: Amounts
     short: frozenset[str] = frozenset()
 
@@ -54,22 +54,22 @@ class Floor:
         self._session = session
         self._at_first = {name: dict(queue.allocated) for name, queue in session.queues.items()}
 
-    def spares(self, claimer: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+    def spares(self, preemptor: Queue, asked: Amounts, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
         """Return the reason to spare a unit, after the evictions so far; None if it may be evicted.
 
         Args:
-            claimer: the queue that wants room.
+            preemptor: the queue that wants room.
             asked: what it wants beside what it holds and is promised.
             unit: tasks that would go together.
             crossing: whether they may take a queue from above to below what it deserves.
         """
-        for queue, lost in self._losses(claimer, unit):
+        for queue, lost in self._losses(preemptor, unit):
             owns = queue is self._owner(unit[0])
             reason = self._guaranteed(queue, lost)
-            if reason is None and (owns or not self._may_cross(claimer, queue, asked, lost, crossing=crossing)):
+            if reason is None and (owns or not self._may_cross(preemptor, queue, asked, lost, crossing=crossing)):
                 reason = self._has_no_more(queue, lost)
             crossed = self._crossed(queue, lost) if reason is None else None
-            if crossed and not self._may_cross(claimer, queue, asked, crossed, crossing=crossing):
+            if crossed and not self._may_cross(preemptor, queue, asked, crossed, crossing=crossing):
                 reason = ("BelowDeserved", "would have less", min(crossed, key=order_of), "than it deserves")
             if reason is not None:
                 code, verb, what, than = reason
@@ -79,25 +79,25 @@ class Floor:
                 return SpareReason(code, f"{where} {verb} {what} {than}")
         return None
 
-    def _may_cross(self, claimer: Queue, queue: Queue, asked: Amounts, lost: Amounts, *, crossing: bool) -> bool:
-        """Return True if a queue may fall below what it deserves: the claimer then holds no more than it deserves."""
+    def _may_cross(self, preemptor: Queue, queue: Queue, asked: Amounts, lost: Amounts, *, crossing: bool) -> bool:
+        """Return True if a queue may fall below what it deserves: the preemptor then holds no more than it deserves."""
         deserved = queue.figures.deserved or NOTHING
         counted = {name: amount for name, amount in lost.items() if deserved.get(name, 0) > EPSILON}
-        return crossing and within_share(self._unshared(claimer, queue), asked, counted)
+        return crossing and within_share(self._unshared(preemptor, queue), asked, counted)
 
-    def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
+    def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
         """Return how far a unit takes queues below what they deserve, as parts of that; the largest part counts."""
         return max(
-            (part for queue, lost in self._losses(claimer, unit) for part in self._crossed(queue, lost).values()),
+            (part for queue, lost in self._losses(preemptor, unit) for part in self._crossed(queue, lost).values()),
             default=0.0,
         )
 
     def _owner(self, task: Task) -> Queue:
         return self._session.queues[self._session.state.jobs[task.group].queue]
 
-    def _losses(self, claimer: Queue, unit: Sequence[Task]) -> Iterator[tuple[Queue, dict[str, float]]]:
-        """Queues that lose something to a claimer, each with what it loses: the owners, then their ancestors."""
-        shared = {ancestor.name for ancestor in claimer.figures.ancestors}
+    def _losses(self, preemptor: Queue, unit: Sequence[Task]) -> Iterator[tuple[Queue, dict[str, float]]]:
+        """Queues that lose something to a preemptor, each with what it loses: the owners, then their ancestors."""
+        shared = {ancestor.name for ancestor in preemptor.figures.ancestors}
         lost: dict[str, dict[str, float]] = {}
         for task in unit:
             owner = self._owner(task)
@@ -140,10 +140,10 @@ class Floor:
                 out[name] = (limit - after) / limit
         return out
 
-    def _unshared(self, claimer: Queue, of: Queue) -> list[Queue]:
-        """The claimer's queue and those of its ancestors that are not ancestors of another queue, or that queue."""
+    def _unshared(self, preemptor: Queue, of: Queue) -> list[Queue]:
+        """The preemptor's queue and those of its ancestors that are not ancestors of another queue, or that queue."""
         above = {of.name, *(ancestor.name for ancestor in of.figures.ancestors)}
-        return [claimer, *(ancestor for ancestor in claimer.figures.ancestors if ancestor.name not in above)]
+        return [preemptor, *(ancestor for ancestor in preemptor.figures.ancestors if ancestor.name not in above)]
 
 
 def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool:
@@ -161,41 +161,41 @@ def within_share(chain: Sequence[Queue], asked: Amounts, names: Amounts) -> bool
     return True
 
 
-def nothing_to_take(claimer: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
+def nothing_to_take(preemptor: Queue, owner: Queue, want: Want, task: Task) -> SpareReason | None:
     """Return the reason why a queue may not take a task of another, as the two are now; None if it may.
 
-    The resources that are short and that the task holds decide. Its queue has too much of one of them. The claimer has
-    a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than it
-    deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to
+    The resources that are short and that the task holds decide. Its queue has too much of one of them. The preemptor
+    has a right to one, and to each that the task's queue deserves any of: with what it asks for it holds no more than
+    it deserves, or neither deserves any. A right to something else does not count: two queues, each with a right to
     what is not short, would take the same room from each other for ever.
 
-    A claimer that stays within what it deserves of all that it asks for may take from a queue that has too much of any
-    of it. Nothing can be taken back from it on the ground of this claim, so the two cannot evict each other in turn.
+    A preemptor that stays within what it deserves of all that it asks for may take from a queue that has too much of
+    any of it. Nothing can be taken back from it for that reason, so the two cannot evict each other in turn.
     """
     held, of_owner = owner.allocated, owner.figures.deserved or NOTHING
     asked = [n for n in task.spec.requests if n != PODS and want.asked.get(n, 0) > EPSILON]
     contested = [n for n in asked if n in want.short] if want.short else asked
-    grounds = asked if contested and _stays_within(claimer, owner, want.asked) else contested
+    grounds = asked if contested and _stays_within(preemptor, owner, want.asked) else contested
     too_much = [n for n in grounds if held.get(n, 0) > of_owner.get(n, 0) + EPSILON]
     if not too_much:
         if task.spec.best_effort:
             return None
         what = " or ".join(sorted(contested, key=order_of)) or "of anything"
         return SpareReason("QueueWithinDeserved", f"its queue holds no more {what} than it deserves")
-    missing = [n for n in contested if not _has_right(claimer, owner, n, want.asked[n])]
+    missing = [n for n in contested if not _has_right(preemptor, owner, n, want.asked[n])]
     # What its queue deserves nothing of it cannot take back on that ground, so there one right is enough.
     disputed = [n for n in missing if of_owner.get(n, 0) > EPSILON] if want.short else []
     if not disputed and len(missing) < len(contested):
         return None
     what = " and ".join(sorted(missing, key=order_of))
-    message = f"{claimer.name} would hold more {what} than it deserves, and the room lacks that"
-    return SpareReason("ClaimerHasItsShare", message)
+    message = f"{preemptor.name} would hold more {what} than it deserves, and the room lacks that"
+    return SpareReason("PreemptorHasItsShare", message)
 
 
-def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
+def _stays_within(preemptor: Queue, owner: Queue, asked: Amounts) -> bool:
     """Return True if a queue deserves all that it would hold, of each requested resource."""
     above = {ancestor.name for ancestor in owner.figures.ancestors}
-    levels = [claimer, *(ancestor for ancestor in claimer.figures.ancestors if ancestor.name not in above)]
+    levels = [preemptor, *(ancestor for ancestor in preemptor.figures.ancestors if ancestor.name not in above)]
     return all(
         amount + level.allocated.get(name, 0) <= (level.figures.deserved or NOTHING).get(name, 0) + EPSILON
         for name, amount in asked.items()
@@ -204,14 +204,14 @@ def _stays_within(claimer: Queue, owner: Queue, asked: Amounts) -> bool:
     )
 
 
-def _has_right(claimer: Queue, owner: Queue, name: str, asked: float) -> bool:
+def _has_right(preemptor: Queue, owner: Queue, name: str, asked: float) -> bool:
     """Return True if a queue deserves what it would hold of a resource, or neither queue deserves any.
 
-    For the claimer those of its ancestors may stand that take part in reclaim and are not the owner's too.
+    For the preemptor those of its ancestors may stand that take part in reclaim and are not the owner's too.
     """
     above = {ancestor.name for ancestor in owner.figures.ancestors}
-    near = claimer.figures.ancestors[: claimer.figures.reclaim_level]
-    levels = [claimer, *(ancestor for ancestor in near if ancestor.name not in above)]
+    near = preemptor.figures.ancestors[: preemptor.figures.reclaim_level]
+    levels = [preemptor, *(ancestor for ancestor in near if ancestor.name not in above)]
     shares = [((at.figures.deserved or NOTHING).get(name, 0), at.allocated.get(name, 0)) for at in levels]
     if any(share > EPSILON and held + asked <= share + EPSILON for share, held in shares):
         return True

@@ -39,7 +39,7 @@ class Policy(ABC):
     Class attributes:
         action: name of the action.
         point: the extension point at which plugins let victims go.
-        elsewhere: it takes from other queues; else from the claimer's own.
+        elsewhere: it takes from other queues; else from the preemptor's own.
         by_task: room is made for one task after another; else for a gang at once.
         may_cross: a unit may take its queue from above to below what it deserves, where no other choice is left.
     """
@@ -67,7 +67,7 @@ class Policy(ABC):
 
     def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that the plugins let go."""
-        return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
+        return self.session.points.victims(self.point, want.preemptor, candidates) if candidates else []
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
         """Return the reason why a queue gets no turn; None if it does."""
@@ -81,15 +81,15 @@ class Policy(ABC):
         """Return the reason why a queue may not have a task beside what it holds now; None if it may."""
         return self.session.points.allocatable(queue, task)
 
-    def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
-        """Return the reason to spare a single pod, by its queue and the claimer's; None if it may be evicted."""
+    def spares(self, preemptor: Queue, want: Want, task: Task) -> SpareReason | None:
+        """Return the reason to spare a single pod, by its queue and the preemptor's; None if it may be evicted."""
         return None
 
-    def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+    def keeps(self, preemptor: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
         """Return the reason to spare a whole unit, after the evictions so far; else None. As `Floor.spares`."""
         return None
 
-    def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
+    def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
         """Return how far a unit takes its queues below what they deserve."""
         return 0.0
 
@@ -129,7 +129,7 @@ class BetweenQueues(Policy):
         self.floor = Floor(session)
         self._open = np.array([session.queues[name].reclaimable for name in sorted(session.queues)], dtype=bool)
         self._spared: dict[tuple[object, ...], SpareReason | None] = {}
-        """By claimer, what it wants, queue of the victim, and what that asks for: why it stays, until a task moves."""
+        """Why a victim stays, by preemptor, what it wants, the victim's queue and requests; until a task moves."""
         self._spared_at = 0
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:
@@ -141,8 +141,8 @@ class BetweenQueues(Policy):
         return NOT_RUNNING if queue.reclaimable else QUEUE_CLOSED
 
     def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
-        assert isinstance(want.claimer, Task)
-        own = self.session.queues[self.session.state.jobs[want.claimer.group].queue]
+        assert isinstance(want.preemptor, Task)
+        own = self.session.queues[self.session.state.jobs[want.preemptor.group].queue]
         return super().plugins_allow(want, [task for task in candidates if self.spares(own, want, task) is None])
 
     def queue_refusal(self, queue: Queue) -> Refusal | None:
@@ -153,22 +153,22 @@ class BetweenQueues(Policy):
             return None
         return Refusal("QueueMayNotReclaim", f"queue {queue.name} has what it deserves and may not reclaim", queue.name)
 
-    def spares(self, claimer: Queue, want: Want, task: Task) -> SpareReason | None:
+    def spares(self, preemptor: Queue, want: Want, task: Task) -> SpareReason | None:
         session, moves = self.session, self.session.ledger.moves
         if moves != self._spared_at:
             self._spared.clear()
             self._spared_at = moves
         owner = session.state.jobs[task.group].queue
-        key = (claimer.name, owner, task.spec, want.short, *want.asked.items())
+        key = (preemptor.name, owner, task.spec, want.short, *want.asked.items())
         if key not in self._spared:
-            self._spared[key] = nothing_to_take(claimer, session.queues[owner], want, task)
+            self._spared[key] = nothing_to_take(preemptor, session.queues[owner], want, task)
         return self._spared[key]
 
-    def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        return self.floor.spares(claimer, want.asked, unit, crossing=crossing)
+    def keeps(self, preemptor: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+        return self.floor.spares(preemptor, want.asked, unit, crossing=crossing)
 
-    def overshoot(self, claimer: Queue, unit: Sequence[Task]) -> float:
-        return self.floor.overshoot(claimer, unit)
+    def overshoot(self, preemptor: Queue, unit: Sequence[Task]) -> float:
+        return self.floor.overshoot(preemptor, unit)
 
 
 class LesserGangs(Policy):
@@ -205,11 +205,11 @@ class GangsOfOtherQueues(BetweenQueues):
         return chosen
 
     def plugins_allow(self, want: Want, candidates: Sequence[Task]) -> list[Task]:
-        return self.session.points.victims(self.point, want.claimer, candidates) if candidates else []
+        return self.session.points.victims(self.point, want.preemptor, candidates) if candidates else []
 
-    def keeps(self, claimer: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
-        reason = super().keeps(claimer, want, unit, crossing=crossing)
-        spared = (self.spares(claimer, want, task) for task in unit) if reason is None else ()
+    def keeps(self, preemptor: Queue, want: Want, unit: Sequence[Task], *, crossing: bool) -> SpareReason | None:
+        reason = super().keeps(preemptor, want, unit, crossing=crossing)
+        spared = (self.spares(preemptor, want, task) for task in unit) if reason is None else ()
         return reason or next((why for why in spared if why is not None), None)
 
     def in_order(self, bundles: Iterable[Bundle], queue: Queue) -> list[Bundle]:

@@ -143,26 +143,26 @@ class VictimPool:
             out[self._used] = np.minimum.reduceat(sizes, self._starts[self._used])
         return out
 
-    def turns(self, session: Session, claimer: Queue) -> NDArray[np.int64]:
+    def turns(self, session: Session, preemptor: Queue) -> NDArray[np.int64]:
         """(T,) the turn of each task's job to lose tasks to a queue, as things stood when the queue first asked."""
-        known = self._turns.get(claimer.name)
+        known = self._turns.get(preemptor.name)
         if known is None:
-            place = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, self._jobs, claimer))}
+            place = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, self._jobs, preemptor))}
             by_job = np.array([place[job.key] for job in self._jobs], dtype=np.int64)
-            known = self._turns[claimer.name] = by_job[self._job_index]
+            known = self._turns[preemptor.name] = by_job[self._job_index]
         return known
 
-    def distance(self, session: Session, claimer: Queue) -> tuple[NDArray[np.int64], list[int]]:
+    def distance(self, session: Session, preemptor: Queue) -> tuple[NDArray[np.int64], list[int]]:
         """(T,) how late each task's queue loses tasks to another, as plugins say; and the values, ascending."""
-        known = self._distances.get(claimer.name)
+        known = self._distances.get(preemptor.name)
         if known is None:
             queues = [session.queues[name] for name in sorted(session.queues)]
-            keys = [session.points.victim_queue_key(queue, claimer) for queue in queues]
+            keys = [session.points.victim_queue_key(queue, preemptor) for queue in queues]
             by_queue = np.zeros(len(keys), dtype=np.int64)
             ordered = sorted(range(len(keys)), key=keys.__getitem__)
             for before, row in itertools.pairwise(ordered):
                 by_queue[row] = by_queue[before] + (keys[row] != keys[before])
-            known = self._distances[claimer.name] = (by_queue[self.queue], sorted(set(by_queue.tolist())))
+            known = self._distances[preemptor.name] = (by_queue[self.queue], sorted(set(by_queue.tolist())))
         return known
 
     def earliest(self, wanted: NDArray[np.bool_], turns: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
@@ -210,24 +210,24 @@ class VictimPool:
                 self._stale.add(int(self._job_index[index]))
 
 
-def jobs_in_victim_order(session: Session, jobs: Iterable[Job], claimer: Queue) -> list[Job]:
+def jobs_in_victim_order(session: Session, jobs: Iterable[Job], preemptor: Queue) -> list[Job]:
     """Jobs in the order in which they lose tasks: by queue as plugins say, then the one served last first."""
     points, listed = session.points, list(jobs)
     queues = {name: session.queues[name] for name in dict.fromkeys(job.queue for job in listed)}
     keys: dict[str, tuple[Any, ...]] = {
-        name: () if name == claimer.name else points.queue_key(queue) for name, queue in queues.items()
+        name: () if name == preemptor.name else points.queue_key(queue) for name, queue in queues.items()
     }
     ordered = sorted(listed, key=lambda job: (keys[job.queue], points.job_key(job)), reverse=True)
-    if len(queues) > 1 or claimer.name not in queues:
-        late = {name: points.victim_queue_key(queue, claimer) for name, queue in queues.items()}
+    if len(queues) > 1 or preemptor.name not in queues:
+        late = {name: points.victim_queue_key(queue, preemptor) for name, queue in queues.items()}
         ordered.sort(key=lambda job: late[job.queue])
     return ordered
 
 
-def in_victim_order(session: Session, candidates: Sequence[Task], claimer: Queue) -> list[Task]:
+def in_victim_order(session: Session, candidates: Sequence[Task], preemptor: Queue) -> list[Task]:
     """Tasks in the order of eviction: by job, and within a job the one served last first."""
     jobs = {task.group: session.state.jobs[task.group] for task in candidates}
-    turn = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, jobs.values(), claimer))}
+    turn = {job.key: i for i, job in enumerate(jobs_in_victim_order(session, jobs.values(), preemptor))}
     ordered = session.in_order(candidates, reverse=True)
     ordered.sort(key=lambda task: turn[task.group])
     return ordered

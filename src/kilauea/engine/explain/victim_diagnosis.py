@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import QUEUE_PLUGINS
-from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.eviction.bundles import GangPreemptor
 from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.policy import POLICIES, BetweenJobs, Policy, WithinJob
 from kilauea.engine.eviction.victims import VictimPool, in_victim_order
@@ -172,7 +172,7 @@ class Inquiry:
         self._policy = policy
         self._job = job
         self._task = task
-        self._initiator = task if policy.by_task else GangClaim(policy.action, job, 0)
+        self._initiator = task if policy.by_task else GangPreemptor(policy.action, job, 0)
         self._gangs = not policy.by_task or bool(session.points.tiers_of("job_ready"))
         self._wanted = policy.candidates(pool, job, task)
         if isinstance(policy, BetweenJobs):
@@ -235,8 +235,8 @@ class Inquiry:
 
     def _why(self, task: Task) -> Reason | None:
         session, pool, policy = self._session, self._pool, self._policy
-        claimer = session.queues[self._job.queue]
-        reason = policy.spares(claimer, self._want(task), task)
+        preemptor = session.queues[self._job.queue]
+        reason = policy.spares(preemptor, self._want(task), task)
         if reason is not None:
             return reason
         sparing = self._sparing([task])
@@ -253,8 +253,8 @@ class Inquiry:
 
     def _keeps(self, unit: Sequence[Task]) -> Reason | None:
         """The reason why queues keep a unit, even as the last unit."""
-        claimer = self._session.queues[self._job.queue]
-        return self._policy.keeps(claimer, self._want(unit[0]), unit, crossing=True)
+        preemptor = self._session.queues[self._job.queue]
+        return self._policy.keeps(preemptor, self._want(unit[0]), unit, crossing=True)
 
     def _want(self, victim: Task) -> Want:
         """The resources needed on the node of a victim or, for a gang, in the cluster."""

@@ -65,7 +65,7 @@ from kilauea.engine.session import Session
 NOTHING: dict[str, float] = {}
 FULL = "queue {queue} would exceed the {resource} that it may use"
 NOTHING_IN_COMMON = SpareReason("NothingInCommon", "it holds nothing that the pod asks for")
-NO_CLAIM = SpareReason("NoClaim", "the queue that waits has no claim to what it holds")
+NOT_ENTITLED = SpareReason("NotEntitled", "the queue that waits is not entitled to what it holds")
 
 
 @dataclass(frozen=True)
@@ -294,9 +294,9 @@ class Capacity(Plugin):
         if live:
             self._changed[queue.name] = None
 
-    def _victim_order(self, queue: Queue, claimer: Queue) -> int:
-        """Queues nearer to the claimer lose first."""
-        return -self._tree.common_level(queue.name, claimer.name)
+    def _victim_order(self, queue: Queue, preemptor: Queue) -> int:
+        """Queues nearer to the preemptor lose first."""
+        return -self._tree.common_level(queue.name, preemptor.name)
 
     # --- who may have what
 
@@ -381,8 +381,8 @@ class Capacity(Plugin):
         """Candidates whose queues hold more than they deserve, never below a guarantee (spec 2.8)."""
         jobs, queues = self._session.state.jobs, self._session.queues
         own = jobs.get(reclaimer.group)
-        claimer = queues.get(own.queue) if own else None
-        if claimer is None or self._out_of_place(claimer):
+        preemptor = queues.get(own.queue) if own else None
+        if preemptor is None or self._out_of_place(preemptor):
             return [], REJECT
         left: dict[str, dict[str, float]] = {}
         victims = []
@@ -396,14 +396,14 @@ class Capacity(Plugin):
             chain = [queue, *self._near_ancestors(queue)]
             for at in chain:
                 left.setdefault(at.name, dict(at.allocated))
-            if self._keeps(queue, task, left, claimer, reclaimer) is None:
+            if self._keeps(queue, task, left, preemptor, reclaimer) is None:
                 for at in chain if counts_down else ():
                     add(left[at.name], task.spec.requests, -1)
                 victims.append(task)
         return victims, PERMIT
 
     def _keeps(
-        self, queue: Queue, task: Task, left: dict[str, dict[str, float]], claimer: Queue, reclaimer: Task
+        self, queue: Queue, task: Task, left: dict[str, dict[str, float]], preemptor: Queue, reclaimer: Task
     ) -> SpareReason | None:
         """The reason to spare a task, with what the queues hold that is `left`; None if there is none (spec 2.8)."""
         requests = task.spec.requests
@@ -414,11 +414,11 @@ class Capacity(Plugin):
             return reason
         if (
             not set(names(requests)) & set(names(queue.figures.deserved or NOTHING))
-            and self._shares_ancestor(queue, claimer)
-            and not (useful(reclaimer.spec.requests) & set(names(claimer.figures.deserved or NOTHING)))
+            and self._shares_ancestor(queue, preemptor)
+            and not (useful(reclaimer.spec.requests) & set(names(preemptor.figures.deserved or NOTHING)))
         ):
-            return NO_CLAIM
-        for at in self._ancestors_in_contention(queue, claimer):
+            return NOT_ENTITLED
+        for at in self._ancestors_in_contention(queue, preemptor):
             deserved = at.figures.deserved or NOTHING
             counted = [name for name in names(requests) if name in names(deserved)]
             if counted and not over_in_any(left[at.name], deserved, requests):
@@ -429,15 +429,15 @@ class Capacity(Plugin):
 
     def _why(self, reclaimer: Task, task: Task) -> SpareReason:
         jobs, queues = self._session.state.jobs, self._session.queues
-        claimer, queue = queues[jobs[reclaimer.group].queue], queues[jobs[task.group].queue]
-        if self._out_of_place(claimer):
-            return NO_CLAIM
+        preemptor, queue = queues[jobs[reclaimer.group].queue], queues[jobs[task.group].queue]
+        if self._out_of_place(preemptor):
+            return NOT_ENTITLED
         left = {at.name: dict(at.allocated) for at in (queue, *self._near_ancestors(queue))}
-        return self._keeps(queue, task, left, claimer, reclaimer) or NO_CLAIM
+        return self._keeps(queue, task, left, preemptor, reclaimer) or NOT_ENTITLED
 
     def _why_of_gang(self, _: Any, task: Task) -> SpareReason:
         queue = self._session.queues[self._session.state.jobs[task.group].queue]
-        return keeps(queue, queue.allocated, task.spec.requests) or NO_CLAIM
+        return keeps(queue, queue.allocated, task.spec.requests) or NOT_ENTITLED
 
     def _evictable(self, claim: Any, candidates: Sequence[Task]) -> tuple[list[Task], int]:
         """For gangreclaim those whose queues can spare them, one after the other; for gangpreempt all (spec 2.8)."""
@@ -457,13 +457,13 @@ class Capacity(Plugin):
                 victims.append(task)
         return victims, PERMIT
 
-    def _shares_ancestor(self, queue: Queue, claimer: Queue) -> bool:
+    def _shares_ancestor(self, queue: Queue, preemptor: Queue) -> bool:
         mine = {ancestor.name for ancestor in self._near_ancestors(queue)}
-        return any(ancestor.name in mine for ancestor in self._near_ancestors(claimer))
+        return any(ancestor.name in mine for ancestor in self._near_ancestors(preemptor))
 
-    def _ancestors_in_contention(self, queue: Queue, claimer: Queue) -> list[Queue]:
-        """Ancestors of the victim's queue that are not the claimer's at the same distance."""
-        theirs = list(self._near_ancestors(claimer))
+    def _ancestors_in_contention(self, queue: Queue, preemptor: Queue) -> list[Queue]:
+        """Ancestors of the victim's queue that are not the preemptor's at the same distance."""
+        theirs = list(self._near_ancestors(preemptor))
         return [at for k, at in enumerate(self._near_ancestors(queue)) if k >= len(theirs) or theirs[k].name != at.name]
 
 

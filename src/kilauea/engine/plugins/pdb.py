@@ -19,7 +19,7 @@ Example:
 
 Difference from the original:
     Evictions of the running cycle count: a budget that allows one pod lets one go in a cycle, where the original asks
-    the same unspent budget for every claimer. Together with the action shuffle the plugin names victims only if
+    the same unspent budget for every preemptor. Together with the action shuffle the plugin names victims only if
     `enabledVictim: true` says so, because shuffle would evict as many pods as all budgets allow. The argument is new.
 """
 

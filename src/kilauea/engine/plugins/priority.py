@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilauea.engine.eviction.bundles import GangClaim
+from kilauea.engine.eviction.bundles import GangPreemptor
 from kilauea.engine.extension import PERMIT, SpareReason
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -62,7 +62,7 @@ class Priority(Plugin):
             return [], PERMIT
         return [task for task in candidates if self._yields(task, preemptor, own)], PERMIT
 
-    def _lesser_jobs(self, claim: GangClaim, candidates: Sequence[Task]) -> tuple[Sequence[Task], int]:
+    def _lesser_jobs(self, claim: GangPreemptor, candidates: Sequence[Task]) -> tuple[Sequence[Task], int]:
         if claim.action != "gangpreempt":
             return candidates, PERMIT
         return [t for t in candidates if self._jobs[t.group].priority < claim.job.priority], PERMIT

@@ -217,8 +217,8 @@ class Tdm(Plugin):
 
     # --- who loses what
 
-    def _preemptable(self, claimer: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-        if self._may_go(claimer) or claimer.spec.revocable:
+    def _preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        if self._may_go(preemptor) or preemptor.spec.revocable:
             return [], REJECT
         by_job: dict[str, list[Task]] = {}
         for task in candidates:

@@ -172,16 +172,16 @@ class Hierarchy:
         parts = self._parts
         return tuple([parts[number] for number in self._ways[queue.name]])
 
-    def victims(self, claimer: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates any one of which the claimer could replace, its queue still standing before theirs."""
+    def victims(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates any one of which the preemptor could replace, its queue still standing before theirs."""
         jobs, queues = self._session.state.jobs, self._session.queues
-        job = jobs.get(claimer.group)
+        job = jobs.get(preemptor.group)
         self._settle()
         if job is None or self._place_of[job.row] < 0:
             return []
         known: dict[tuple[str, TaskSpec], bool] = {}
         out = []
-        with self._trial(claimer, 1):
+        with self._trial(preemptor, 1):
             for task in candidates:
                 of = jobs.get(task.group)
                 if of is None or self._place_of[of.row] < 0:

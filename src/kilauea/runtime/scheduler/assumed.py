@@ -1,7 +1,7 @@
 """Decisions that the watches have not confirmed yet, overlaid on the objects that they show.
 
 Until the watch confirms a cycle, the scheduler assumes its own decisions: a pod that is being bound is on its node, a
-victim is terminating, a claimer is nominated, a pod group has its new phase. So the next cycle places nothing twice.
+victim is terminating, a preemptor is nominated, a pod group has its new phase. So the next cycle places nothing twice.
 Each assumption is about one object (by uid) and ends when the watch shows it, when the object is gone, or when the
 write has finally failed.
 """

@@ -116,7 +116,7 @@ class Executor:
 
         Args:
             eviction: the victim.
-            nominated: returns once the nominations of the claimer are written; False if the claimer no longer exists.
+            nominated: returns once the preemptor's nominations are written; False if the preemptor no longer exists.
         """
         task = self._feed.state.tasks[eviction.pod]
         operation = PodOperation("eviction", eviction.pod, task.uid, eviction.node, eviction.action, eviction.by)
@@ -132,7 +132,7 @@ class Executor:
             self._later(self._evict_once(operation, nominated))
 
     async def _evict_once(self, operation: PodOperation, nominated: Callable[[], Awaitable[bool]]) -> None:
-        """Evict a pod once its claimer is nominated; keep the pod if the claimer is gone."""
+        """Evict a pod once its preemptor is nominated; keep the pod if the preemptor is gone."""
         if await nominated():
             self._pool.add(lambda: self._carry_out(operation))
         elif self._is_assumed(operation):

@@ -180,12 +180,12 @@ class Scheduler:
 
     async def _carry_out(self, plan: Plan) -> None:
         executor, nominations, tasks = self._parts.executor, self._parts.nominations, self._parts.feed.state.tasks
-        claimers: defaultdict[str, list[str]] = defaultdict(list)
+        preemptors: defaultdict[str, list[str]] = defaultdict(list)
         for nomination in plan.nominations:
-            claimers[tasks[nomination.pod].group].append(nomination.pod)
+            preemptors[tasks[nomination.pod].group].append(nomination.pod)
         nominations.after(plan)
         for eviction in plan.evictions:
-            pods = claimers.get(eviction.by)
+            pods = preemptors.get(eviction.by)
             uids = {pod: tasks[pod].uid for pod in pods or ()}
             executor.evict(eviction, partial(nominations.written, uids) if uids else None)
         for number, bind in enumerate(plan.binds, 1):

@@ -1,9 +1,9 @@
 """Nominations: a pod's status names the node where room is made for it, before any victim is evicted.
 
-A claimer starts only after its victims have ended. The scheduler may have restarted by then, so the nomination must be
-stored before the first victim is evicted. A plan's nominations are assumed at once, retried until they are written, and
-cleared when a later plan does not repeat them. Evictions wait for the nominations of their claimer. If one of the
-claimer's pods is gone by then, its victims are not evicted.
+A preemptor starts only after its victims have ended. The scheduler may have restarted by then, so the nomination must
+be stored before the first victim is evicted. A plan's nominations are assumed at once, retried until they are written,
+and cleared when a later plan does not repeat them. Evictions wait for the nominations of their preemptor. If one of
+the preemptor's pods is gone by then, its victims are not evicted.
 """
 
 from __future__ import annotations

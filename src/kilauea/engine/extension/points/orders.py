@@ -51,7 +51,7 @@ class OrderPoints(Registry):
         self.add("cluster_order", plugin, key)
 
     def add_victim_queue_order(self, plugin: str, key: Callable[[Queue, Queue], Key]) -> None:
-        """Order in which queues lose tasks: of (queue, queue of the claimer)."""
+        """Order in which queues lose tasks: of (queue, queue of the preemptor)."""
         self.add("victim_queue_order", plugin, key)
 
     def job_key(self, job: Job) -> tuple[Key, ...]:
@@ -86,10 +86,10 @@ class OrderPoints(Registry):
         """Sort key of a cluster; ties fall to its name."""
         return (*self._keys("cluster_order", cluster), cluster)
 
-    def victim_queue_key(self, queue: Queue, claimer: Queue) -> tuple[Key, ...]:
-        """Sort key by which queues lose tasks to a claimer, as far as plugins tell them apart."""
+    def victim_queue_key(self, queue: Queue, preemptor: Queue) -> tuple[Key, ...]:
+        """Sort key by which queues lose tasks to a preemptor, as far as plugins tell them apart."""
         return tuple(
-            self.ask("victim_queue_order", plugin, f, queue, claimer) for plugin, f in self.walk("victim_queue_order")
+            self.ask("victim_queue_order", plugin, f, queue, preemptor) for plugin, f in self.walk("victim_queue_order")
         )
 
     def blame_for_keys(self, point: str, keys: Sequence[tuple[Key, ...]], error: TypeError) -> NoReturn:

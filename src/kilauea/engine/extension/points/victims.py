@@ -21,7 +21,7 @@ def victims_and_vote(point: str, plugin: str, answer: Any) -> tuple[Sequence[Tas
 
 
 class VictimPoints(Registry):
-    """Victims of evictions: which tasks may be evicted for which claimer."""
+    """Victims of evictions: which tasks may be evicted for which preemptor."""
 
     def __init__(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         super().__init__(tiers)
@@ -86,7 +86,7 @@ class VictimPoints(Registry):
         return reason._replace(plugin=plugin)
 
     def add_victim_tasks(self, plugin: str, victims: Callable[[Sequence[Task]], Sequence[Task]]) -> None:
-        """Tasks to evict without a claimer."""
+        """Tasks to evict without a preemptor."""
         self.add("victim_tasks", plugin, victims)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
@@ -102,7 +102,7 @@ class VictimPoints(Registry):
         return self.victims("unified_evictable", initiator, candidates)
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
-        """Tasks to evict without a claimer: the union of what a tier says, of the first tier that says anything."""
+        """Tasks to evict without a preemptor: the union of what a tier says, of the first tier that says anything."""
         for tier in self.tiers_of("victim_tasks"):
             union = {t.uid: t for plugin, f in tier for t in self.ask("victim_tasks", plugin, f, tasks)}
             if union:

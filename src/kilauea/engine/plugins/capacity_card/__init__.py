@@ -27,7 +27,7 @@ Arguments:
     held to no card quota.
     cardNodeCheck (text, all): with `all`, pods that name one model go only to nodes that have it, and pods that name
     several only to nodes whose model has quota left; with `multi`, only the latter; with `none`, neither.
-    victimsShareResource (true or false, false): only pods are evicted that hold what the claimer asks for.
+    victimsShareResource (true or false, false): only pods are evicted that hold what the preemptor asks for.
     allowServiceTypeByPodOwnerReferences (true or false, false): the old way to say `{Job: training, ReplicaSet:
     inference}` above.
 
@@ -119,7 +119,7 @@ class CapacityCardArguments:
     strict: bool = argument("strictReclaimer", True, "Work of no known type may not take anything back.")
     named: bool = argument("requireCardName", False, "Pods that ask for accelerators have to name a card.")
     check: str = argument("cardNodeCheck", "all", "Pods kept off nodes.", choices=("none", "multi", "all"))
-    sharing: bool = argument("victimsShareResource", False, "Victims hold what the claimer asks for.")
+    sharing: bool = argument("victimsShareResource", False, "Victims hold what the preemptor asks for.")
     by_owner: bool = argument("allowServiceTypeByPodOwnerReferences", False, "Old form of the map of owners.")
 
 
@@ -296,19 +296,19 @@ class CapacityCard(Plugin):
         said = job.service_type or self._types.get(task.owner_kind, UNKNOWN)
         return said if said in TYPES else UNKNOWN
 
-    def _reclaimable(self, claimer: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
-        kind = self._type(claimer)
+    def _reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> tuple[list[Task], int]:
+        kind = self._type(preemptor)
         if kind == TRAINING or (kind == UNKNOWN and self.arguments.strict):
             return [], PERMIT
         victims = [task for task in candidates if self._type(task) == TRAINING]
         if not self.arguments.sharing:
             return victims, PERMIT
         try:
-            wanted = self._book.asked(claimer.spec)
+            wanted = self._book.asked(preemptor.spec)
         except CardFault as fault:
-            queue = self._session.state.jobs[claimer.group].queue
+            queue = self._session.state.jobs[preemptor.group].queue
             text = f"Get request resource failed, Queue <{queue}>, error: <{fault}>"
-            self._session.refuse(claimer, Refusal("GetTaskRequestResourceFailed", text, queue))
+            self._session.refuse(preemptor, Refusal("GetTaskRequestResourceFailed", text, queue))
             return [], PERMIT
         return [task for task in victims if self._shares(wanted, task)], PERMIT
 

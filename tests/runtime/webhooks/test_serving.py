@@ -18,10 +18,15 @@ from aiohttp import web
 
 from kilauea.admission.registry import HOOKS
 from kilauea.admission.review import Settings
+from kilauea.api.kinds import QUEUES
+from kilauea.api.ports import Seen
+from kilauea.client.view import Cache
+from kilauea.runtime.clock import SystemClock
+from kilauea.runtime.inputs.template_rules import template_errors
 from kilauea.runtime.webhooks.credentials import renewed
-from kilauea.runtime.webhooks.reviews import answer
+from kilauea.runtime.webhooks.reviews import answer, answer_in_time
 from kilauea.runtime.webhooks.serving import MAX_BODY, Tls, application, check
-from support.admitted import VIEW
+from support.admitted import VIEW, queue, view_of
 
 PATHS = {hook.path: hook for hook in HOOKS}
 QUEUE = {"metadata": {"name": "q"}, "spec": {"weight": 1, "reclaimable": True}}
@@ -45,7 +50,7 @@ def review(obj: Any, path: str, operation: str = "CREATE", **more: Any) -> dict[
 def answered(path: str, body: Any) -> Any:
     """The response of a hook."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    decoded = json.loads(answer(PATHS[path], data, VIEW, Settings()))
+    decoded = json.loads(answer(PATHS[path], data, VIEW, Settings()).body)
     assert (decoded["apiVersion"], decoded["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     return decoded["response"]
 
@@ -110,9 +115,12 @@ def at_a_server(ask: Asked) -> None:
         check(credentials)
         tls = Tls()
         tls.use(credentials)
-        answers = {path: partial(answer, hook, view=VIEW, settings=Settings()) for path, hook in PATHS.items()}
+        answers = {
+            path: partial(answer_in_time, hook, view=VIEW, settings=Settings(), clock=SystemClock())
+            for path, hook in PATHS.items()
+        }
 
-        def broken(body: bytes) -> bytes:
+        async def broken(body: bytes) -> bytes:
             raise RuntimeError(body)
 
         runner = web.AppRunner(application({**answers, "/broken": broken}, lambda: "reading queues"))
@@ -161,3 +169,36 @@ def test_a_key_that_does_not_fit_is_found_out() -> None:
     one, other = renewed(None, ["a"], now), renewed(None, ["a"], now)
     with pytest.raises(ValueError, match="cannot be used together"):
         check(type(one)(one.bundle, one.certificate, other.key))
+
+
+def job_in(queue_name: str) -> bytes:
+    """A request to create a job in a queue."""
+    template = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
+    spec = {"queue": queue_name, "minAvailable": 1, "tasks": [{"name": "w", "replicas": 1, "template": template}]}
+    job = {"metadata": {"name": "q", "namespace": "default"}, "spec": spec}
+    return json.dumps(review(job, "/jobs/validate", namespace="default")).encode()
+
+
+async def answered_in_time(queue_name: str, view: Cache) -> Any:
+    """The response to a job in a queue of a view that changes."""
+    settings = Settings(check_template=template_errors)
+    hook = PATHS["/jobs/validate"]
+    return json.loads(await answer_in_time(hook, job_in(queue_name), view, settings, SystemClock()))["response"]
+
+
+def test_a_job_that_is_sent_right_after_its_queue_is_admitted() -> None:
+    view = view_of()
+
+    async def ask() -> Any:
+        asked = asyncio.create_task(answered_in_time("fresh", view))
+        await asyncio.sleep(0.05)
+        assert not asked.done()
+        view.declare(QUEUES).on_events([Seen("ADDED", json.dumps(queue("fresh")).encode(), "2")])
+        return await asked
+
+    assert asyncio.run(ask())["allowed"] is True
+
+
+def test_a_job_without_a_queue_is_denied_after_a_moment() -> None:
+    message = asyncio.run(answered_in_time("none", view_of()))["status"]["message"]
+    assert 'unable to find job queue: queue.scheduling.volcano.sh "none" not found' in message

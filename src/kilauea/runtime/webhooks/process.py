@@ -26,7 +26,7 @@ from kilauea.runtime.daemon import Daemon, DaemonOptions, StartError, cannot_lis
 from kilauea.runtime.webhooks.certificates import CertificateError, Files, FileSource, SecretSource, Source
 from kilauea.runtime.webhooks.configurations import Where, register
 from kilauea.runtime.webhooks.credentials import Credentials
-from kilauea.runtime.webhooks.reviews import answer
+from kilauea.runtime.webhooks.reviews import answer_in_time
 from kilauea.runtime.webhooks.serving import Tls, application, check
 
 COMPONENT = "vc-webhook-manager"
@@ -182,8 +182,8 @@ class Webhooks:
         finally:
             await runner.cleanup()
 
-    def _answer(self, hook: Hook, body: bytes) -> bytes:
-        return answer(hook, body, self._cache, self._settings)
+    async def _answer(self, hook: Hook, body: bytes) -> bytes:
+        return await answer_in_time(hook, body, self._cache, self._settings, self._clock)
 
     # --- what changes while it serves
 

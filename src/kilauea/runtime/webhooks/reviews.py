@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kilauea.admission.registry import mutations
 from kilauea.admission.review import Denied, Hook, Review, Settings
-from kilauea.api.ports import Resource, View
+from kilauea.api.ports import Clock, Key, Obj, Resource, View
 
+WATCH_SECONDS = (0.1, 0.4, 1.0)
+"""Pauses before a request is denied because of a missing object, which may have been created just before it."""
 API_VERSION = "admission.k8s.io/v1"
 _QUEUES = "invalid operation `{}`, expect operation to be `CREATE`"
 _WRONG_OPERATION = {
@@ -58,24 +60,63 @@ class _Review(_Wire):
 _read = msgspec.json.Decoder(_Review).decode
 
 
-def answer(hook: Hook, body: bytes, view: View, settings: Settings) -> bytes:
+class Answer(NamedTuple):
+    """The answer to a request.
+
+    Attributes:
+        body: an AdmissionReview.
+        missing: True if the request was denied, and an object that the hook looked up is not in the view.
+    """
+
+    body: bytes
+    missing: bool
+
+
+def answer(hook: Hook, body: bytes, view: View, settings: Settings) -> Answer:
     """The answer of a hook to a request; an invalid body is denied with the error."""
     try:
         request = _read(body).request or _Request()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _denied("", f"the AdmissionReview cannot be read: {error}")
+        return Answer(_denied("", f"the AdmissionReview cannot be read: {error}"), missing=False)
     fault = _address_fault(hook, request)
     if fault:
-        return _denied(request.uid, fault)
-    review = _review(hook, request)
+        return Answer(_denied(request.uid, fault), missing=False)
+    review, lookups = _review(hook, request), _Lookups(view)
     try:
         if hook.mutate is not None:
-            patch = mutations(hook, review, view, settings)
-            return _allowed(request.uid, patch=patch)
-        warnings = hook.validate(review, view, settings) if hook.validate is not None else []
-        return _allowed(request.uid, warnings=warnings)
+            patch = mutations(hook, review, lookups, settings)
+            return Answer(_allowed(request.uid, patch=patch), missing=False)
+        warnings = hook.validate(review, lookups, settings) if hook.validate is not None else []
+        return Answer(_allowed(request.uid, warnings=warnings), missing=False)
     except Denied as denied:
-        return _denied(request.uid, denied.message)
+        return Answer(_denied(request.uid, denied.message), lookups.missing)
+
+
+async def answer_in_time(hook: Hook, body: bytes, view: View, settings: Settings, clock: Clock) -> bytes:
+    """The answer of a hook; before a missing object denies a request, the watches get time to bring it.
+
+    `kubectl apply` sends a queue and its first job within milliseconds, and a watch may bring the queue later.
+    """
+    for seconds in WATCH_SECONDS:
+        found = answer(hook, body, view, settings)
+        if not found.missing:
+            return found.body
+        await clock.sleep(seconds)
+    return answer(hook, body, view, settings).body
+
+
+class _Lookups:
+    """A view that remembers whether an object was missing."""
+
+    def __init__(self, view: View) -> None:
+        self.list, self.owned, self.labelled, self.indexed = view.list, view.owned, view.labelled, view.indexed
+        self._get = view.get
+        self.missing = False
+
+    def get(self, resource: Resource, key: Key) -> Obj | None:
+        found = self._get(resource, key)
+        self.missing |= found is None
+        return found
 
 
 def _address_fault(hook: Hook, request: _Request) -> str:

@@ -20,7 +20,7 @@ CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA
 """Ciphers for TLS 1.2; later versions have only secure ones."""
 JSON = "application/json"
 
-Answer = Callable[[bytes], bytes]
+Answer = Callable[[bytes], Awaitable[bytes]]
 """A function from the body of a request to the body of the answer."""
 Page = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -110,7 +110,7 @@ def _handler(answer: Answer) -> Page:
         except TooLarge:
             return web.Response(text="request body too large", status=413)
         try:
-            return web.Response(body=answer(body), content_type=JSON)
+            return web.Response(body=await answer(body), content_type=JSON)
         except Exception:
             # The API server then applies the failure policy.
             log.exception("%s", request.path)

@@ -24,4 +24,4 @@ def test_help_and_version_load_no_command() -> None:
         "print(*(name for name in sys.modules if name.startswith('kilauea')))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1].split() == ["kilauea", "kilauea.cli", "kilauea.cli.main"]
+    assert ended.stdout.splitlines()[-1].split() == ["kilauea", "kilauea.cli", "kilauea.cli.color", "kilauea.cli.main"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.cli.color import echo
 from kilauea.cli.inputs import Usage, plugins_option
 from kilauea.cli.table import printable, table
 
@@ -59,7 +60,7 @@ def check(context: click.Context, file: str, folders: tuple[str, ...], output: s
     except (ExtensionError, SourceError) as error:
         raise Usage(str(error)) from error
     for warning in extensions.warnings:
-        click.echo(f"warning: {printable(warning)}", err=True)
+        echo(f"warning: {printable(warning)}\n", err=True)
     findings = _findings(conf_file, extensions)
     ok = all(finding["severity"] != ERROR for finding in findings)
     if output == "json":

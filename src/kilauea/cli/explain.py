@@ -59,6 +59,7 @@ def explain(
 
     The command changes nothing: it computes the next scheduling cycle here, for the cluster as it is now.
     """  # noqa: D205 - the first line of the help is the sentence
+    from kilauea.cli.color import echo
     from kilauea.cli.explain_output import render_explanation
     from kilauea.cli.group_names import owners_of
     from kilauea.cli.places import render_place
@@ -88,4 +89,4 @@ def explain(
         started = time.perf_counter()
         explanation = result.explain(group)
         seconds = time.perf_counter() - started
-        sys.stdout.write(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners))
+        echo(render_explanation(explanation, output, (load, result.cycle_seconds, seconds), owners))

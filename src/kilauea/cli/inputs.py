@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kilauea.api.wellknown import ALL_SCHEDULERS
+from kilauea.cli.color import echo
 from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def warn(inputs: Inputs, plan: Plan, folders: Sequence[str], about: Collection[s
         named = re.compile("|".join(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])" for name in sorted(about)))
         of_objects = [warning for warning in of_objects if named.search(warning)]
     for warning in (*found, *of_objects):
-        click.echo(f"warning: {printable(warning)}", err=True)
+        echo(f"warning: {printable(warning)}\n", err=True)
 
 
 class Failure(click.ClickException):

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from kilauea import __version__
+from kilauea.cli.color import honour_no_color
 
 SUBCOMMANDS: Mapping[str, str] = {
     "apiserver": "Serve a Kubernetes API without a cluster.",
@@ -48,5 +49,7 @@ class Subcommands(click.Group):
 
 @click.group(cls=Subcommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="kilauea %(version)s")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """A batch scheduling system for Kubernetes, compatible with Volcano."""
+    honour_no_color(context)

@@ -129,7 +129,7 @@ class BetweenQueues(Policy):
         self.floor = Floor(session)
         self._open = np.array([session.queues[name].reclaimable for name in sorted(session.queues)], dtype=bool)
         self._spared: dict[tuple[object, ...], SpareReason | None] = {}
-        """Why a victim stays, by preemptor, what it wants, the victim's queue and requests; until a task moves."""
+        """Reasons for which victims stay, by preemptor and victim alike; valid until a task moves."""
         self._spared_at = 0
 
     def candidates(self, pool: VictimPool, job: Job, task: Task | None = None) -> NDArray[np.bool_]:

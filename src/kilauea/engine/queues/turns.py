@@ -6,7 +6,7 @@ A queue that is taken is out of the line until it is put back, and gets its new 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from kilauea.engine.model.jobs import Job
@@ -24,6 +24,8 @@ class Line(Generic[T]):
         self._point = point
         self._key = key
         self._heap: list[tuple[tuple[Any, ...], T]] = []
+        self._last: tuple[Any, ...] = ()
+        """The key by which a thing joined last."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -31,23 +33,11 @@ class Line(Generic[T]):
     def join(self, thing: T) -> None:
         """Take a place by the key that the thing has now."""
         entry = (self._key(thing), thing)
+        self._last = entry[0]
         try:
             heapq.heappush(self._heap, entry)
         except TypeError as error:
             self._session.points.blame_for_keys(self._point, [entry[0], *(key for key, _ in self._heap)], error)
-
-    def rearrange(self, moved: Collection[T]) -> None:
-        """Give those that moved the places of the keys that they have now."""
-        # Most stay where they are. Sweeping over all is still quicker than taking some out of the middle of a heap.
-        self._heap = [(self._key(entry[1]), entry[1]) if entry[1] in moved else entry for entry in self._heap]
-        try:
-            heapq.heapify(self._heap)
-        except TypeError as error:
-            self._session.points.blame_for_keys(self._point, [key for key, _ in self._heap], error)
-
-    def peek(self) -> T | None:
-        """The first, which stays in the line; None when it is empty."""
-        return self._heap[0][1] if self._heap else None
 
     def first(self) -> T | None:
         """Take the first out of the line; None when it is empty."""
@@ -59,6 +49,53 @@ class Line(Generic[T]):
             self._session.points.blame_for_keys(self._point, [key for key, _ in self._heap], error)
 
 
+class MovingLine(Line[T]):
+    """A line in which things can be given new places.
+
+    A thing that moves gets a second entry; the first is dropped when it comes to the front. That takes as long as there
+    are things that move, where putting the whole heap in order takes as long as the line.
+    """
+
+    def __init__(self, session: Session, point: str, key: Callable[[T], tuple[Any, ...]]) -> None:
+        super().__init__(session, point, key)
+        self._places: dict[T, tuple[Any, ...]] = {}
+        """The key of the valid entry of each thing in the line."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def join(self, thing: T) -> None:
+        """Take a place by the key that the thing has now."""
+        super().join(thing)
+        self._places[thing] = self._last
+
+    def rearrange(self, moved: Iterable[T]) -> None:
+        """Give those that moved the places of the keys that they have now."""
+        for thing in moved:
+            if thing in self._places:
+                self.join(thing)
+        if len(self._heap) > 2 * len(self._places):
+            self._heap = [(key, thing) for thing, key in self._places.items()]
+            heapq.heapify(self._heap)
+
+    def peek(self) -> T | None:
+        """The first, which stays in the line; None when it is empty."""
+        while self._heap:
+            key, thing = self._heap[0]
+            if self._places.get(thing) is key:
+                return thing
+            super().first()
+        return None
+
+    def first(self) -> T | None:
+        """Take the first out of the line; None when it is empty."""
+        thing = self.peek()
+        if thing is not None:
+            super().first()
+            del self._places[thing]
+        return thing
+
+
 class QueueTurns:
     """A line of queues, each with a line of jobs."""
 
@@ -66,14 +103,16 @@ class QueueTurns:
         self._session = session
         self._moves = 0
         """Number of moves of queues that the line has processed."""
+        self._told = False
+        """True if plugins have computed a key since the last queue was taken."""
         self._jobs: dict[str, Line[Job]] = {}
-        self._queues = Line[Queue](session, "queue_order", session.queue_key)
+        self._queues = MovingLine[Queue](session, "queue_order", session.queue_key)
         for job in jobs:
             if job.queue not in self._jobs:
                 self._jobs[job.queue] = Line[Job](session, "job_order", session.job_key)
             self._jobs[job.queue].join(job)
         for name in self._jobs:
-            self.put_back(session.queues[name])
+            self._queues.join(session.queues[name])
 
     def next_queue(self) -> Queue | None:
         """Take the first queue out of the line; None when the line is empty."""
@@ -83,7 +122,9 @@ class QueueTurns:
         points = self._session.points
         # Shares are computed when they are asked for, so plugins hear now that a turn is about to begin, and report
         # which queues moved. The key itself is not used: a queue keeps the place by which it joined unless it moved.
-        points.queue_key(first)
+        if not self._told:
+            points.queue_key(first)
+        self._told = False
         if points.moves != self._moves:
             seen, self._moves = self._moves, points.moves
             queues = self._session.queues
@@ -95,8 +136,9 @@ class QueueTurns:
         return self._jobs[queue.name].first()
 
     def put_back(self, queue: Queue) -> None:
-        """Put a queue back into the line."""
+        """Put a queue back into the line, after all that its turn changed."""
         self._queues.join(queue)
+        self._told = True
 
     def put_back_job(self, job: Job) -> None:
         """Put a job back into its queue's line."""

@@ -33,8 +33,8 @@ class OrderPoints(Registry):
     def add_queue_order(self, plugin: str, key: Callable[[Queue], Key]) -> None:
         """Order in which queues get their turns.
 
-        A queue's key is taken when it joins the line, and again when `queues_moved` names it. Before each turn the key
-        of the first in line is asked for, so a plugin may wait until then to find out what has moved.
+        A queue's key is taken when it joins the line, and again when `queues_moved` names it. Between a turn
+        and the next, a key is taken at least once, so a plugin may wait until then to find out what has moved.
         """
         self.add("queue_order", plugin, key)
 

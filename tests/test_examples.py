@@ -1,6 +1,6 @@
 """The examples plan without warnings, and their tables are those in tests/golden.
 
-KILAUEA_UPDATE_GOLDEN=1 writes the golden files anew; the difference is then for review.
+KILAUEA_UPDATE_GOLDEN=1 writes the golden files again; the difference is then for review.
 """
 
 from __future__ import annotations

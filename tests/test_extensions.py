@@ -58,7 +58,7 @@ def load(*folders: str) -> Extensions:
     return load_extensions(folders, installed=False)
 
 
-def complaint(*folders: str) -> str:
+def fault(*folders: str) -> str:
     with pytest.raises(ExtensionError) as error:
         load(*folders)
     return str(error.value)
@@ -83,7 +83,7 @@ def test_without_folders_there_is_what_the_package_brings() -> None:
     assert not extensions.bring_any
 
 
-def test_a_folder_is_read_anew_each_time_and_nothing_is_written_into_it(tmp_path: Path) -> None:
+def test_a_folder_is_read_again_each_time_and_nothing_is_written_into_it(tmp_path: Path) -> None:
     path = folder(tmp_path / "p", a=PLUGIN.format(of="A", name="before"))
     assert "before" in load(path).plugins
     folder(tmp_path / "p", a=PLUGIN.format(of="A", name="behind"))
@@ -133,31 +133,31 @@ def test_a_file_without_plugin_and_action_is_warned_about(tmp_path: Path) -> Non
     ],
 )
 def test_what_is_wrong_in_a_file(tmp_path: Path, text: str, expected: str) -> None:
-    found = complaint(folder(tmp_path / "p", bad=text))
+    found = fault(folder(tmp_path / "p", bad=text))
     assert found.startswith(f"{tmp_path}/p/bad.py")
     assert expected in found
 
 
 def test_a_name_that_two_files_take(tmp_path: Path) -> None:
     text = PLUGIN.format(of="A", name="same")
-    found = complaint(folder(tmp_path / "p", a=text, b=text))
+    found = fault(folder(tmp_path / "p", a=text, b=text))
     assert found == (
         f"{tmp_path}/p/b.py: class A: there is already a plugin same, of {tmp_path}/p/a.py: choose a different name"
     )
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
-    found = complaint(folder(tmp_path / "p", a="x.y", b="1/0"), str(tmp_path / "none"), str(tmp_path / "p" / "a.py"))
+    found = fault(folder(tmp_path / "p", a="x.y", b="1/0"), str(tmp_path / "none"), str(tmp_path / "p" / "a.py"))
     assert [line.rsplit(" ", 1)[-1] for line in found.splitlines()] == ["used:", "defined", "zero", "exist", "in"]
 
 
 def test_a_folder_without_files(tmp_path: Path) -> None:
-    assert "holds no .py file" in complaint(folder(tmp_path / "p"))
+    assert "holds no .py file" in fault(folder(tmp_path / "p"))
 
 
 def test_a_file_with_a_dot_in_its_name(tmp_path: Path) -> None:
     path = folder(tmp_path / "p", **{"a.b": "x = 1"})
-    assert "a.b.py cannot be imported: ImportError: its name has a dot in it" in complaint(path)
+    assert "a.b.py cannot be imported: ImportError: its name has a dot in it" in fault(path)
 
 
 # --- installed packages
@@ -325,7 +325,7 @@ def own(register: Callable[[Session], None]) -> type[Plugin]:
     return plugin_called("own", register)
 
 
-def complaint_of(plan: Plan) -> str:
+def fault_of(plan: Plan) -> str:
     """What the plan says of the plugin; the rest of the plan is that without it."""
     assert [f.where for f in plan.findings] == ["plugin own"]
     assert plan.binds == undisturbed().binds
@@ -378,7 +378,7 @@ def complaint_of(plan: Plan) -> str:
     ],
 )
 def test_a_wrong_answer_of_an_own_plugin(register: Callable[[Session], None], expected: str) -> None:
-    assert expected in complaint_of(decided(plugins=(own(register),)))
+    assert expected in fault_of(decided(plugins=(own(register),)))
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_a_wrong_answer_about_victims(answer: Callable[[Any], Any], expected: st
 
     asking = conf("ask, enqueue, allocate, backfill", ["own"], ["gang"], TIERS[1])
     plan = decided(asking, plugins=(own(register),), actions=(action_called("ask", ask),))
-    assert expected in complaint_of(plan)
+    assert expected in fault_of(plan)
 
 
 def test_lists_are_copies() -> None:
@@ -433,7 +433,7 @@ def test_a_wrong_answer_about_domains(answer: Any, expected: str) -> None:
         session.add_hyper_node_gradient_for_job("own", lambda *_: answer)
 
     asking = conf("ask, enqueue, allocate, backfill", *TIERS)
-    assert expected in complaint_of(decided(asking, plugins=(own(register),), actions=(action_called("ask", ask),)))
+    assert expected in fault_of(decided(asking, plugins=(own(register),), actions=(action_called("ask", ask),)))
 
 
 def test_a_fault_is_that_of_the_plugin_that_was_asked_last() -> None:
@@ -481,14 +481,14 @@ def hanging_in(point: str, function: Callable[..., Any] = forever) -> type[Plugi
 )
 def test_a_plugin_that_hangs_at_a_point(point: str) -> None:
     plan = decided(plugins=(hanging_in(point),), seconds=SOON)
-    assert f"failed in {point}: no answer after 0.05 s (test_extensions.py, line " in complaint_of(plan)
+    assert f"failed in {point}: no answer after 0.05 s (test_extensions.py, line " in fault_of(plan)
 
 
 @pytest.mark.parametrize("point", ["on_allocate", "on_deallocate"])
 def test_a_plugin_that_hangs_when_it_is_told_of_a_placement(point: str) -> None:
     handlers = {"on_allocate": lambda *_: None, "on_deallocate": lambda *_: None, point: forever}
     told = own(lambda session: session.add_event_handler("own", **handlers))
-    assert f"failed in {point}: no answer" in complaint_of(decided(plugins=(told,), seconds=SOON))
+    assert f"failed in {point}: no answer" in fault_of(decided(plugins=(told,), seconds=SOON))
 
 
 def test_a_plugin_that_hangs_in_either_half_of_a_node_map() -> None:
@@ -497,25 +497,25 @@ def test_a_plugin_that_hangs_in_either_half_of_a_node_map() -> None:
 
     first = own(lambda s: s.add_node_map("own", forever, lambda _, scores: scores))
     second = own(lambda s: s.add_node_map("own", ones, forever))
-    assert "failed in node_map: no answer" in complaint_of(decided(plugins=(first,), seconds=SOON))
-    assert "failed in node_reduce: no answer" in complaint_of(decided(plugins=(second,), seconds=SOON))
+    assert "failed in node_map: no answer" in fault_of(decided(plugins=(first,), seconds=SOON))
+    assert "failed in node_reduce: no answer" in fault_of(decided(plugins=(second,), seconds=SOON))
 
 
 @pytest.mark.parametrize("step", ["__init__", "on_session_open", "on_session_close"])
 def test_a_plugin_that_hangs_at_its_steps(step: str) -> None:
     hanging = plugin_called("own", lambda _: None)
     setattr(hanging, step, forever)
-    assert "no answer after" in complaint_of(decided(plugins=(hanging,), seconds=SOON))
+    assert "no answer after" in fault_of(decided(plugins=(hanging,), seconds=SOON))
 
 
 def test_a_plugin_that_catches_everything_is_stopped_too() -> None:
-    assert "no answer after" in complaint_of(decided(plugins=(hanging_in("job_order", holding_on),), seconds=SOON))
+    assert "no answer after" in fault_of(decided(plugins=(hanging_in("job_order", holding_on),), seconds=SOON))
 
 
 def test_a_plugin_that_waits_for_something_is_woken() -> None:
     never = threading.Event()
     waiting = hanging_in("job_order", lambda _: never.wait(30))
-    assert "no answer after" in complaint_of(decided(plugins=(waiting,), seconds=SOON))
+    assert "no answer after" in fault_of(decided(plugins=(waiting,), seconds=SOON))
 
 
 def test_two_plugins_that_hang_are_both_left_out() -> None:
@@ -595,7 +595,7 @@ def test_in_another_thread_a_thread_keeps_the_time() -> None:
     def work() -> None:
         try:
             for function in (forever, holding_on):
-                found.append(complaint_of(decided(plugins=(hanging_in("job_order", function),), seconds=SOON)))
+                found.append(fault_of(decided(plugins=(hanging_in("job_order", function),), seconds=SOON)))
             found.append(binds(decided(plugins=(own(lambda s: s.add_job_order("own", lambda job: 0)),))))
         except BaseException as error:
             found.append(error)

@@ -108,7 +108,7 @@ def plugin_sections(docstring: str) -> list[tuple[str, str]]:
     return [(heading, "\n".join(lines).strip()) for heading, lines in sections]
 
 
-def plugin_complaint(docstring: str) -> str | None:
+def plugin_fault(docstring: str) -> str | None:
     """What is wrong with the sections of a plugin's docstring."""
     sections = plugin_sections(docstring)
     headings = [heading for heading, _ in sections]
@@ -166,8 +166,8 @@ def test_no_function_is_too_long() -> None:
 def test_every_plugin_docstring_has_the_five_sections() -> None:
     """The documentation page of a plugin is built from them."""
     docstrings = {path: ast.get_docstring(syntax_tree(path)) or "" for path in source_files() if is_plugin(path)}
-    complaints = {path: plugin_complaint(docstring) for path, docstring in docstrings.items()}
-    assert {path: complaint for path, complaint in complaints.items() if complaint} == {}
+    faults = {path: plugin_fault(docstring) for path, docstring in docstrings.items()}
+    assert {path: fault for path, fault in faults.items() if fault} == {}
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_which_files_are_plugins(path: str, expected: bool) -> None:
 
 def test_plugin_sections_are_checked_for_presence_order_and_content() -> None:
     complete = "Summary.\n\n" + "\n\n".join(f"{heading}:\n    text" for heading in PLUGIN_HEADINGS)
-    assert plugin_complaint(complete) is None
-    assert plugin_complaint(complete.replace("Why:", "Because:")) is not None
+    assert plugin_fault(complete) is None
+    assert plugin_fault(complete.replace("Why:", "Because:")) is not None
     swapped = complete.replace("What:", "Swap:").replace("Why:", "What:").replace("Swap:", "Why:")
-    assert plugin_complaint(swapped) is not None
-    assert plugin_complaint(complete.removesuffix("text")) == "nothing stands under ['Difference from the original']"
+    assert plugin_fault(swapped) is not None
+    assert plugin_fault(complete.removesuffix("text")) == "nothing stands under ['Difference from the original']"
 
 
 def test_pinned_requirements_have_versions_and_hashes() -> None:

@@ -30,9 +30,9 @@ resourceGroups:
   affinity: '{not json'
 - resourceGroup: gpu
   labels: {pool: gpu, size: big}
-- resourceGroup: nobody
+- resourceGroup: no one
   object: {key: colour, value: [red]}
-  labels: {pool: nobody}
+  labels: {pool: no one}
 """
 GROUPS = read_resource_groups(CONF)
 SETTINGS = Settings(resource_groups=GROUPS, queue_allocation_gate=True)
@@ -81,7 +81,7 @@ def pod(namespace: str = "default", annotations: Data | None = None, **spec: Any
             pod(annotations={"volcano.sh/resource-group": "gpu"}, nodeSelector={"pool": "mine", "zone": "a"}),
             {"nodeSelector": {"pool": "gpu", "size": "big", "zone": "a"}},
         ),
-        (pod(annotations={"volcano.sh/resource-group": "nobody"}), {}),
+        (pod(annotations={"volcano.sh/resource-group": "missing"}), {}),
         (pod(annotations={"colour": "red"}), {}),
     ],
 )

@@ -278,7 +278,7 @@ def test_nothing_of_what_a_parent_lacks_is_promised_by_a_zero() -> None:
     assert refusal(child, made("p", deserved={"cpu": "2"})) == ""
 
 
-def test_what_is_under_root_is_limited_by_nobody() -> None:
+def test_what_is_under_root_is_limited_by_no_one() -> None:
     assert refusal(made("q", **cpu("deserved", "1000")), made("root", "", **cpu("deserved", "1"))) == ""
 
 

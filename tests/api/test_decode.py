@@ -79,7 +79,7 @@ def test_two_pods_are_read_from(text: str | bytes) -> None:
 @pytest.mark.parametrize(
     "text", ["", " \n", "---\n", "# only a comment\n", "[]", '{"kind":"List"}', "kind: List\nitems:"]
 )
-def test_nothing_is_read_without_complaint_from(text: str) -> None:
+def test_nothing_is_read_without_fault_from(text: str) -> None:
     assert names(text) == []
 
 

@@ -98,6 +98,6 @@ def test_no_bytes_do_harm(data: bytes) -> None:
             continue
 
 
-def test_fields_that_nobody_knows_are_skipped() -> None:
+def test_fields_that_no_one_knows_are_skipped() -> None:
     unknown = varint(999 << 3 | 1) + struct.pack("<d", 1.0) + field(998, b"x")
     assert decoded(enveloped("v1", "ConfigMap", unknown)) == {"kind": "ConfigMap", "apiVersion": "v1"}

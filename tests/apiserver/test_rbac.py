@@ -109,7 +109,7 @@ def test_reviews_say_what_requests_find(api: Api) -> None:
     assert may(verb="create", resource="configmaps", namespace="default") == {"allowed": False}
 
 
-def test_nobody_gives_away_more_than_they_have(api: Api) -> None:
+def test_no_one_gives_away_more_than_they_have(api: Api) -> None:
     bind(api, "admin", "User", "bob")
     roles = f"{RBAC}/namespaces/default/roles"
     own = {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}

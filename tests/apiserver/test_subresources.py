@@ -121,8 +121,8 @@ class Written:
         texts = (f"{namespace}/{pod}/{container}", "second", "third")
         lines = tuple(LogLine(START + number * SECOND, text) for number, text in enumerate(texts))
         lines = tuple(line for line in lines if line.moment <= self.until)
-        begun = "" if previous or self.waits else "now"
-        return ContainerLog(lines if begun else (), begun, self.running, self.waits)
+        started = "" if previous or self.waits else "now"
+        return ContainerLog(lines if started else (), started, self.running, self.waits)
 
 
 def test_logs_come_from_who_runs_the_pods(api: Api) -> None:
@@ -209,7 +209,7 @@ def test_reviews_tell_who_one_is_and_what_one_may_do(api: Api) -> None:
     assert api.ask("GET", path).code == 405
 
 
-def test_nobody_is_answered_but_about_health_and_version(api: Api) -> None:
+def test_no_one_is_answered_but_about_health_and_version(api: Api) -> None:
     for path in ("/healthz", "/livez", "/readyz", "/version"):
         assert api.ask("GET", path, user=None).code == 200
     for path in ("/api", "/apis", "/openapi/v3", "/metrics", "/healthz/ping", "/", PODS, "/nowhere"):

@@ -54,8 +54,8 @@ class Process:
     def stop(self) -> None:
         """End it as a service manager does."""
         self.process.send_signal(signal.SIGTERM)
-        _, complaints = self.process.communicate(timeout=SECONDS)
-        assert (self.process.returncode, complaints) == (0, "")
+        _, faults = self.process.communicate(timeout=SECONDS)
+        assert (self.process.returncode, faults) == (0, "")
 
     def tls(self) -> ssl.SSLContext:
         """TLS that trusts the server's authority and no other."""
@@ -93,7 +93,7 @@ def test_it_says_where_it_listens_and_keeps_its_secrets(server: Process) -> None
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Basic YTpi", "Bearer"])
-def test_nobody_unknown_is_answered(server: Process, authorization: str) -> None:
+def test_no_one_unknown_is_answered(server: Process, authorization: str) -> None:
     code, body, _ = server.ask("GET", PODS, authorization=authorization)
     assert (code, json.loads(body)["reason"]) == (401, "Unauthorized")
 

@@ -1,6 +1,6 @@
 """`kilauea config check`: every finding with its line, the nearest right name, and why it matters.
 
-KILAUEA_UPDATE_GOLDEN=1 writes the golden files anew; the difference is then for review.
+KILAUEA_UPDATE_GOLDEN=1 writes the golden files again; the difference is then for review.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def served(action: str, whom: str) -> str:
         pytest.param(
             with_tiers("enqueue, allocate", "overcommit", "proportion"), [(6, "hidden-voter")], id="two tiers"
         ),
-        pytest.param(with_tiers("allocate", "proportion", "overcommit"), [(6, "unused-plugin")], id="nobody asks"),
+        pytest.param(with_tiers("allocate", "proportion", "overcommit"), [(6, "unused-plugin")], id="no one asks"),
         pytest.param(with_tiers("enqueue, allocate", "sla", "overcommit gang"), [], id="sla before all others"),
         pytest.param(
             with_tiers("enqueue, allocate", "overcommit", "sla"), [(6, "hidden-voter")], id="sla behind the others"
@@ -139,7 +139,7 @@ def served(action: str, whom: str) -> str:
             id="what reclaim asks",
         ),
         pytest.param(
-            with_tiers("allocate, preempt", "conformance"), [(1, "no-starving")], id="nobody tells preempt who starves"
+            with_tiers("allocate, preempt", "conformance"), [(1, "no-starving")], id="no one tells preempt who starves"
         ),
         pytest.param(with_tiers("allocate, gangpreempt", "conformance"), [(1, "no-starving")], id="nor gangpreempt"),
         pytest.param(with_tiers("allocate, reclaim, gangreclaim", "conformance"), [], id="reclaim serves all"),
@@ -162,8 +162,8 @@ def served(action: str, whom: str) -> str:
             id="gang tells reclaim who starves",
         ),
         pytest.param(with_tiers("allocate, reclaim", "gang", "priority"), [], id="reclaim for all asks neither"),
-        pytest.param(with_tiers("enqueue, allocate", "gang"), [(1, "enqueue-without-votes")], id="nobody votes"),
-        pytest.param(with_tiers("enqueue, backfill", "proportion"), [(1, "no-allocate")], id="nobody places"),
+        pytest.param(with_tiers("enqueue, allocate", "gang"), [(1, "enqueue-without-votes")], id="no one votes"),
+        pytest.param(with_tiers("enqueue, backfill", "proportion"), [(1, "no-allocate")], id="no one places"),
         pytest.param(with_tiers("allocate, enqueue", "proportion"), [(1, "action-order")], id="enqueue too late"),
         pytest.param(
             with_tiers("backfill, enqueue, allocate", "proportion"), [(1, "action-order")], id="backfill first"

@@ -1,6 +1,6 @@
 """`kilauea plan --explain` about queues: what people read is the golden one, what programs read says the same.
 
-KILAUEA_UPDATE_GOLDEN=1 writes the golden files anew; the difference is then for review.
+KILAUEA_UPDATE_GOLDEN=1 writes the golden files again; the difference is then for review.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Scene(NamedTuple):
     transport: Transport
     namespace: str
     clock: SystemClock
-    chance: Random
+    rng: Random
 
 
 Play = Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]

@@ -1,4 +1,4 @@
-"""The transport of short commands: how it is let in, what it says when nobody answers, and that a watch can be left.
+"""The transport of short commands: how it is let in, what it says when no one answers, and that a watch can be left.
 
 What it has in common with the other transports is tested with these, in the other files.
 """
@@ -81,7 +81,7 @@ def test_a_watch_that_says_nothing_can_be_left_at_once(server: Server) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(follow(), 0.5)
 
-    begun, threads = time.monotonic(), threading.active_count()
+    started, threads = time.monotonic(), threading.active_count()
     asyncio.run(main())
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - started < 20
     assert threading.active_count() == threads

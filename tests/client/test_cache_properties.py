@@ -25,29 +25,29 @@ NAMESPACES = ("default", "kube-system")
 APPS = ("web", "db")
 
 
-async def write_at_random(world: World, chance: Random, count: int) -> None:
+async def write_at_random(world: World, rng: Random, count: int) -> None:
     """Creations, changes and deletions with pauses between them."""
     for _ in range(count):
-        key = Key(chance.choice(NAMESPACES), chance.choice(NAMES))
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": chance.choice("xy")}
+        key = Key(rng.choice(NAMESPACES), rng.choice(NAMES))
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": rng.choice("xy")}
         body = {
             "metadata": {
                 "namespace": key.namespace,
                 "name": key.name,
-                "labels": {"app": chance.choice(APPS)} if chance.random() < 0.7 else {},
-                "ownerReferences": [owner] if chance.random() < 0.5 else [],
+                "labels": {"app": rng.choice(APPS)} if rng.random() < 0.7 else {},
+                "ownerReferences": [owner] if rng.random() < 0.5 else [],
             },
-            "data": {"turn": str(chance.random())},
+            "data": {"turn": str(rng.random())},
         }
         there = [key_of(msgspec.json.decode(item)) for item in (await world.calm.list(MAPS)).items]
         if key not in there:
             await world.calm.create(MAPS, key.namespace, body)
-        elif chance.random() < 0.4:
+        elif rng.random() < 0.4:
             await world.calm.delete(MAPS, key)
         else:
             await world.calm.update(MAPS, body)
-        if chance.random() < 0.5:
-            await asyncio.sleep(chance.choice((0, 0.1, 1, 30, 1000)))
+        if rng.random() < 0.5:
+            await asyncio.sleep(rng.choice((0, 0.1, 1, 30, 1000)))
 
 
 def text_of_owner(obj: Obj) -> str:
@@ -88,7 +88,7 @@ def test_a_cache_equals_the_server_once_things_are_quiet(seed: int, rate: float,
         async def test() -> None:
             cache = Cache()
             cache.declare(MAPS, ["app"], {"owner": text_of_owner})
-            world.start(cache.run(world.client, world.clock, world.chance))
+            world.start(cache.run(world.client, world.clock, world.rng))
             await write_at_random(world, Random(seed), 40)
             world.faults.rate = 0
             await asyncio.sleep(700)
@@ -140,7 +140,7 @@ def test_listeners_are_told_of_every_change_exactly_once(seed: int) -> None:
             indexer = cache.declare(MAPS)
             indexer.listeners.append(listen)
             indexer.progress.append(lambda indexer: versions.append(indexer.version))
-            world.start(cache.run(world.client, world.clock, world.chance))
+            world.start(cache.run(world.client, world.clock, world.rng))
             await write_at_random(world, Random(seed), 40)
             world.faults.rate = 0
             await asyncio.sleep(700)

@@ -1,4 +1,4 @@
-"""The client over HTTPS against the command: how it is let in, whom it trusts, what it says when nobody answers."""
+"""The client over HTTPS against the command: how it is let in, whom it trusts, what it says when no one answers."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_the_name_in_the_certificate_can_be_given(server: Server, tmp_path: Path
     assert error.code == 0
 
 
-def test_nobody_at_the_address_is_told_in_one_line(server: Server, tmp_path: Path) -> None:
+def test_no_one_at_the_address_is_told_in_one_line(server: Server, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     error = refused(config(server, tmp_path, {"token": "t"}, server=f"https://127.0.0.1:{port}"))

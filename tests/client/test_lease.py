@@ -63,9 +63,9 @@ def test_never_two_lead_and_in_the_end_one_does(seed: int, rate: float) -> None:
             candidates = [Candidate(world, name, leading, rate) for name in ("red", "green", "blue")]
             tasks = world.start(*(candidate.stand() for candidate in candidates))
             for _ in range(60):
-                chosen = world.chance.choice(candidates)
-                chosen.wire.rate = world.chance.choice((0.0, rate, 1.0))
-                await asyncio.sleep(world.chance.choice((1, 5, 30)))
+                chosen = world.rng.choice(candidates)
+                chosen.wire.rate = world.rng.choice((0.0, rate, 1.0))
+                await asyncio.sleep(world.rng.choice((1, 5, 30)))
                 for task in tasks:
                     assert not task.done(), task.exception()
             for candidate in candidates:
@@ -155,7 +155,7 @@ def test_a_lease_has_the_form_that_servers_take(play: Play) -> None:
     async def test(scene: Scene) -> None:
         key = Key(scene.namespace, "volcano")
         terms = Terms(3, 2, 0.1)
-        election = Election(scene.client, scene.clock, scene.chance, key, "host_1", terms)
+        election = Election(scene.client, scene.clock, scene.rng, key, "host_1", terms)
         working = asyncio.Event()
 
         async def work() -> None:

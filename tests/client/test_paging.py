@@ -62,7 +62,7 @@ def test_pages_are_of_one_moment_although_others_write() -> None:
     assert len(targets) == 3
 
 
-def test_a_list_whose_moment_is_forgotten_is_begun_anew_in_one_piece() -> None:
+def test_a_list_whose_moment_is_forgotten_is_started_again_in_one_piece() -> None:
     names, targets = names_while(30, Retention(seconds=-1, revisions=1, size=1))
     assert names[:5] == list("abcde")
     assert len(names) == 5 + 30 * (len(targets) - 1)

@@ -67,7 +67,7 @@ def test_equal_events_are_one_with_a_count() -> None:
         world.run(test())
 
 
-def test_an_event_that_somebody_deleted_is_written_anew() -> None:
+def test_an_event_that_somebody_deleted_is_written_again() -> None:
     with virtual_api(1) as world:
 
         async def test() -> None:
@@ -138,7 +138,7 @@ def test_events_are_written_no_faster_than_the_limit() -> None:
 
 
 def test_in_a_rush_no_warning_and_nothing_about_groups_is_lost() -> None:
-    """50,000 pods start, 50,000 wait and say why again and again, and nobody writes for a while."""
+    """50,000 pods start, 50,000 wait and say why again and again, and no one writes for a while."""
     with virtual_api(1) as world:
 
         async def test() -> None:

@@ -89,7 +89,7 @@ class Wire(Transport):
 
     @property
     def watches(self) -> list[str]:
-        """The versions from which watches were begun."""
+        """The versions from which watches were started."""
         return [each.partition("resourceVersion=")[2].partition("&")[0] for each in self.targets if "WATCH" in each]
 
 
@@ -97,7 +97,7 @@ async def followed(world: World) -> tuple[Notes, Wire]:
     """A reflector of the ConfigMaps of a namespace, that has listed."""
     notes, wire = Notes(), Wire(DirectTransport(world.server, "tester"))
     client = Client(wire, "tester", Random(1))
-    reflector = Reflector(client, MAPS, notes, world.clock, world.chance, namespace="default")
+    reflector = Reflector(client, MAPS, notes, world.clock, world.rng, namespace="default")
     world.start(reflector.run())
     await reflector.complete.wait()
     await asyncio.sleep(1)
@@ -148,7 +148,7 @@ def test_a_watch_that_has_fallen_behind_lists_again() -> None:
         world.run(test())
 
 
-def test_a_quiet_watch_is_begun_anew_by_bookmarks_not_by_lists() -> None:
+def test_a_quiet_watch_is_started_again_by_bookmarks_not_by_lists() -> None:
     with virtual_api(1, retention=SHORT) as world:
 
         async def test() -> None:
@@ -192,8 +192,8 @@ def test_a_kind_that_the_server_does_not_have_yet_is_empty_if_that_may_be() -> N
             flows = Resource("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
             patient, notes = Notes(), Notes()
             client = Client(DirectTransport(world.server, "tester"), "tester", Random(1))
-            waiting = Reflector(client, flows, patient, world.clock, world.chance)
-            going_on = Reflector(client, flows, notes, world.clock, world.chance, may_lack=True)
+            waiting = Reflector(client, flows, patient, world.clock, world.rng)
+            going_on = Reflector(client, flows, notes, world.clock, world.rng, may_lack=True)
             world.start(waiting.run())
             world.start(going_on.run())
             await going_on.complete.wait()
@@ -221,7 +221,7 @@ def test_a_handler_that_fails_is_told_everything_again() -> None:
 
         async def test() -> None:
             notes = Failing()
-            reflector = Reflector(world.calm, MAPS, notes, world.clock, world.chance, namespace="default")
+            reflector = Reflector(world.calm, MAPS, notes, world.clock, world.rng, namespace="default")
             world.start(reflector.run())
             await reflector.complete.wait()
             await asyncio.sleep(1)
@@ -238,13 +238,13 @@ def test_no_event_is_told_twice_and_none_out_of_order(seed: int) -> None:
 
         async def test() -> None:
             notes = Notes()
-            reflector = Reflector(world.client, MAPS, notes, world.clock, world.chance)
+            reflector = Reflector(world.client, MAPS, notes, world.clock, world.rng)
             world.start(reflector.run())
             for number in range(30):
                 await make(world, f"m{number}")
                 if number % 3:
                     await world.calm.delete(MAPS, Key("default", f"m{number}"))
-                await asyncio.sleep(world.chance.choice((0, 1, 20)))
+                await asyncio.sleep(world.rng.choice((0, 1, 20)))
             world.faults.rate = 0
             await asyncio.sleep(700)
             events = [
@@ -260,8 +260,8 @@ def test_no_event_is_told_twice_and_none_out_of_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("failures", "least", "most"), [(1, 0.25, 0.5), (2, 0.5, 1), (4, 2, 4), (50, 15, 30)])
-def test_pauses_double_up_to_a_limit_and_half_of_them_is_chance(failures: int, least: float, most: float) -> None:
-    chance = Random(1)
-    pauses = [pause(failures, chance) for _ in range(500)]
+def test_pauses_double_up_to_a_limit_and_half_of_them_is_rng(failures: int, least: float, most: float) -> None:
+    rng = Random(1)
+    pauses = [pause(failures, rng) for _ in range(500)]
     assert least <= min(pauses) < least * 1.1
     assert most * 0.95 < max(pauses) <= most

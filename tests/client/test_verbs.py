@@ -95,7 +95,7 @@ def test_a_refusal_names_the_fields(play: Play) -> None:
     play(test)
 
 
-def test_a_path_that_nobody_serves_is_an_error_in_words(play: Play) -> None:
+def test_a_path_that_no_one_serves_is_an_error_in_words(play: Play) -> None:
     async def test(scene: Scene) -> None:
         with pytest.raises(ApiError) as caught:
             await scene.client.list(Resource("no.group", "v1", "things", "Thing"))
@@ -174,7 +174,7 @@ def test_a_cache_follows_a_server(play: Play) -> None:
         await scene.client.create(MAPS, scene.namespace, config_map("before", {"app": "a"}))
         cache = Cache()
         indexer = cache.declare(MAPS, labels=["app"])
-        following = asyncio.create_task(cache.run(scene.client, scene.clock, scene.chance))
+        following = asyncio.create_task(cache.run(scene.client, scene.clock, scene.rng))
         await cache.complete()
         await scene.client.create(MAPS, scene.namespace, config_map("after", {"app": "a"}))
         await scene.client.patch(MAPS, Key(scene.namespace, "before"), {"data": {"a": "1"}})

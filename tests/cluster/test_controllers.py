@@ -47,7 +47,7 @@ def items(client: Client, path: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_a_killed_process_has_begun_the_next_one_ends(
+def test_what_a_killed_process_has_started_the_next_one_ends(
     server: Server, client: Client, namespace: str, tmp_path: Path
 ) -> None:
     labels = {"app": "web"}
@@ -61,7 +61,7 @@ def test_what_a_killed_process_has_begun_the_next_one_ends(
         until(lambda: len(items(client, pods)) > PODS // 10, "some pods")
         process.kill()
         process.wait()
-    begun = len(items(client, pods))
+    started = len(items(client, pods))
     with running_controllers(server, log) as process:
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
         until(lambda: client.send("GET", path).json().get("status", {}).get("replicas") == PODS, "all pods")
@@ -69,7 +69,7 @@ def test_what_a_killed_process_has_begun_the_next_one_ends(
         assert {"root", "default"} <= names
         process.terminate()
         assert process.wait(10) == 0
-    assert len(items(client, pods)) == PODS >= begun
+    assert len(items(client, pods)) == PODS >= started
     assert len(items(client, f"/apis/apps/v1/namespaces/{namespace}/replicasets")) == 1
     assert "Traceback" not in log.read_text()
 

@@ -55,7 +55,7 @@ def _survives(server: Server) -> Iterator[None]:
 
 @pytest.mark.parametrize("path", ["/api/v1/pods", "/apis", "/api", "/openapi/v2", "/metrics", "/nothing", "/"])
 @pytest.mark.parametrize("token", [None, "wrong"])
-def test_nobody_without_a_good_token_gets_an_answer(server: Server, path: str, token: str | None) -> None:
+def test_no_one_without_a_good_token_gets_an_answer(server: Server, path: str, token: str | None) -> None:
     code, body = curl(server, path, token=token)
     assert (code, reason(body)) == (401, "Unauthorized")
 
@@ -66,7 +66,7 @@ def test_health_and_version_are_public(server: Server, path: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["Basic YTpi", "Bearer", "Bearer ", "bearer", "Bearer a b", "\x07"])
-def test_a_header_that_is_no_token_is_nobody(server: Server, header: str) -> None:
+def test_a_header_that_is_no_token_is_no_one(server: Server, header: str) -> None:
     code, _ = curl(server, "/api/v1/pods", "-H", f"Authorization: {header}", token=None)
     assert code in (400, 401)
 

@@ -171,7 +171,7 @@ ODD: list[tuple[Obj, str]] = [
     (job("short", minAvailable=9), "PodGroupPending: .*9 minAvailable"),
     (command("odd", "Explode", "endless"), ""),
     (command("part", "RestartPod", "endless"), ""),
-    (command("nobody", "AbortJob", "nobody"), ""),
+    (command("missing", "AbortJob", "missing"), ""),
     (command("shut", "CloseQueue", "nowhere", "Queue"), ""),
     (command("dance", "Dance", "default", "Queue"), ""),
     (cron("schedule", "whenever"), 'UnParseableCronJobSchedule: .*invalid schedule "whenever"'),

@@ -32,8 +32,8 @@ class Writer:
         asked: name and content of the request that got no answer; None as content for a deletion.
     """
 
-    def __init__(self, number: int, client: Client, chance: Random) -> None:
-        self.number, self.client, self.chance = number, client, chance
+    def __init__(self, number: int, client: Client, rng: Random) -> None:
+        self.number, self.client, self.rng = number, client, rng
         self.known: dict[str, State] = {}
         self.asked: tuple[str, dict[str, str] | None] | None = None
 
@@ -48,19 +48,19 @@ class Writer:
 
     def _write(self) -> None:
         there = [name for name, state in self.known.items() if state is not None]
-        action = self.chance.choice(("create", "create", "create", "change", "delete")) if there else "create"
+        action = self.rng.choice(("create", "create", "create", "change", "delete")) if there else "create"
         if action == "create":
             name = f"w{self.number}-{len(self.known)}"
-            data = {"text": "x" * self.chance.randrange(3000), "name": name}
+            data = {"text": "x" * self.rng.randrange(3000), "name": name}
             self._send("POST", PATH, name, data, {"metadata": {"name": name}, "data": data}, 201)
             return
-        name = self.chance.choice(there)
+        name = self.rng.choice(there)
         old = self.known[name]
         assert old is not None
         if action == "delete":
             self._send("DELETE", f"{PATH}/{name}", name, None, None, 200)
         else:
-            data = {"text": "y" * self.chance.randrange(3000), "name": name}
+            data = {"text": "y" * self.rng.randrange(3000), "name": name}
             self._send("PUT", f"{PATH}/{name}", name, data, old | {"data": data}, 200)
 
     def _send(self, method: str, path: str, name: str, data: dict[str, str] | None, body: Any, code: int) -> None:
@@ -102,14 +102,14 @@ def credentials(server: Server) -> tuple[str, bytes]:
 
 
 def test_kill_minus_nine_loses_nothing_that_was_answered(tmp_path: Path) -> None:
-    chance = Random(6)
+    rng = Random(6)
     server = start_server(tmp_path / "data")
     first = credentials(server)
     writers = [Writer(number, server.client(), Random(number)) for number in range(CLIENTS)]
     revision = 0
     try:
         for _ in range(ROUNDS):
-            write_until_killed(server, writers, chance.randrange(20, 400))
+            write_until_killed(server, writers, rng.randrange(20, 400))
             server = start_server(tmp_path / "data")
             assert credentials(server) == first
             listed = server.client().get(PATH)

@@ -1,6 +1,6 @@
 """kubectl against the server prints what the transcripts say.
 
-KILAUEA_UPDATE_GOLDEN=1 writes the transcripts anew; the difference is then for review.
+KILAUEA_UPDATE_GOLDEN=1 writes the transcripts again; the difference is then for review.
 """
 
 from __future__ import annotations

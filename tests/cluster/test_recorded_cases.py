@@ -31,9 +31,9 @@ DENIALS = (
 DIFFERENCES = {
     # The group runs by then, where the original's scheduler had not had its turn yet.
     "deny-job-add-task": r"step 1 PodGroup/m-<uid> (phase \| want Inqueue \| got Running|running \| want 0 \| got 1)",
-    # The API server lists all that is wrong; the order is by chance in the real one.
+    # The API server lists all that is wrong; the order is at random in the real one.
     "deny-negative-replicas": r"step 0 message .*spec\.tasks\[0\]\.minAvailable",
-    # Names of a deployment's pods are drawn by chance, and so are the facts about each.
+    # Names of a deployment's pods are drawn at random, and so are the facts about each.
     "deployment-podgroup": r"step 1 Pod/web-[0-9a-f]+-[0-9a-z]{5}( |$)",
     # A job that is stopped or has ended keeps its counts; the original's fall to zero at the next event.
     "job-completes": r"step 5 Job/m succeeded \| want 0 \| got 2",
@@ -44,7 +44,7 @@ DIFFERENCES = {
     "policy-task-overrides-job": r"step 3 Job/m failed \| want 0 \| got 1",
 }
 """Patterns of what differs in a case."""
-BY_CHANCE = {
+AT_RANDOM = {
     # Which of a job's pods are there when its first ones are placed.
     "job-elastic-starts-with-min": r"step 1 Pod/m-a-[0-4] (phase|scheduled) ",
 }
@@ -118,7 +118,7 @@ def play_all(tool: Path, cases: Sequence[Path], home: Path) -> dict[str, Played]
 
 def is_listed(name: str, line: str) -> bool:
     """Whether a difference is one that there is to be, or may be."""
-    pattern = {**DIFFERENCES, **BY_CHANCE}.get(name)
+    pattern = {**DIFFERENCES, **AT_RANDOM}.get(name)
     return pattern is not None and re.match(pattern, line) is not None
 
 

@@ -1,6 +1,6 @@
 """The stories of `examples/*/demo.py` happen as they are told, on clusters of their own.
 
-KILAUEA_UPDATE_GOLDEN=1 writes the golden file anew; the difference is then for review.
+KILAUEA_UPDATE_GOLDEN=1 writes the golden file again; the difference is then for review.
 """
 
 from __future__ import annotations

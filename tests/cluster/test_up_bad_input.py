@@ -137,7 +137,7 @@ def test_a_scheduler_configuration_that_cannot_be_used_is_refused_at_the_start(
         (("--listen", "nowhere"), 'invalid address "nowhere": use HOST:PORT'),
         (("-f", "no/such.yaml"), "'no/such.yaml' does not exist"),
         (("--scheduler-conf", "no/such.conf"), "'no/such.conf' does not exist"),
-        (("--seed", "chance"), "'chance' is not a valid integer"),
+        (("--seed", "rng"), "'rng' is not a valid integer"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
@@ -233,7 +233,7 @@ NONSENSE = [
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "greedy"},
-        "spec": {"minAvailable": "200%", "selector": {"matchLabels": {"nobody": "has"}}},
+        "spec": {"minAvailable": "200%", "selector": {"matchLabels": {"missing": "has"}}},
     },
 ]
 SAID = [
@@ -313,7 +313,7 @@ def test_what_makes_sense_runs_beside_all_that_makes_none(nonsense: Server) -> N
     assert "Traceback" not in nonsense.log.read_text(), nonsense.log.read_text()
 
 
-def test_a_copy_of_the_folder_without_its_store_begins_anew(nonsense: Server, tmp_path: Path) -> None:
+def test_a_copy_of_the_folder_without_its_store_begins_again(nonsense: Server, tmp_path: Path) -> None:
     """The credentials alone make no cluster, but they are no hindrance either."""
     shutil.copytree(nonsense.data_dir / "credentials", tmp_path / "data" / "credentials")
     with running_up(tmp_path / "data", "--nodes", "1") as server:

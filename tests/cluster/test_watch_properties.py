@@ -43,7 +43,7 @@ _numbers = itertools.count(1)
 
 
 def chosen(selector: str, obj: Object) -> bool:
-    """Whether a selector of `SELECTORS` chooses a pod; told anew here, as an oracle does."""
+    """Whether a selector of `SELECTORS` chooses a pod; told again here, as an oracle does."""
     labels, phase = obj["metadata"].get("labels", {}), obj["status"]["phase"]
     app = labels.get("app")
     return (

@@ -233,7 +233,7 @@ def test_what_would_be_missed_least_goes_first(cluster: Cluster) -> None:
         assert set(cluster.names(PODS)) == left
 
 
-def test_a_pod_that_matches_and_belongs_to_nobody_is_adopted_and_one_that_does_not_match_any_more_let_go(
+def test_a_pod_that_matches_and_belongs_to_no_one_is_adopted_and_one_that_does_not_match_any_more_let_go(
     cluster: Cluster,
 ) -> None:
     labels = {"app": "web"}

@@ -28,7 +28,7 @@ def job(cluster: Cluster, phase: str, ttl: int | None = 60, owners: list[dict[st
 
 
 def is_deleted(cluster: Cluster) -> bool:
-    """Whether its deletion has begun; nobody here deletes its pods, for which it waits."""
+    """Whether its deletion has started; no one here deletes its pods, for which it waits."""
     found = cluster.get(VC_JOBS, "j")["metadata"]
     return found.get("finalizers") == ["foregroundDeletion"] and "deletionTimestamp" in found
 

@@ -181,7 +181,7 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "fault"),
     [
         ("a: [", "volcano-controller.conf: line"),
         ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "ufm is not built yet"),
@@ -208,8 +208,8 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
         ),
     ],
 )
-def test_what_cannot_be_used_of_the_settings_is_said(text: str, complaint: str) -> None:
-    assert complaint in read_configuration({"data": {FILE: text}}).errors[0]
+def test_what_cannot_be_used_of_the_settings_is_said(text: str, fault: str) -> None:
+    assert fault in read_configuration({"data": {FILE: text}}).errors[0]
 
 
 @pytest.mark.parametrize("text", ["", "7", "networkTopologyDiscovery: 7", "networkTopologyDiscovery: []"])

@@ -138,7 +138,7 @@ def test_pods_that_are_first_seen_when_they_run_on_a_node_that_is_gone_go_too(cl
     assert cluster.names(PODS) == []
 
 
-def test_pods_of_a_node_that_went_while_nobody_watched_go_too(cluster_of: Callable[..., Cluster]) -> None:
+def test_pods_of_a_node_that_went_while_no_one_watched_go_too(cluster_of: Callable[..., Cluster]) -> None:
     cluster = cluster_of(NodeLifecycleController())
     node(cluster)
     cluster.say(pod(cluster), "Running")

@@ -99,7 +99,7 @@ def test_what_others_wait_for_goes_to_them_after_a_minute_in_vain() -> None:
     assert "could not be placed within 60 s of its admission, which others waited for" in reason.message
 
 
-def test_what_nobody_waits_for_is_kept() -> None:
+def test_what_no_one_waits_for_is_kept() -> None:
     life = Life(quota(), node("n1"), asking("lost", 3, **HOPELESS)).run(150)
     assert life.phase("lost") == "Inqueue"
 

@@ -1,4 +1,4 @@
-"""capacity-card and reclaim: inference takes cards back from training, and nobody else from anybody.
+"""capacity-card and reclaim: inference takes cards back from training, and no one else from anybody.
 
 The configuration, the queues and the training job are those of the design document "cross-queue reclaim"; what its
 sample of a service leaves open is filled in.
@@ -321,7 +321,7 @@ def everyone(owner: str | None, said: str | None = None) -> list[Objects]:
         [card_group("by-owner", queue="r"), card_pod("by-owner", "by-owner", A, owner="Job")],
         [card_group("service", queue="r"), card_pod("service", "service", A, owner="ReplicaSet")],
         [card_group("other", queue="r"), card_pod("other", "other", A, owner="DaemonSet")],
-        [card_group("nobody", queue="r"), card_pod("nobody", "nobody", A)],
+        [card_group("missing", queue="r"), card_pod("missing", "missing", A)],
         [card_group("odd", service="batch", queue="r"), card_pod("odd", "odd", A, owner="Job")],
     ]
     queues = [card_queue("q", {A: 8}), card_queue("r", {A: 8})]
@@ -329,7 +329,7 @@ def everyone(owner: str | None, said: str | None = None) -> list[Objects]:
     return [card_node("n", A), *queues, *running, *mine]
 
 
-ALL = ("by-word", "by-owner", "service", "other", "nobody", "odd")
+ALL = ("by-word", "by-owner", "service", "other", "missing", "odd")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ ALL = ("by-word", "by-owner", "service", "other", "nobody", "odd")
         pytest.param("ReplicaSet", "training", True, [], id="what says it is training: nothing"),
         pytest.param("Job", None, False, [], id="training: never"),
         pytest.param(None, None, True, [], id="what has no type: nothing"),
-        pytest.param("DaemonSet", None, True, [], id="nor what has one that nobody knows"),
+        pytest.param("DaemonSet", None, True, [], id="nor what has one that no one knows"),
         pytest.param(None, None, False, ["by-word", "by-owner"], id="unless that is allowed"),
         pytest.param("ReplicaSet", "batch", True, [], id="a word that means nothing is no type"),
     ],
@@ -364,7 +364,7 @@ def test_the_old_switch_stands_for_a_map() -> None:
         pytest.param({"gpu": 0}, ["plain"], id="no card: those without one"),
         pytest.param({"gpu": 0, "cpu": None}, ["plain"], id="memory alone"),
         pytest.param({"gpu": 0, "cpu": None, "memory": None}, [], id="nothing"),
-        pytest.param({"card": "X"}, [], id="a card that nobody knows"),
+        pytest.param({"card": "X"}, [], id="a card that no one knows"),
     ],
 )
 def test_victims_may_have_to_hold_what_is_wanted(asking: Data, expected: list[str]) -> None:

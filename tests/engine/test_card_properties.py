@@ -122,13 +122,13 @@ def test_the_figures_are_what_the_plan_leads_to(objects: list[Object], check: st
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-def test_neither_the_order_of_objects_nor_a_cycle_before_matters(objects: list[Object], chance: Any) -> None:
+def test_neither_the_order_of_objects_nor_a_cycle_before_matters(objects: list[Object], rng: Any) -> None:
     usable = conf_of("multi", True)
     state = state_of(objects)
     before = fingerprint(state)
     plan = plan_in(state, usable)
     assert fingerprint(state) == before
-    shuffled: Objects = chance.sample(objects, len(objects))
+    shuffled: Objects = rng.sample(objects, len(objects))
     assert plan_in(state, usable) == plan == plan_in(state_of(shuffled), usable)
 
 

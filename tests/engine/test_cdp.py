@@ -56,7 +56,7 @@ def may_go(session: Session, point: str) -> bool:
         pytest.param({"label": "10m", "annotation": "1m"}, False, id="in both directions"),
         pytest.param({"label": "soon", "annotation": "10m"}, True, id="even if it cannot be read"),
         pytest.param({"label": "-10m"}, True, id="less than no time"),
-        pytest.param({"label": "10m", "ago": None}, True, id="nobody says when it was scheduled"),
+        pytest.param({"label": "10m", "ago": None}, True, id="no one says when it was scheduled"),
         pytest.param({"label": "10m", "status": "False"}, True, id="it is said not to be"),
         pytest.param({"label": "10m", "phase": "Pending"}, True, id="it does not run yet"),
         pytest.param({"label": "10m", "ago": 1}, False, id="scheduled just now"),

@@ -76,14 +76,14 @@ def test_a_more_important_job_gets_the_room_of_surplus_pods() -> None:
     assert {(e.by, e.action) for e in plan.evictions} == {("ns/s", "preempt")}
 
 
-def test_a_job_of_the_same_importance_evicts_nobody() -> None:
+def test_a_job_of_the_same_importance_evicts_no_one() -> None:
     plan = plan_of(
         CLASSES, node("n1"), running("r", 4, "n1", priority="low"), starving("s", 2, priority="low"), conf=PREEMPT
     )
     assert not plan.evictions
 
 
-def test_a_gang_that_would_not_fit_whole_evicts_nobody() -> None:
+def test_a_gang_that_would_not_fit_whole_evicts_no_one() -> None:
     plan = plan_of(
         CLASSES, node("n1"), running("r", 4, "n1", priority="low"), starving("s", 5, priority="high"), conf=PREEMPT
     )
@@ -136,7 +136,7 @@ def test_among_nodes_that_cost_one_pod_the_least_important_loses_it(least: str) 
     assert [v[:-2] for v in victims(plan)] == [f"on-{least}"]
 
 
-def test_nobody_is_evicted_where_only_a_predicate_stands_in_the_way_that_eviction_does_not_mend() -> None:
+def test_no_one_is_evicted_where_only_a_predicate_stands_in_the_way_that_eviction_does_not_mend() -> None:
     picky = [group("s", priority="high"), pod("s-0", "s", nodeSelector={"disk": "ssd"})]
     plan = plan_of(CLASSES, node("n1"), running("r", 4, "n1", priority="low"), picky, conf=PREEMPT)
     assert not plan.evictions
@@ -170,7 +170,7 @@ def taking_back(serves: str | None, *, starving: bool = True, by: str = "reclaim
         pytest.param("pending", True, 1, 1, id="as the argument may say"),
         pytest.param("starving", True, 1, 0, id="a job that has its minimum is not starving"),
         pytest.param("starving", True, 2, 1, id="one below its minimum is"),
-        pytest.param("starving", False, 2, 0, id="nobody is served where no plugin says who starves"),
+        pytest.param("starving", False, 2, 0, id="no one is served where no plugin says who starves"),
     ],
 )
 def test_whom_an_action_that_takes_back_serves(
@@ -296,7 +296,7 @@ def test_every_plan_keeps_the_laws(
 
 @pytest.mark.parametrize(("chosen", "preempting"), [(PREEMPT, True), (RECLAIM, False)])
 @given(nodes=st.integers(1, 3), held=gangs, wanted=claims)
-def test_evictions_come_to_an_end_and_victims_that_come_back_evict_nobody(
+def test_evictions_come_to_an_end_and_victims_that_come_back_evict_no_one(
     chosen: Data, preempting: bool, nodes: int, held: list[Any], wanted: list[Any]
 ) -> None:
     objects = cluster(nodes, held, wanted, preempting)
@@ -358,7 +358,7 @@ def test_who_would_take_the_room_back_gets_it_before_anybody_is_evicted(spread: 
     assert reasons == {"ns/more-0": "RoomKept", "ns/more-1": "RoomKept"}
 
 
-def test_whom_nobody_would_take_room_from_again_starts_as_before() -> None:
+def test_whom_no_one_would_take_room_from_again_starts_as_before() -> None:
     objects = [*short_of_one(), node("n3", cpu=2, labels={"own": "no"}, taints=["own=no:NoSchedule"])]
     objects += [group("apart", minimum=1, phase="Inqueue", queue="other")]
     tolerant = [{"key": "own", "operator": "Exists"}]

@@ -48,7 +48,7 @@ def heard_of(*objects: Objects, conf: Data) -> list[str]:
 
 
 def refuse_all(session: Session) -> None:
-    session.add_job_enqueueable("no", lambda _: (REJECT, Refusal("No", "nobody is admitted")))
+    session.add_job_enqueueable("no", lambda _: (REJECT, Refusal("No", "no one is admitted")))
 
 
 # --- the action
@@ -65,7 +65,7 @@ def test_without_voters_everybody_is_admitted() -> None:
 @pytest.mark.parametrize(
     ("cpu", "phase"),
     [
-        pytest.param(None, "Inqueue", id="without minResources nobody votes"),
+        pytest.param(None, "Inqueue", id="without minResources no one votes"),
         pytest.param(1, "Pending", id="with minResources the vote counts"),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_group_that_is_refused_waits_with_the_reason_of_the_voter() -> None:
     objects = [node("n1"), waits("g", 1), pod("p")]
     plan = plan_of(*objects, conf=both, plugins=[plugin_called("no", refuse_all)])
     assert (binds(plan), codes(plan)) == ({}, {"p": "No"})
-    assert pending(plan)["p"].message == "nobody is admitted"
+    assert pending(plan)["p"].message == "no one is admitted"
 
 
 def test_everybody_who_wants_to_hears_of_each_admission() -> None:

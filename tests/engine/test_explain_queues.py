@@ -117,7 +117,7 @@ def test_borrowers_are_named_the_nearest_first() -> None:
     assert [level.queue for level in found.levels if level.blocks] == ["root"], "the cluster is full"
 
 
-def test_nobody_borrows_what_the_queue_itself_may_not_use() -> None:
+def test_no_one_borrows_what_the_queue_itself_may_not_use() -> None:
     queues = [queue("red", deserved={"cpu": "2"}, capability={"cpu": "2"}), queue("blue", deserved={"cpu": "1"})]
     found = explained([node("n", cpu=16), queues, held(), claim()], RECLAIM)
     assert [level.queue for level in found.levels if level.blocks] == ["red"]
@@ -242,7 +242,7 @@ def test_a_group_that_was_admitted_too_late_may_evict_in_the_next_cycle() -> Non
     assert [(e.pod, e.by) for e in plan.evictions] == [("ns/h-0", "ns/g")]
 
 
-def test_a_queue_that_has_its_share_is_told_so_and_nobody_is_asked() -> None:
+def test_a_queue_that_has_its_share_is_told_so_and_no_one_is_asked() -> None:
     queues = [queue("red", deserved={"cpu": "2"}), queue("blue", deserved={"cpu": "1"})]
     (attempt,) = explained([node("n"), queues, held(), claim()], RECLAIM).attempts
     assert (attempt.action, attempt.pod, attempt.considered) == ("reclaim", "ns/g-0", 0)
@@ -264,7 +264,7 @@ def test_without_an_action_that_evicts_there_is_no_attempt() -> None:
 
 
 class Keeper(Plugin):
-    """Lets nobody go, and fails when it is told to."""
+    """Lets no one go, and fails when it is told to."""
 
     name = "keeper"
     fails = False

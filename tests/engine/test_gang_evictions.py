@@ -87,9 +87,9 @@ def names_victims(*names: str) -> Any:
 @pytest.mark.parametrize(
     ("case", "named", "flags", "expected"),
     [
-        ("those that a plugin names go and nobody else", ["r-1", "r-3"], {}, ["r-1", "r-3"]),
+        ("those that a plugin names go and no one else", ["r-1", "r-3"], {}, ["r-1", "r-3"]),
         ("who does not run does not go", ["r-0", "waiting"], {}, ["r-0"]),
-        ("a plugin that names nobody evicts nobody", [], {}, []),
+        ("a plugin that names no one evicts no one", [], {}, []),
         ("a plugin that is switched off has no say", ["r-1"], {"enabledVictim": False}, []),
     ],
 )
@@ -105,7 +105,7 @@ def test_shuffle(case: str, named: list[str], flags: dict[str, bool], expected: 
     assert {e.action for e in plan.evictions} <= {"shuffle"}
 
 
-def test_shuffle_without_a_plugin_that_names_victims_evicts_nobody() -> None:
+def test_shuffle_without_a_plugin_that_names_victims_evicts_no_one() -> None:
     assert not plan_of(node("n1"), running("r", 4, "n1"), conf=conf("shuffle", ["gang", "priority"])).evictions
 
 
@@ -120,7 +120,7 @@ def test_room_is_made_in_one_domain_for_a_gang_that_has_to_be_close() -> None:
     assert {(e.by, e.action) for e in plan.evictions} == {("ns/s", "gangpreempt")}
 
 
-def test_a_gang_that_no_allowed_domain_could_hold_evicts_nobody() -> None:
+def test_a_gang_that_no_allowed_domain_could_hold_evicts_no_one() -> None:
     held = running("r", 16, "n0", "n1", "n2", "n3", priority="low")
     plan = plan_of(CLASSES, switches(), held, preemptor(9, topology=SWITCH, priority="high"), conf=PREEMPT)
     assert not plan.evictions
@@ -243,7 +243,7 @@ def test_what_is_not_needed_is_put_back() -> None:
     assert jobs_of(plan) == {"big": 1}
 
 
-def test_nobody_goes_where_a_predicate_stands_in_the_way_that_evictions_do_not_mend() -> None:
+def test_no_one_goes_where_a_predicate_stands_in_the_way_that_evictions_do_not_mend() -> None:
     picky = [group("s", priority="high"), pod("s-0", "s", nodeSelector={"disk": "ssd"})]
     plan = plan_of(CLASSES, node("n1"), running("r", 4, "n1", priority="low"), picky, conf=PREEMPT)
     assert not plan.evictions

@@ -126,7 +126,7 @@ def test_pods_that_are_being_deleted_still_attract() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pods_that_have_ended_attract_nobody(phase: str) -> None:
+def test_pods_that_have_ended_attract_no_one(phase: str) -> None:
     assert chosen(THREE, web("r-0", "b1", phase=phase), affinity=near(WEB)) == f"3 {NEAR}"
 
 
@@ -143,8 +143,8 @@ def test_pods_of_other_schedulers_count() -> None:
     [
         pytest.param({"affinity": away(WEB)}, "b1", id="not on the node of a matching pod"),
         pytest.param({"affinity": away(WEB, "zone")}, "b1", id="not in the zone of a matching pod"),
-        pytest.param({"affinity": away(labels_of({"app": "db"}))}, "a1", id="nobody to avoid"),
-        pytest.param({"affinity": away(None)}, "a1", id="no selector avoids nobody"),
+        pytest.param({"affinity": away(labels_of({"app": "db"}))}, "a1", id="no one to avoid"),
+        pytest.param({"affinity": away(None)}, "a1", id="no selector avoids no one"),
         pytest.param({"affinity": away(WEB, "rack")}, "a1", id="without the label there is nothing to avoid"),
         pytest.param({"affinity": away(WEB, namespaces=["other"])}, "a1", id="pods of another namespace"),
     ],
@@ -165,7 +165,7 @@ def test_anti_affinity_against_all() -> None:
         pytest.param({"app": "api"}, away(labels_of({"app": "api"})), "b1", id="its term means the newcomer"),
         pytest.param({"app": "api"}, away(labels_of({"app": "db"})), "a1", id="its term means somebody else"),
         pytest.param({}, away(EVERYONE), "b1", id="its term means everybody"),
-        pytest.param({}, away(None), "a1", id="its term means nobody"),
+        pytest.param({}, away(None), "a1", id="its term means no one"),
         pytest.param({"app": "api"}, near(labels_of({"app": "db"})), "a1", id="affinity binds only its owner"),
         pytest.param({}, away(EVERYONE, namespaces=["other"]), "a1", id="its term means another namespace"),
     ],
@@ -191,7 +191,7 @@ def test_a_gang_that_repels_itself_takes_one_node_each() -> None:
     assert pending(plan)["g-w-3"].message == f"0/3 nodes are unavailable: 3 {AWAY}."
 
 
-def test_a_gang_that_is_undone_repels_nobody() -> None:
+def test_a_gang_that_is_undone_repels_no_one() -> None:
     too_many = [group("a", minimum=4, created=0)]
     too_many += [pod(f"a-w-{i}", "a", labels={"app": "web"}, affinity=away(EVERYONE)) for i in range(4)]
     plan = plan_of(zones(a1=4, b1=4, x1=4), too_many, gang("b", 1, created=1), conf=FILTERS)

@@ -1,4 +1,4 @@
-"""Objects that nobody should write, each beside a gang that has to start all the same."""
+"""Objects that no one should write, each beside a gang that has to start all the same."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("objects", CASES)
-def test_an_odd_object_stops_nobody(objects: Objects) -> None:
+def test_an_odd_object_stops_no_one(objects: Objects) -> None:
     plan = plan_beside(objects)
     assert [str(f) for f in plan.findings if not f.where.startswith("queue ")] == []
     assert {"good-w-0", "good-w-1"} <= set(binds(plan))

@@ -62,12 +62,12 @@ TWO_WEB = {"w1": {"app": "web"}, "w2": {"app": "web"}, "db": {"app": "db"}}
         pytest.param([budget(allowed=0)], ["db"], id="a budget of nothing"),
         pytest.param([budget(allowed=None)], ["db"], id="a budget without a status allows nothing"),
         pytest.param([budget(allowed=0, namespace="elsewhere")], ["w1", "w2", "db"], id="of another namespace"),
-        pytest.param([budget({}, 0)], ["w1", "w2", "db"], id="an empty selector selects nobody"),
+        pytest.param([budget({}, 0)], ["w1", "w2", "db"], id="an empty selector selects no one"),
         pytest.param([budget(None, 0)], ["w1", "w2", "db"], id="nor does none"),
         pytest.param(
             [budget({"matchExpressions": [need("app", "Near", "web")]}, 0)],
             ["w1", "w2", "db"],
-            id="a selector that cannot be read selects nobody",
+            id="a selector that cannot be read selects no one",
         ),
         pytest.param(
             [budget({"matchExpressions": [need("app", "Exists")]}, 2)], ["w1", "w2"], id="expressions are understood"
@@ -97,7 +97,7 @@ def test_a_pod_that_one_budget_keeps_is_charged_to_the_others_too() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param({}, ["w"], id="nobody may evict them"),
+        pytest.param({}, ["w"], id="no one may evict them"),
         pytest.param({"pdb.unlabelled-pods": True}, ["bare", "w"], id="unless the argument says so"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_question_alone_spends_nothing() -> None:
 @pytest.mark.parametrize(
     ("flags", "actions", "expected"),
     [
-        pytest.param({}, "", ["w1"], id="named where nobody shuffles"),
+        pytest.param({}, "", ["w1"], id="named where no one shuffles"),
         pytest.param({}, "shuffle", [], id="not named for shuffle"),
         pytest.param({"enabledVictim": True}, "shuffle", ["w1"], id="unless the flag says so"),
         pytest.param({"enabledVictim": False}, "", [], id="never if the flag forbids it"),

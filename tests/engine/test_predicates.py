@@ -319,18 +319,18 @@ def test_the_cordon_cannot_be_switched_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "fault"),
     [
         pytest.param({"predicate.TaintTolerationEnable": 1}, "takes true or false", id="a wrong type"),
         pytest.param({"predicate.TaintTolerationEnabled": False}, "did you mean", id="an unknown key"),
         pytest.param({"predicate.GPUSharingEnable": True}, "deviceshare.GPUSharingEnable", id="a key that has moved"),
     ],
 )
-def test_arguments_that_are_wrong_are_warned_about_and_change_nothing(arguments: Data, complaint: str) -> None:
+def test_arguments_that_are_wrong_are_warned_about_and_change_nothing(arguments: Data, fault: str) -> None:
     wrong = conf("allocate", ["gang"], [plugin("predicates", arguments)])
     plan = plan_of(node("n1", taints=["a=b:NoSchedule"]), gang("g", 1), conf=wrong)
     assert binds(plan) == {}
-    assert [complaint in f.message for f in plan.findings if f.where == "plugin predicates"] == [True]
+    assert [fault in f.message for f in plan.findings if f.where == "plugin predicates"] == [True]
 
 
 def test_the_flag_of_the_plugin_switches_all_filters_off() -> None:

@@ -81,7 +81,7 @@ WORKED_EXAMPLES = [
     pytest.param(
         total_100([queue("a", 3), asks("a", 1)], [queue("b"), asks("b", 200)]),
         {"a": 1000, "b": 99000},
-        id="nobody deserves more than it asks for",
+        id="no one deserves more than it asks for",
     ),
     pytest.param(
         total_100([queue("a", 3), asks("a", 100)], [queue("b"), asks("b", 100)], queue("c", 96)),
@@ -98,7 +98,7 @@ WORKED_EXAMPLES = [
         {"a": 80000, "b": 20000},
         id="what is guaranteed to one is out of reach for the others",
     ),
-    pytest.param([queue("a"), asks("a", 1)], {"a": 0}, id="of a cluster without nodes nobody deserves anything"),
+    pytest.param([queue("a"), asks("a", 1)], {"a": 0}, id="of a cluster without nodes no one deserves anything"),
 ]
 
 
@@ -119,7 +119,7 @@ def test_two_resources_are_poured_out_beside_each_other() -> None:
     assert (one["cpu"], one["memory"], two["cpu"], two["memory"]) == pytest.approx((2000, 8 * GI, 6000, 24 * GI), abs=1)
 
 
-def test_a_scalar_that_nobody_in_a_queue_asks_for_is_left_to_the_others() -> None:
+def test_a_scalar_that_no_one_in_a_queue_asks_for_is_left_to_the_others() -> None:
     objects: list[Objects] = [node("n1", gpu=8), [queue("a"), asks("a", 1)], [queue("b"), asks("b", 1, gpu=8)]]
     found = figures(*objects)
     assert [(found[name].deserved or {}).get(GPU, 0) for name in "ab"] == [0, 8000]
@@ -143,7 +143,7 @@ def test_running_pods_count_as_asked_for() -> None:
             {"capability": {"cpu": 40}}, {"cpu": 40000, "memory": 60 * GI}, id="an unset resource is no limit"
         ),
         pytest.param(
-            {"capability": {"cpu": 90}}, {"cpu": 70000, "memory": 60 * GI}, id="nobody has more than there is"
+            {"capability": {"cpu": 90}}, {"cpu": 70000, "memory": 60 * GI}, id="no one has more than there is"
         ),
         pytest.param(
             {"capability": {"cpu": 90}, "guarantee": {"cpu": 10}},
@@ -165,7 +165,7 @@ def test_a_capability_that_names_no_gpus_is_no_limit_on_gpus() -> None:
     assert phases(plan)["g"] == "Inqueue"
 
 
-def test_a_capability_of_gpus_that_no_node_offers_admits_nobody() -> None:
+def test_a_capability_of_gpus_that_no_node_offers_admits_no_one() -> None:
     objects = [node("n1"), queue("q", capability={GPU: 4}), group(phase="Pending", resources={GPU: 1})]
     assert phases(plan_of(*objects, conf=ENTERING)).get("g", "Pending") == "Pending"
 

@@ -126,7 +126,7 @@ def test_without_a_root_all_wait_and_it_is_named() -> None:
         (CARDS, "capacity-card ignores them: only capacity knows a tree of queues"),
     ],
 )
-def test_parents_that_nobody_looks_at_are_named_once(form: str, why: str) -> None:
+def test_parents_that_no_one_looks_at_are_named_once(form: str, why: str) -> None:
     tree = [child("p", capability=ROOM), team("a", "p", capability=ROOM), team("b", "p", capability=ROOM)]
     plan = plan_beside(tree, form)
     assert said(plan) == [f"queue root: ParentsIgnored: queues have parents (a in p, and 1 more); {why}"]

@@ -1,4 +1,4 @@
-"""Queues keep their promises, on random trees: floor, minimality, whole gangs, stability, sums, nobody starves."""
+"""Queues keep their promises, on random trees: floor, minimality, whole gangs, stability, sums, no one starves."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def keeps_limits(action: str, case: Case) -> bool:
 
 @EVERY_ACTION
 @given(data=st.data())
-def test_nobody_is_promised_more_than_its_queue_and_their_ancestors_may_use(action: str, data: st.DataObject) -> None:
+def test_no_one_is_promised_more_than_its_queue_and_their_ancestors_may_use(action: str, data: st.DataObject) -> None:
     assert keeps_limits(action, cases_of(action, data))
 
 
@@ -240,7 +240,7 @@ def test_a_parent_beyond_its_limit_is_promised_no_more(action: str) -> None:
 
 @EVERY_ACTION
 @given(data=st.data())
-def test_evictions_end_nobody_goes_twice_and_victims_that_come_back_evict_nobody(
+def test_evictions_end_no_one_goes_twice_and_victims_that_come_back_evict_no_one(
     action: str, data: st.DataObject
 ) -> None:
     case = cases_of(action, data, most_claims=1 if "preempt" in action else 3)
@@ -319,7 +319,7 @@ def test_they_are_sums_throughout_random_statements_that_are_rolled_back(
     inside(cluster.objects(), do=play, conf=conf("", *tiers("capacity", tree=True)))
 
 
-# --- nobody starves
+# --- no one starves
 
 
 class Wish(NamedTuple):
@@ -473,7 +473,7 @@ def test_a_gang_spares_the_pod_that_is_in_the_way() -> None:
 
 
 def test_promised_nodes_are_kept_when_victims_come_back() -> None:
-    """Nobody is evicted a second time because two preemptors changed places."""
+    """No one is evicted a second time because two preemptors changed places."""
     cluster = Cluster(
         (Branch("a", "root", 3, 2, None), Branch("b", "root", 1, 0, 4), Branch("c", "root", 4, 2, None)),
         nodes=2,

@@ -42,7 +42,7 @@ def test_a_queue_that_holds_less_of_its_share_comes_first_with_its_groups() -> N
     assert [(a.group, a.queue, a.why) for a in found.ahead] == [("ns/other", "poor", "queue poor comes first")]
 
 
-def test_nobody_is_ahead_of_the_only_group() -> None:
+def test_no_one_is_ahead_of_the_only_group() -> None:
     assert explained([node("n", cpu=1), queue(), waiting("mine")]).ahead == ()
 
 

@@ -117,7 +117,7 @@ def test_what_was_never_there_may_go(gone: Gone) -> None:
     assert same(after(*map(Changed, cluster()), gone), after(*map(Changed, cluster())))
 
 
-def test_kinds_that_nobody_knows_are_ignored() -> None:
+def test_kinds_that_no_one_knows_are_ignored() -> None:
     odd = Object(kind="Elephant")
     assert same(
         after(*map(Changed, cluster()), Changed(odd), Relisted("Elephant", [odd])), after(*map(Changed, cluster()))
@@ -184,7 +184,7 @@ STAGES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", [{}, {"cpu": 0, "role": "a"}, {"deleting": True}, {"ports": [{"hostPort": 80}]}])
 @pytest.mark.parametrize("stale", [False, True])
-def test_a_pod_that_advances_is_as_one_that_is_seen_anew(fields: dict[str, Any], stale: bool) -> None:
+def test_a_pod_that_advances_is_as_one_that_is_seen_again(fields: dict[str, Any], stale: bool) -> None:
     base = [*cluster(), group("roles", minimum=1, roles={"a": 1})]
     for first in STAGES:
         for then in STAGES:

@@ -279,7 +279,7 @@ def test_a_faulty_hypernode_is_left_out_by_itself(case: str) -> None:
     assert len(plan.binds) == 4
 
 
-def test_a_pattern_that_is_none_is_named_and_stops_nobody() -> None:
+def test_a_pattern_that_is_none_is_named_and_stops_no_one() -> None:
     state = state_of(tree(), hypernode("bad", 1, regexMatch={"pattern": "("}))
     assert "bad" in state.problems[("HyperNode", "bad")].message
     assert len(state.hypernodes.names) == 8

@@ -35,7 +35,7 @@ TABLE = pytest.mark.parametrize(
         pytest.param("+ / -", True, id="a permit in a tier ends it before the next"),
         pytest.param("+ -", False, id="a rejection after a permit still wins"),
         pytest.param("- / +", False, id="a rejection ends it before the next tier"),
-        pytest.param("", True, id="if nobody is asked it is a yes"),
+        pytest.param("", True, id="if no one is asked it is a yes"),
     ],
 )
 
@@ -90,7 +90,7 @@ def test_a_rejection_without_a_reason_names_the_plugin() -> None:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        pytest.param([], False, id="if nobody is asked the job is not starving"),
+        pytest.param([], False, id="if no one is asked the job is not starving"),
         pytest.param([[True, True]], True, id="all of the tier agree"),
         pytest.param([[True, False]], False, id="one of the tier does not"),
         pytest.param([[False], [True]], False, id="the second tier is not asked"),
@@ -117,7 +117,7 @@ def test_ready_needs_all_plugins_of_all_tiers() -> None:
     assert not session.job_ready(Job("ns/g"))
 
 
-def test_ready_is_true_if_nobody_is_asked() -> None:
+def test_ready_is_true_if_no_one_is_asked() -> None:
     assert open_points(("a",)).job_ready(Job("ns/g"))
 
 
@@ -167,14 +167,14 @@ def test_the_first_plugin_that_tells_two_jobs_apart_decides() -> None:
     assert sorted([first, second, third], key=session.job_key) == [second, first, third]
 
 
-def test_jobs_that_nobody_tells_apart_go_by_creation_and_name() -> None:
+def test_jobs_that_no_one_tells_apart_go_by_creation_and_name() -> None:
     def order(session: Session) -> list[str]:
         return [job.name for job in sorted(session.state.jobs.values(), key=session.job_key)]
 
     assert inside(group("b", created=1), group("c", created=0), group("a", created=1), do=order) == ["c", "a", "b"]
 
 
-def test_queues_that_nobody_tells_apart_go_by_creation_and_name() -> None:
+def test_queues_that_no_one_tells_apart_go_by_creation_and_name() -> None:
     def order(session: Session) -> list[str]:
         return [q.name for q in sorted(session.queues.values(), key=session.queue_key)]
 
@@ -191,7 +191,7 @@ def test_queues_that_nobody_tells_apart_go_by_creation_and_name() -> None:
         pytest.param([("a", 0), ("x-w-7", 1)], ["x-w-7", "a"], id="names with a number come before those without"),
     ],
 )
-def test_tasks_that_nobody_tells_apart(pods: list[tuple[str, int]], expected: list[str]) -> None:
+def test_tasks_that_no_one_tells_apart(pods: list[tuple[str, int]], expected: list[str]) -> None:
     def order(session: Session) -> list[str]:
         return [task.name for task in sorted(session.state.tasks.values(), key=session.task_key)]
 

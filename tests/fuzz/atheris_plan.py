@@ -52,14 +52,14 @@ def plan_bytes(data: bytes) -> None:
 
 def mutated(data: bytes, most: int, seed: int) -> bytes:
     """An input like this one."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     manifests = read(data)
-    if not manifests or chance.random() < 0.5:
+    if not manifests or rng.random() < 0.5:
         return bytes(atheris.Mutate(data, most))
-    if chance.random() < 0.2:
-        manifests.insert(chance.randrange(len(manifests) + 1), chance.choice(cluster()))
-    for _ in range(chance.randint(1, 3)):
-        spoil(manifests, chance)
+    if rng.random() < 0.2:
+        manifests.insert(rng.randrange(len(manifests) + 1), rng.choice(cluster()))
+    for _ in range(rng.randint(1, 3)):
+        spoil(manifests, rng)
     text = lines_of(manifests)
     return text if len(text) <= most else bytes(atheris.Mutate(data, most))
 
@@ -72,22 +72,22 @@ def read(data: bytes) -> list[Any]:
         return []
 
 
-def spoil(manifests: list[Any], chance: random.Random) -> None:
+def spoil(manifests: list[Any], rng: random.Random) -> None:
     """Give one part of one manifest another value."""
-    number = chance.randrange(len(manifests))
+    number = rng.randrange(len(manifests))
     places = paths(manifests[number])
     if not places:
         return
-    path = chance.choice(places)
+    path = rng.choice(places)
     parent = find(manifests[number], path[:-1])
-    kind = chance.randrange(5)
+    kind = rng.randrange(5)
     if kind == 0:
         del parent[path[-1]]
     elif kind == 1:
-        other = chance.choice(manifests)
-        parent[path[-1]] = copy.deepcopy(find(other, chance.choice([(), *paths(other)])))
+        other = rng.choice(manifests)
+        parent[path[-1]] = copy.deepcopy(find(other, rng.choice([(), *paths(other)])))
     else:
-        parent[path[-1]] = copy.deepcopy(chance.choice((ODD, TEXTS, NUMBERS)[kind - 2]))
+        parent[path[-1]] = copy.deepcopy(rng.choice((ODD, TEXTS, NUMBERS)[kind - 2]))
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ def within(seconds: float = SECONDS) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-    # Whoever catches everything, as the guard around plugins does, does not hide it.
+    # Code that catches everything, as the guard around plugins does, does not hide it.
     assert not late, late[0]
 
 
@@ -141,7 +141,7 @@ def lines_of(manifests: list[Any]) -> bytes:
 
 
 def lost(manifests: list[Any], run: Run) -> list[str]:
-    """The manifests of a source made by `lines_of` of which nobody has heard again."""
+    """The manifests of a source made by `lines_of` of which no one has heard again."""
     assert run.result is not None
     state = run.result.state
     told = "\n".join(run.warnings)

@@ -105,7 +105,7 @@ def test_many_hypernodes_in_each_other(hypernodes: list[Data], tmp_path: Path) -
     [("PriorityClass", ("value",)), ("CSINode", ("spec", "drivers", 0, "allocatable", "count"))],
 )
 @pytest.mark.parametrize("number", [2**63, -(10**30)])
-def test_a_number_beyond_64_bits_that_nobody_checked(kind: str, path: tuple[Step, ...], number: int) -> None:
+def test_a_number_beyond_64_bits_that_no_one_checked(kind: str, path: tuple[Step, ...], number: int) -> None:
     manifests = cluster()
     for manifest in (m for m in manifests if m["kind"] == kind):
         find(manifest, path[:-1])[path[-1]] = number

@@ -180,8 +180,8 @@ def _at(value: Any, path: str) -> Any:
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_CHANCE = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "metadata.resourceVersion", "token"))
-_CHANCE_LISTS = frozenset(("clusterIPs",))
+_RANDOM = frozenset(("resourceVersion", "continue", "clusterIP", "nodePort", "metadata.resourceVersion", "token"))
+_RANDOM_LISTS = frozenset(("clusterIPs",))
 _MANAGER = ("manager", "operation", "subresource")
 _VERSION = re.compile(
     r"""((?:ResourceVersion in (?:the precondition|precondition|record) \(|current: |\\"resourceVersion\\":\\"))\d+"""
@@ -203,10 +203,10 @@ def comparable(client: Client, value: Any, key: str = "") -> Any:
         if key == "managedFields":  # ordered by time, in seconds
             value = sorted(value, key=lambda each: [str(each.get(name)) for name in _MANAGER])
         below = key if key in ("columnDefinitions", "cells") else ""
-        return [f"<{key}>" if key in _CHANCE_LISTS else comparable(client, each, below) for each in value]
+        return [f"<{key}>" if key in _RANDOM_LISTS else comparable(client, each, below) for each in value]
     if key == "cells" and isinstance(value, str) and _AGE.fullmatch(value):
         return "<age>"
-    if key in _CHANCE and value not in ("", "0", None, "None"):
+    if key in _RANDOM and value not in ("", "0", None, "None"):
         return f"<{key}>"
     if isinstance(value, str):
         return _comparable_text(client, value)
@@ -216,7 +216,7 @@ def comparable(client: Client, value: Any, key: str = "") -> Any:
 def _causes_in_order(status: dict[str, Any]) -> dict[str, Any]:
     """A refusal whose several causes are sorted, in its message as well, where a definition's schema found them.
 
-    The real server visits the members of a schema's object in an order that is chance.
+    The real server visits the members of a schema's object in an order that is rng.
     """
     details = status.get("details") or {}
     causes = details.get("causes") or []

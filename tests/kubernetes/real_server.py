@@ -56,7 +56,7 @@ class Server:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listened on a moment ago."""
+    """Ports of loopback that no one listened on a moment ago."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in sockets]

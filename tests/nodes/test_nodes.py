@@ -191,7 +191,7 @@ def test_machines_are_left_to_their_kubelets() -> None:
     assert w.written == []
 
 
-def test_a_node_created_anew_owns_its_lease() -> None:
+def test_a_node_created_again_owns_its_lease() -> None:
     w = world(count=1)
     w.run(11)
     again = w.node()

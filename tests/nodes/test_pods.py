@@ -118,7 +118,7 @@ def test_a_pod_runs_for_the_time_that_is_said_and_ends_as_is_said(
     assert len(w.written) == 2
 
 
-def test_what_nobody_gives_a_time_runs_for_ever_but_for_batch_jobs() -> None:
+def test_what_no_one_gives_a_time_runs_for_ever_but_for_batch_jobs() -> None:
     def owned(group: str) -> dict[str, Any]:
         return {"ownerReferences": [{"kind": "Job", "apiVersion": group, "name": "j", "uid": "u"}]}
 

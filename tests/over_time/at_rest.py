@@ -1,4 +1,4 @@
-"""What a cluster at rest must not show: waiting beside free room, and shares that nobody gives back.
+"""What a cluster at rest must not show: waiting beside free room, and shares that no one gives back.
 
 Both answers are careful: they speak only of what a simple reading of the rules can prove, so a sentence is a fault of
 the scheduler, and silence says little.

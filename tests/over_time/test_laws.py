@@ -92,7 +92,7 @@ def test_a_promise_that_is_kept_breaks_no_law() -> None:
             "victims are preemptable",
             [(cluster(runs(V1), pod(V0, "v", node="n1", annotations={"volcano.sh/preemptable": "false"})), MADE[1])],
         ),
-        ("evictions have a preemptor", [(MADE[0], Plan(evictions=evicted(V0, by="nobody")))]),
+        ("evictions have a preemptor", [(MADE[0], Plan(evictions=evicted(V0, by="missing")))]),
         ("evictions help", [(MADE[0], Plan(evictions=evicted(V0)))]),
         ("pods go to nodes", [(cluster(runs(V1)), Plan(bound(**{"c-0": "n9"})))]),
         ("nodes have room", [(cluster(runs(V1)), Plan(bound(**{"o-0": "n1"})))]),

@@ -21,7 +21,7 @@ SETTINGS = Settings(check_template=template_errors)
 
 
 def queue(name: str, parent: str = "root", state: str = "Open") -> Data:
-    """A queue as the view shows it; without a state nobody has looked at it yet."""
+    """A queue as the view shows it; without a state no one has looked at it yet."""
     spec = {"parent": parent} if name != "root" else {}
     return {"metadata": {"name": name}, "spec": spec, "status": {"state": state} if state else {}}
 

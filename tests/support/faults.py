@@ -1,4 +1,4 @@
-"""A transport on which things go wrong by chance, as networks and servers do; the same seed does the same."""
+"""A transport on which things go wrong at random, as networks and servers do; the same seed does the same."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ class FaultyTransport:
 
     Args:
         transport: what carries requests if nothing goes wrong.
-        chance: decides.
+        rng: decides.
         rate: of requests and pieces of watches, that something happens to; may be changed at any time.
     """
 
-    def __init__(self, transport: Transport, chance: Random, rate: float) -> None:
+    def __init__(self, transport: Transport, rng: Random, rate: float) -> None:
         self._transport = transport
-        self._chance = chance
+        self._rng = rng
         self.rate = rate
 
     def _fault(self, *kinds: str) -> str:
         """What goes wrong now; empty for nothing."""
-        return self._chance.choice(kinds) if self._chance.random() < self.rate else ""
+        return self._rng.choice(kinds) if self._rng.random() < self.rate else ""
 
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Ask, if nothing goes wrong."""
         fault = self._fault("lost", "refused", "late", "answer late", "answer lost")
         if fault == "late":
-            await asyncio.sleep(self._chance.uniform(0, 5))
+            await asyncio.sleep(self._rng.uniform(0, 5))
         if fault == "lost":
             raise unreachable("the request is lost")
         if fault == "refused":
-            code, reason = self._chance.choice(REFUSALS)
+            code, reason = self._rng.choice(REFUSALS)
             status = {"kind": "Status", "code": code, "reason": reason, "message": "not now"}
             return Answer(code, {}, json.dumps(status).encode())
         answer = await self._transport.request(method, target, headers, body)
         if fault == "answer late":
-            await asyncio.sleep(self._chance.uniform(0, 10))
+            await asyncio.sleep(self._rng.uniform(0, 10))
         if fault == "answer lost":
             raise unreachable("the answer is lost")
         return answer
@@ -61,10 +61,10 @@ class FaultyTransport:
                     raise unreachable("the watch is cut off")
                 if fault == "cut in the midst":
                     lines = piece.splitlines(keepends=True)
-                    yield b"".join(lines[: self._chance.randrange(len(lines))])
+                    yield b"".join(lines[: self._rng.randrange(len(lines))])
                     raise unreachable("the watch is cut off")
                 if fault == "late":
-                    await asyncio.sleep(self._chance.uniform(0, 20))
+                    await asyncio.sleep(self._rng.uniform(0, 20))
                 if fault == "forgotten":
                     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
                     yield json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"

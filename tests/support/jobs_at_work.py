@@ -251,7 +251,7 @@ ENDED = ("Succeeded", "Failed")
 
 
 def _but_keys(operations: Sequence[Operation]) -> list[Operation]:
-    """Without what is drawn by chance: keys of ssh."""
+    """Without what is drawn at random: keys of ssh."""
     return [each for each in operations if not (isinstance(each, Create) and each.resource == SECRETS)]
 
 

@@ -1,7 +1,7 @@
 """Random queue trees with running gangs and preemptors, and clusters of them that live through several cycles.
 
-Everything is counted in units: one cpu with 1Gi of memory, and where a test asks for cards, gpus beside that. Whoever
-has too much of one has too much of the other then, so what a queue deserves is one number.
+Everything is counted in units: one cpu with 1Gi of memory, and where a test asks for cards, gpus beside that. A queue
+that has too much of one has too much of the other then, so what a queue deserves is one number.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ SHAPES: tuple[Data, ...] = (
     {"tree": True, "first": True},
     {"tree": True, "gang": False},
 )
-"""A tree of queues, queues side by side, shares by weight; capacity in the first tier; nobody who votes on gangs."""
+"""A tree of queues, queues side by side, shares by weight; capacity in the first tier; no one who votes on gangs."""
 
 WITH_GANGS = SHAPES[:4]
 

@@ -1,7 +1,7 @@
 """The rules by which a pod gets its node, once more: one pod and one node at a time, in plain loops over manifests.
 
 Written from the specification of the filters and scores, not from the engine, and kept simple rather than fast, so that
-the engine can be compared with it on clusters that nobody thought of.
+the engine can be compared with it on clusters that no one thought of.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class World:
     def __init__(self, loop: VirtualLoop, seed: int, rate: float, retention: Retention) -> None:
         self.loop = loop
         self.clock = LoopClock(loop)
-        self.chance = Random(seed)
+        self.rng = Random(seed)
         store = self.run(Store.open(None, "memory", retention=retention))
         self.store = store
         registry = Registry(builtin_types())

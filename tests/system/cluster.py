@@ -34,7 +34,7 @@ LEASE = Key("volcano-system", "volcano")
 """Held by one of two schedulers."""
 
 
-class Complaints(logging.Handler):
+class LogErrors(logging.Handler):
     """Keeps what is logged as an error, but that a disk is full which is."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class System:
     def __init__(self, loop: VirtualLoop, seed: int, policy: Policy, folder: Path) -> None:
         self.policy = policy
         self.laws = Laws(policy)
-        self.complaints = Complaints()
+        self.log_errors = LogErrors()
         self.stuck: set[str] = set()
         """Pods that never end their termination."""
         fresh_data(folder / "data")
@@ -132,10 +132,10 @@ def cluster(seed: int, policy: Policy) -> Iterator[System]:
     root = logging.getLogger()
     with scratch() as folder, virtual_loop() as loop:
         system = System(loop, seed, policy, Path(folder))
-        root.addHandler(system.complaints)
+        root.addHandler(system.log_errors)
         try:
             system.server.start()
             yield system
             system.server.kill()
         finally:
-            root.removeHandler(system.complaints)
+            root.removeHandler(system.log_errors)

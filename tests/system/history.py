@@ -35,12 +35,12 @@ class Made:
 
 
 class History:
-    """Acts upon a system, by chance."""
+    """Acts upon a system, at random."""
 
     def __init__(self, system: System, seed: int) -> None:
         self.system = system
         self.users = system.users
-        self.chance = Random(f"history {seed}")
+        self.rng = Random(f"history {seed}")
         self.batch = Batch(system.users, Random(f"batch {seed}"))
         self.told: list[str] = [system.policy.name]
         """The acts, for who replays them."""
@@ -57,18 +57,18 @@ class History:
 
     def play(self) -> None:
         """Everything up to the quiet."""
-        system, chance = self.system, self.chance
+        system, rng = self.system, self.rng
         for name, value in PRIORITIES.items():
             self.users.priority(name, value)
         self._queues()
         system.start()
-        system.faults(chance.choice((0.0, 0.05, 0.2)))
-        system.server.fail(chance.choice((0.0, 0.0, 0.05)))
+        system.faults(rng.choice((0.0, 0.05, 0.2)))
+        system.server.fail(rng.choice((0.0, 0.0, 0.05)))
         for step in range(STEPS):
-            act = chance.choice(WITH_JOBS if system.policy.jobs else ACTS)
+            act = rng.choice(WITH_JOBS if system.policy.jobs else ACTS)
             self.told.append(f"{system.server.loop.time():8.2f} s: {step} {act.__name__.strip('_')}")
             self.told[-1] += f" {act(self, f'{step}') or ''}"
-            system.wait(chance.choice(PAUSES))
+            system.wait(rng.choice(PAUSES))
         self._calm()
         system.wait(self._set_back)
         system.laws.changed = system.server.loop.time()
@@ -77,17 +77,17 @@ class History:
             system.wait(30)
 
     def _queues(self) -> None:
-        chance, tree = self.chance, self.system.policy.queues == "tree"
+        rng, tree = self.rng, self.system.policy.queues == "tree"
         if tree:
-            end, deserved = chance.choice((None, None, chance.randint(8, 14))), chance.randint(6, 12)
+            end, deserved = rng.choice((None, None, rng.randint(8, 14))), rng.randint(6, 12)
             if self.system.policy.admission:
                 end, deserved = None, 12  # else it would refuse the teams
             self.users.queue(ORGANISATION, deserved, end, "", 1)
         for team in TEAMS[:2]:
-            end = chance.choice((None, None, chance.randint(4, 12)))
-            deserved = chance.randint(2, 6 if tree else 8)
+            end = rng.choice((None, None, rng.randint(4, 12)))
+            deserved = rng.randint(2, 6 if tree else 8)
             end = max(end, deserved) if end and self.system.policy.admission else end
-            self.users.queue(team, deserved, end, ORGANISATION if tree else "", chance.randint(1, 3))
+            self.users.queue(team, deserved, end, ORGANISATION if tree else "", rng.randint(1, 3))
 
     def _calm(self) -> None:
         system = self.system
@@ -100,14 +100,14 @@ class History:
         for made in self._fillings:
             self._take_back(made)
         for name, alone in sorted(self._kept.items()):
-            if alone and self.chance.random() < 0.5:
+            if alone and self.rng.random() < 0.5:
                 system.stuck.add(name)
             else:
                 self.users.release(name)
         for name in sorted(self._closed):
             self.users.command(f"reopen-{name}", "OpenQueue", name)
         for name in sorted(self._silent):
-            if self.chance.random() < 0.5:
+            if self.rng.random() < 0.5:
                 self.users.patch(NODES, name, {"metadata": {"annotations": {NODE_STATE: None}}})
             else:
                 self.users.delete(NODES, name)
@@ -116,13 +116,13 @@ class History:
 
     def _shape(self) -> tuple[int, int, int, str, str, dict[str, str]]:
         """Minimum, size, cores of a pod, queue, priority, and how long it runs."""
-        minimum = self.chance.randint(1, 4)
-        size = minimum + self.chance.choice((0, 0, 1, 3))
-        notes: dict[str, str] = self.chance.choice(({}, {RUN_TIME: f"{self.chance.randint(1, 60)}s"}))
-        if self.chance.random() < 0.3:
-            notes = {**notes, STOP_TIME: f"{self.chance.randint(1, 5)}s"}
-        priority = self.chance.choice(("", "low", "high"))
-        return minimum, size, self.chance.randint(1, 2), self.chance.choice(TEAMS), priority, notes
+        minimum = self.rng.randint(1, 4)
+        size = minimum + self.rng.choice((0, 0, 1, 3))
+        notes: dict[str, str] = self.rng.choice(({}, {RUN_TIME: f"{self.rng.randint(1, 60)}s"}))
+        if self.rng.random() < 0.3:
+            notes = {**notes, STOP_TIME: f"{self.rng.randint(1, 5)}s"}
+        priority = self.rng.choice(("", "low", "high"))
+        return minimum, size, self.rng.randint(1, 2), self.rng.choice(TEAMS), priority, notes
 
     def _gang(self, step: str) -> None:
         minimum, size, cpu, queue, priority, notes = self._shape()
@@ -136,7 +136,7 @@ class History:
 
     def _job(self, step: str) -> None:
         _, size, cpu, queue, priority, _ = self._shape()
-        self.users.job(f"job{step}", size, cpu, queue, priority, {RUN_TIME: f"{self.chance.randint(1, 60)}s"})
+        self.users.job(f"job{step}", size, cpu, queue, priority, {RUN_TIME: f"{self.rng.randint(1, 60)}s"})
         self._made.append(Made("job", f"job{step}", size))
 
     def _pod(self, step: str) -> None:
@@ -146,19 +146,19 @@ class History:
 
     def _budget(self, step: str) -> None:
         if self._made:
-            allowed = self.chance.choice(({"minAvailable": 1}, {"maxUnavailable": 0}, {"maxUnavailable": 1}))
-            self.users.budget(self.chance.choice(self._made).name, **allowed)
+            allowed = self.rng.choice(({"minAvailable": 1}, {"maxUnavailable": 0}, {"maxUnavailable": 1}))
+            self.users.budget(self.rng.choice(self._made).name, **allowed)
 
     def _no_budget(self, step: str) -> None:
         names = self._names(BUDGETS)
         if names:
-            self.users.delete(BUDGETS, self.chance.choice(names))
+            self.users.delete(BUDGETS, self.rng.choice(names))
 
     def _delete(self, step: str) -> None:
         if not self._made:
             return
-        made = self._made.pop(self.chance.randrange(len(self._made)))
-        self._take_back(made, self.chance.choice((None, 0)))
+        made = self._made.pop(self.rng.randrange(len(self._made)))
+        self._take_back(made, self.rng.choice((None, 0)))
 
     def _take_back(self, made: Made, grace: int | None = None) -> None:
         match made.kind:
@@ -176,20 +176,20 @@ class History:
     def _kill_pod(self, step: str) -> None:
         names = self._names(PODS)
         if names:
-            self.users.delete(PODS, self.chance.choice(names), self.chance.choice((None, 0)))
+            self.users.delete(PODS, self.rng.choice(names), self.rng.choice((None, 0)))
 
     def _scale(self, step: str) -> None:
         sets = [made.name for made in self._made if made.kind == "replicas"]
         if sets:
-            self.users.patch(REPLICA_SETS, self.chance.choice(sets), {"spec": {"replicas": self.chance.randint(0, 6)}})
+            self.users.patch(REPLICA_SETS, self.rng.choice(sets), {"spec": {"replicas": self.rng.randint(0, 6)}})
 
     def _deserve(self, step: str) -> None:
-        amount = {"cpu": str(self.chance.randint(2, 8))}
-        change = {"deserved": amount, "weight": self.chance.randint(1, 4)}
-        self.users.patch(QUEUES, self.chance.choice(TEAMS[:2]), {"spec": change})
+        amount = {"cpu": str(self.rng.randint(2, 8))}
+        change = {"deserved": amount, "weight": self.rng.randint(1, 4)}
+        self.users.patch(QUEUES, self.rng.choice(TEAMS[:2]), {"spec": change})
 
     def _close(self, step: str) -> None:
-        name = self.chance.choice(TEAMS[:2])
+        name = self.rng.choice(TEAMS[:2])
         self.users.command(f"close-{step}", "CloseQueue", name)
         self._closed.add(name)
 
@@ -204,7 +204,7 @@ class History:
     # --- what goes wrong
 
     def _node_dies(self, step: str) -> None:
-        name = self.chance.choice(self._names(NODES) or ["none"])
+        name = self.rng.choice(self._names(NODES) or ["none"])
         self._silent.add(name)
         self.users.patch(NODES, name, {"metadata": {"annotations": {NODE_STATE: "silent"}}})
 
@@ -216,7 +216,7 @@ class History:
     def _node_goes(self, step: str) -> None:
         names = self._names(NODES)
         if len(names) > 1:
-            name = self.chance.choice(names)
+            name = self.rng.choice(names)
             self.users.delete(NODES, name)
             self._removed.add(name)
 
@@ -226,19 +226,19 @@ class History:
 
     def _dies(self, step: str) -> None:
         """A process dies; it comes back with one of the next of these acts, or at the end."""
-        process = self.chance.choice(self.system.processes)
+        process = self.rng.choice(self.system.processes)
         if process.lives:
             process.kill()
-        if self.chance.random() < 0.7:
-            self.system.wait(self.chance.choice(PAUSES))
+        if self.rng.random() < 0.7:
+            self.system.wait(self.rng.choice(PAUSES))
             process.start()
 
     def _server_dies(self, step: str) -> None:
         """The server dies, and comes back on its data, which it may have to do twice."""
-        for _ in range(self.chance.choice((1, 1, 2))):
-            self.system.wait(self.chance.choice((0.0, 0.001, 0.02, 0.5)))
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self.system.wait(self.rng.choice((0.0, 0.001, 0.02, 0.5)))
             self.system.server.kill()
-            self.system.wait(self.chance.choice(PAUSES))
+            self.system.wait(self.rng.choice(PAUSES))
             self.system.server.start()
 
     def _power_fails(self, step: str) -> None:
@@ -247,20 +247,20 @@ class History:
         self.system.server.kill()
         for process in processes:
             process.kill()
-        self.chance.shuffle(processes)
-        early = processes[: self.chance.randint(0, len(processes))]
+        self.rng.shuffle(processes)
+        early = processes[: self.rng.randint(0, len(processes))]
         for process in early:
             process.start()
-        self.system.wait(self.chance.choice(PAUSES))
+        self.system.wait(self.rng.choice(PAUSES))
         self.system.server.start()
         for process in processes[len(early) :]:
             process.start()
 
     def _outage(self, step: str) -> None:
         """The way of a process to the server is cut off for a while."""
-        process = self.chance.choice(self.system.processes)
+        process = self.rng.choice(self.system.processes)
         rate, process.faults.rate = process.faults.rate, 1.0
-        self.system.wait(self.chance.choice((0.3, 3.0, 30.0)))
+        self.system.wait(self.rng.choice((0.3, 3.0, 30.0)))
         process.faults.rate = rate
 
     def _never_ends(self, step: str) -> str:
@@ -268,23 +268,23 @@ class History:
         pods = [each for each in self.users.all(PODS) if not each["metadata"].get("deletionTimestamp")]
         if not pods:
             return ""
-        metadata = self.chance.choice(pods)["metadata"]
+        metadata = self.rng.choice(pods)["metadata"]
         refused = self.users.keep(metadata["name"])
         self._kept[metadata["name"]] = not metadata.get("ownerReferences")
-        self.users.delete(PODS, metadata["name"], self.chance.choice((None, 0)))
+        self.users.delete(PODS, metadata["name"], self.rng.choice((None, 0)))
         return f"{metadata['name']} {refused}"
 
     def _clock_steps(self, step: str) -> str:
         """The time of day is set back, or a little forward."""
-        seconds = self.chance.choice((-300, -30, -2, 2))
+        seconds = self.rng.choice((-300, -30, -2, 2))
         self.system.server.clock.step(seconds)
         self._set_back += max(-seconds, 0)
         return f"by {seconds} s"
 
     def _promises(self, step: str) -> list[str]:
-        """The nodes on which room is promised, once a full cluster is claimed; none if nobody goes for the claim."""
-        notes = {RUN_TIME: f"{self.chance.randint(20, 60)}s", STOP_TIME: f"{self.chance.randint(1, 5)}s"}
-        self.users.gang(f"fill{step}", 1, FULL, 1, self.chance.choice(TEAMS), "low", notes)
+        """The nodes on which room is promised, once a full cluster is claimed; none if no one goes for the claim."""
+        notes = {RUN_TIME: f"{self.rng.randint(20, 60)}s", STOP_TIME: f"{self.rng.randint(1, 5)}s"}
+        self.users.gang(f"fill{step}", 1, FULL, 1, self.rng.choice(TEAMS), "low", notes)
         self._fillings.append(Made("gang", f"fill{step}", FULL))
         self.system.wait(1.0)
         minimum, _, cpu, queue, _, _ = self._shape()
@@ -303,7 +303,7 @@ class History:
         left = [name for name in promised if name in self._names(NODES)]
         if not left or len(self._names(NODES)) == 1:
             return ""
-        name = self.chance.choice(left)
+        name = self.rng.choice(left)
         self.users.delete(NODES, name)
         self._removed.add(name)
         return name
@@ -312,12 +312,12 @@ class History:
         """The scheduler dies between the evictions for a claim and its binds."""
         if not self._promises(step):
             return ""
-        self.system.wait(self.chance.choice((0.0, 0.001, 0.02, 0.5)))
+        self.system.wait(self.rng.choice((0.0, 0.001, 0.02, 0.5)))
         process = self.system.scheduler
         if process.lives:
             process.kill()
-        if self.chance.random() < 0.7:
-            self.system.wait(self.chance.choice(PAUSES))
+        if self.rng.random() < 0.7:
+            self.system.wait(self.rng.choice(PAUSES))
             process.start()
         return process.name
 
@@ -325,7 +325,7 @@ class History:
         """For a while nothing can be written."""
         rate = self.system.server.faults
         self.system.server.fail(1.0)
-        self.system.wait(self.chance.choice((0.3, 3.0, 30.0)))
+        self.system.wait(self.rng.choice((0.3, 3.0, 30.0)))
         self.system.server.fail(rate)
 
 
@@ -390,5 +390,5 @@ def play(seed: int) -> tuple[list[str], list[str]]:
         history.play()
         compared = any(each.compared for each in system.schedulers)
         assert compared or not system.laws.decisions, "no plan was compared with what was decided"
-        broken = [*system.laws.broken, *system.complaints.texts, *system.ended(), *at_the_end(system)]
+        broken = [*system.laws.broken, *system.log_errors.texts, *system.ended(), *at_the_end(system)]
         return broken, [*history.told, *(f"{time}: {what}" for time, what in system.laws.decisions)]

@@ -53,7 +53,7 @@ class Laws:
         self.decisions: list[tuple[int, str]] = []
         """Binds and evictions, with the monotonic time in microseconds."""
         self.hurt: set[str] = set()
-        """Groups that lost a pod, whoever took it, or of which one has failed."""
+        """Groups that lost a pod, or of which one has failed."""
         self.plan: Plan | None = None
         """The latest."""
         self.changed = 0.0

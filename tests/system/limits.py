@@ -11,7 +11,7 @@ class Limits:
 
     def __init__(self, system: System) -> None:
         self._above = ("",) if system.policy.queues == "tree" else ("", "root")
-        """Queues of which nobody asks whether they have room."""
+        """Queues of which no one asks whether they have room."""
         self._proportion = system.policy.queues == "proportion"
         self._states = {each["metadata"]["name"]: each for each in system.users.all(QUEUES)}
         plan = system.laws.plan

@@ -46,14 +46,14 @@ class Policy:
 
 def policy_of(seed: int) -> Policy:
     """The configuration of a seed; nine that follow each other have each pair of queues and evictions once."""
-    chance = Random(f"policy {seed}")
+    rng = Random(f"policy {seed}")
     queues, evictions = list(product(QUEUES, EVICTIONS))[seed % 9]
-    budgets, shares = chance.random() < 0.5, chance.random() < 0.5
+    budgets, shares = rng.random() < 0.5, rng.random() < 0.5
     first = ["priority", "gang", "conformance", *(["pdb"] if budgets else [])]
     plugin = "capacity\n    enabledHierarchy: true" if queues == "tree" else queues
-    second = [*(["drf"] if shares else []), "predicates", plugin, chance.choice(("nodeorder", "binpack"))]
+    second = [*(["drf"] if shares else []), "predicates", plugin, rng.choice(("nodeorder", "binpack"))]
     actions = ", ".join(filter(None, ("enqueue", "allocate", evictions, "backfill")))
     tiers = "".join("- plugins:\n" + "".join(f"  - name: {name}\n" for name in tier) for tier in (first, second))
-    jobs, admission, standby = chance.random() < 0.7, chance.random() < 0.5, chance.random() < 0.25
+    jobs, admission, standby = rng.random() < 0.7, rng.random() < 0.5, rng.random() < 0.25
     text = f'actions: "{actions}"\ntiers:\n{tiers}'
     return Policy(queues, evictions, budgets, shares, jobs, admission, standby, text)

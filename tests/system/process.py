@@ -28,7 +28,7 @@ from system.server import Line, ServerProcess
 Works = Sequence[Coroutine[Any, Any, None]]
 NAMES = ("volcano", "default-scheduler")
 PERIOD = 5 * SECOND
-"""Between cycles when nothing happens; a history is long, and what happens stirs the scheduler anyway."""
+"""Between cycles when nothing happens; a history is long, and what happens wakes the scheduler anyway."""
 WORKERS = 4
 """Keys of one controller that are worked on at a time."""
 RESTART_SECONDS = 1.0
@@ -47,7 +47,7 @@ class Process:
     def __init__(self, server: ServerProcess, name: str, seed: str) -> None:
         self.server = server
         self.name = name
-        self.chance = Random(f"{seed} {name}")
+        self.rng = Random(f"{seed} {name}")
         self.faults = FaultyTransport(Line(server, name), Random(f"{seed} faults of {name}"), 0.0)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -58,7 +58,7 @@ class Process:
 
     def start(self) -> None:
         """Begin without memory."""
-        client = Client(self.faults, self.name, Random(self.chance.random()), page=self.chance.choice((0, 3, 500)))
+        client = Client(self.faults, self.name, Random(self.rng.random()), page=self.rng.choice((0, 3, 500)))
         self._tasks = self.server.spawn(*self._works(client))
 
     def kill(self) -> None:
@@ -77,7 +77,7 @@ class Process:
 
 
 class Controllers(Process):
-    """Controllers with a cache of their own, made anew at each start."""
+    """Controllers with a cache of their own, made again at each start."""
 
     def __init__(
         self, server: ServerProcess, name: str, seed: str, make: Callable[[int], Sequence[Controller]]
@@ -86,10 +86,10 @@ class Controllers(Process):
         self._make = make
 
     def _works(self, client: Client) -> Works:
-        clock, cache, chance = self.server.clock, Cache(), Random(self.chance.random())
+        clock, cache, rng = self.server.clock, Cache(), Random(self.rng.random())
         recorder = Recorder(client, clock)
-        driver = Driver(client, cache, clock, chance, recorder.record, self._make(clock.now()), WORKERS)
-        return cache.run(client, clock, chance), driver.run(), recorder.run()
+        driver = Driver(client, cache, clock, rng, recorder.record, self._make(clock.now()), WORKERS)
+        return cache.run(client, clock, rng), driver.run(), recorder.run()
 
 
 class Guarded(Line):
@@ -172,14 +172,14 @@ class SchedulerProcess(Process):
 
     def _one_life(self, client: Client) -> Works:
         clock = self.server.clock
-        self._leadership = Leadership(clock, Random(self.chance.random()), self._lease, Terms())
+        self._leadership = Leadership(clock, Random(self.rng.random()), self._lease, Terms())
         recorder = Recorder(client, clock)
         self.scheduler = scheduler = LiveScheduler(
             client,
             LiveOptions(names=NAMES, period=PERIOD),
             ConfReload(self._conf),
             clock,
-            Random(self.chance.random()),
+            Random(self.rng.random()),
             recorder.record,
             SchedulerMetrics(),
             run=self._runner(),

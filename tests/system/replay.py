@@ -1,4 +1,4 @@
-"""Play histories again, or many that nobody has played yet.
+"""Play histories again, or many that no one has played yet.
 
 python tests/system/replay.py --seed 7                 # one, with its acts
 python tests/system/replay.py --seed 1000 --count 500  # from a seed on; tells of those that break something

@@ -52,15 +52,15 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 class FaultyLog(RevisionLog):
     """A log on a disk that is full at times; tells of every row that became durable."""
 
-    def __init__(self, folder: Path, chance: Random, see: Callable[[Row], None]) -> None:
+    def __init__(self, folder: Path, rng: Random, see: Callable[[Row], None]) -> None:
         super().__init__(folder, "normal")
         self.rate = 0.0
-        self._chance = chance
+        self._rng = rng
         self._see = see
 
     def append(self, rows: Sequence[Row]) -> None:
         """Commit, if there is space."""
-        if self._chance.random() < self.rate:
+        if self._rng.random() < self.rate:
             raise apsw.FullError(FULL)
         super().append(rows)
         for row in rows:
@@ -70,11 +70,9 @@ class FaultyLog(RevisionLog):
 class DelayedWriter(Commits):
     """Commits after a moment of virtual time what has come in by then."""
 
-    def __init__(
-        self, log: RevisionLog, loop: VirtualLoop, chance: Random, committed: Committed, failed: Failed
-    ) -> None:
+    def __init__(self, log: RevisionLog, loop: VirtualLoop, rng: Random, committed: Committed, failed: Failed) -> None:
         super().__init__(log, committed, failed)
-        self._loop, self._chance = loop, chance
+        self._loop, self._rng = loop, rng
         self._items: list[tuple[int, Sequence[Row]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._dead = False
@@ -83,7 +81,7 @@ class DelayedWriter(Commits):
         """Commit these rows, together with all that come before it is time."""
         self._items.append((epoch, rows))
         if self._timer is None and not self._dead:
-            delay = self._chance.choices(COMMIT_SECONDS, (8, 8, 3, 1))[0]
+            delay = self._rng.choices(COMMIT_SECONDS, (8, 8, 3, 1))[0]
             self._timer = self._loop.call_later(delay, self._commit)
 
     def _commit(self) -> None:
@@ -103,7 +101,7 @@ class ServerProcess:
 
     Args:
         loop: its time.
-        seed: of chance.
+        seed: of rng.
         folder: its data; those of a fresh cluster if there are none.
         see: is told of each row that becomes durable.
         admission: whether Volcano's admission is asked.
@@ -116,7 +114,7 @@ class ServerProcess:
     ) -> None:
         self._admission = admission
         self.loop, self.clock = loop, LoopClock(loop)
-        self._chance = Random(f"{seed} server")
+        self._rng = Random(f"{seed} server")
         self._folder, self._see = folder, see
         self._work: dict[asyncio.Task[Any], None] = {}
         """Requests, all of which end with the process, in the order in which they began."""
@@ -146,17 +144,17 @@ class ServerProcess:
         Raises:
             AssertionError: something is gone that somebody has seen.
         """
-        chance = self._chance
-        self._log = FaultyLog(self._folder, Random(chance.random()), self._see)
-        retention = Retention(seconds=chance.choice((5.0, 60.0)), revisions=50)
+        rng = self._rng
+        self._log = FaultyLog(self._folder, Random(rng.random()), self._see)
+        retention = Retention(seconds=rng.choice((5.0, 60.0)), revisions=50)
 
         def write(committed: Committed, failed: Failed) -> DelayedWriter:
-            self._writer = DelayedWriter(self._log, self.loop, Random(chance.random()), committed, failed)
+            self._writer = DelayedWriter(self._log, self.loop, Random(rng.random()), committed, failed)
             return self._writer
 
         self._store = store = Store.of_log(self._log, write, retention, self.loop.time)
         assert store.revision >= self.revision, f"revision {self.revision} was seen, {store.revision} is left"
-        core = ApiServer(Backend(store, Registry(builtin_types()), self.clock.now, Random(chance.random())))
+        core = ApiServer(Backend(store, Registry(builtin_types()), self.clock.now, Random(rng.random())))
         settings = Settings(check_template=template_errors)
         core.backend.admission = admission_steps(*([VolcanoAdmission(core.backend, settings)] * self._admission))
         self.run(create_first_objects(core))
@@ -211,7 +209,7 @@ class ServerProcess:
 
 
 def _is_of_server(task: asyncio.Task[Any]) -> bool:
-    """Whether it is work that the server has begun by itself: a write that goes on when its caller goes away."""
+    """Whether it is work that the server has started by itself: a write that goes on when its caller goes away."""
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and "kilauea/apiserver/" in code.co_filename
 

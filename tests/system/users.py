@@ -18,7 +18,7 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "Prior
 RUN_TIME, EXIT_CODE, NODE_STATE = "kilauea.dev/run-time", "kilauea.dev/exit-code", "kilauea.dev/node-state"
 STOP_TIME = "kilauea.dev/stop-time"
 FINALIZER = "example.com/never"
-"""Nobody takes it off."""
+"""No one takes it off."""
 HOOK = "admission webhook"
 """In the words with which Volcano's admission refuses."""
 TRIES = 100

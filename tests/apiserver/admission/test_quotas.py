@@ -108,7 +108,7 @@ def test_what_is_only_tried_is_checked_and_not_counted(api: Api) -> None:
     assert api.ask("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "b"}}).code == 403
 
 
-def test_a_quota_that_changes_is_counted_anew(api: Api) -> None:
+def test_a_quota_that_changes_is_counted_again(api: Api) -> None:
     api.create_map("a")
     api.good("POST", QUOTAS, quota(configmaps="1"))
     merge: dict[str, Any] = {"content_type": "application/merge-patch+json"}

@@ -1,6 +1,6 @@
 """Every recorded request, played at our functions: the same objects, managers and refusals as the real server has.
 
-What admission and the kinds themselves add to an object is not looked at: nobody owns it.
+What admission and the kinds themselves add to an object is not looked at: no one owns it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds for every object: who applies owns, nobody else is touched, and a difference leads to its target."""
+"""What holds for every object: who applies owns, no one else is touched, and a difference leads to its target."""
 
 from __future__ import annotations
 

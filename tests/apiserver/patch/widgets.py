@@ -1,4 +1,4 @@
-"""A kind with a field of every shape, and objects of it by chance: what the laws of patches are tried on."""
+"""A kind with a field of every shape, and objects of it at random: what the laws of patches are tried on."""
 
 from __future__ import annotations
 

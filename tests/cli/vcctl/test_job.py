@@ -150,7 +150,7 @@ def test_filters_leave_what_they_name(console: Console, three: str, filters: str
 
 def test_nothing_left_is_said_by_vcctl_and_shown_as_a_heading_by_vjobs(console: Console, three: str) -> None:
     assert console.good("vcctl", "job", "list", "-n", three, "--selector", "zzz") == "No resources found\n"
-    assert console.good("vjobs", "-N", three, "-S", "nobody").split()[:3] == ["Name", "Creation", "Phase"]
+    assert console.good("vjobs", "-N", three, "-S", "missing").split()[:3] == ["Name", "Creation", "Phase"]
     assert console.good("vjobs", "-N", "empty") == "No resources found\n"
 
 
@@ -224,7 +224,7 @@ def test_view_shows_a_job_and_why_it_waits(console: Console, objects: Objects, n
     assert data(console.good("vcctl", "job", "view", "train", "-n", namespace, "-o", "json"))["metadata"]["uid"] == uid
 
 
-def test_view_of_a_job_that_nobody_has_looked_at_says_so(console: Console, objects: Objects, namespace: str) -> None:
+def test_view_of_a_job_that_no_one_has_looked_at_says_so(console: Console, objects: Objects, namespace: str) -> None:
     objects.put(VC_JOBS, job(namespace, "new"))
     out = console.good("vcctl", "job", "view", "-N", "new", "-n", namespace)
     assert "no controller has created one yet" in out

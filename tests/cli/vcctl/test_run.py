@@ -50,7 +50,7 @@ def test_run_of_kilauea_prints_the_name_alone(console: Console, objects: Objects
     [
         ("-n 2 -N 2 true", "--tasks and --nodes are mutually exclusive"),
         ("-c many true", 'cpu: "many" is not a quantity'),
-        ("-e NOBODY_HAS_SET_THIS true", '--env: "NOBODY_HAS_SET_THIS" has no value'),
+        ("-e NO_ONE_HAS_SET_THIS true", '--env: "NO_ONE_HAS_SET_THIS" has no value'),
         ("-t 10ms true", "--time must be at least 1s"),
         ("-t soon true", 'invalid time "soon": use minutes (90), [D-]HH:MM:SS (01:30:00) or 1h30m'),
         ("-m 4 true", '--memory: "4" has no unit: use 4G or 4M'),
@@ -87,7 +87,7 @@ def test_run_of_kilauea_takes_times_and_memory_as_sbatch_does(
     ("program", "words"),
     [("kilauea", "run -J {} --namespace {} --wait true"), ("vsub", "-n {} -N {} --wait")],
 )
-def test_whoever_stops_waiting_is_told_that_the_job_goes_on(
+def test_a_user_who_stops_waiting_is_told_that_the_job_goes_on(
     server: Server, objects: Objects, namespace: str, program: str, words: str
 ) -> None:
     start = (

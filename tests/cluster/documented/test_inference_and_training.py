@@ -117,7 +117,7 @@ def test_with_restart_job_the_gang_waits_whole_and_comes_back_when_there_is_room
     in_the_midst_of_training(server, client, training("RestartJob"))
     apply(server, SERVICE)
     until(lambda: phases(client, "inference-high") == {"Running": 1}, "the service to have its cards")
-    until(lambda: job_phase(client) == "Pending", "the job to wait anew")
+    until(lambda: job_phase(client) == "Pending", "the job to wait again")
     until(lambda: "Unschedulable" in str(group_of(client, "Job").get("status")), "the group to say why it waits")
     assert not phases(client, "training-low")["Running"]
     assert client.get(f"{JOBS}/training-low")["status"]["retryCount"] == 1

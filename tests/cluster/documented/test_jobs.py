@@ -156,12 +156,12 @@ def test_a_job_of_kubernetes_starts_in_part_where_a_job_of_volcano_waits_whole(s
 
 
 @pytest.mark.parametrize(
-    ("action", "anew", "phase_after"),
+    ("action", "again", "phase_after"),
     [("RestartJob", ["m-bad-0", "m-good-0"], "Failed"), ("RestartTask", ["m-bad-0"], "Failed"),
      ("AbortJob", [], "Aborted"), ("TerminateJob", [], "Terminated")],
 )  # fmt: skip
-def test_when_a_pod_fails_the_policy_says_who_starts_anew_and_where_it_ends(
-    server: Server, client: Client, action: str, anew: list[str], phase_after: str
+def test_when_a_pod_fails_the_policy_says_who_starts_again_and_where_it_ends(
+    server: Server, client: Client, action: str, again: list[str], phase_after: str
 ) -> None:
     policy = [{"event": "PodFailed", "action": action}]
     tasks = task("bad", 1, command="sleep 4; exit 3"), task("good", 1)
@@ -175,7 +175,7 @@ def test_when_a_pod_fails_the_policy_says_who_starts_anew_and_where_it_ends(
         return phase(client, "m") == phase_after
 
     until(is_over, "the policy to end the job")
-    assert sorted(restarted) == anew
+    assert sorted(restarted) == again
 
 
 def test_reclaim_of_one_pod_restarts_the_whole_job_which_gets_what_room_there_is(
@@ -201,9 +201,9 @@ def test_reclaim_sends_a_gang_back_whole_and_it_comes_back_when_there_is_room(se
     until(lambda: phase(client, "sweep") == "Running", "the job to say so")
     apply(server, job("serving", task("a", 1, "4"), queue="production"))
     until(lambda: phases(client, "serving-") == {"Running": 1}, "production to take back a node")
-    until(lambda: phase(client, "sweep") == "Pending", "the job to wait anew")
+    until(lambda: phase(client, "sweep") == "Pending", "the job to wait again")
     until(lambda: "Unschedulable" in str(group_of(client, "sweep").get("status")), "the group to say why it waits")
-    assert not phases(client, "sweep-")["Running"], "three nodes are free, and nobody holds them"
+    assert not phases(client, "sweep-")["Running"], "three nodes are free, and no one holds them"
     kubectl(server, "delete", "vcjob/serving")
     until(lambda: phases(client, "sweep-") == {"Running": 4}, "the gang to come back")
 

@@ -133,8 +133,8 @@ def test_a_job_runs_in_a_leaf_and_is_refused_in_an_inner_queue(server: Server, c
         ),
         (queue("more", parent="team-a", **cpu("71", "capability")), "capability[cpu]=71 exceeds its ancestor's capab"),
         (
-            queue("more", parent="nobody"),
-            "failed to get parent queue nobody of queue more: queue.scheduling.volcano.sh",
+            queue("more", parent="missing"),
+            "failed to get parent queue missing of queue more: queue.scheduling.volcano.sh",
         ),
     ],
 )

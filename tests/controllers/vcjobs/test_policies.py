@@ -135,7 +135,7 @@ def test_a_group_that_is_unknown_is_no_part_of_a_job_to_be_restarted(action: str
     assert (world.phase, world.retries) == ("Running", 0)
 
 
-def test_what_ends_while_the_last_try_begins_is_made_anew_too() -> None:
+def test_what_ends_while_the_last_try_begins_is_made_again_too() -> None:
     policies = [policy("RestartPod", FAILED, "TaskCompleted")]
     world = running(task("a", 1), task("b", 1), policies=policies, maxRetry=2)
     world.say("m-a-0", "Failed")
@@ -275,7 +275,7 @@ def test_a_pod_that_is_pending_for_too_long_is_acted_on_and_one_that_runs_is_not
     assert (world.phase, world.again) == ("Running", None)
 
 
-def test_notes_that_nobody_can_read_are_forgotten() -> None:
+def test_notes_that_no_one_can_read_are_forgotten() -> None:
     world = running(task("a", 2), policies=[policy("AbortJob", FAILED, timeout="10s")])
     world.change(VC_JOBS, world.key, {"metadata": {"annotations": {NOTE: "{odd"}}})
     world.say("m-a-0", "Failed")

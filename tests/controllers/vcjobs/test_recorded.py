@@ -32,7 +32,7 @@ PLUGIN_KINDS = (CONFIG_MAPS, SERVICES, NETWORK_POLICIES, SECRETS)
 KINDS = {each.kind: each for each in (PODS, POD_GROUPS, *PLUGIN_KINDS)}
 UID = "<uid>"
 """How recordings show the uid of the job."""
-CHANCE = frozenset({"id_rsa", "id_rsa.pub", "authorized_keys"})
+RNG = frozenset({"id_rsa", "id_rsa.pub", "authorized_keys"})
 PLACED = ("nodeName", "tolerations", "serviceAccount", "serviceAccountName")
 """What is said of pods when they are placed, or by servers of one kind and not of the other."""
 CASES = """
@@ -80,7 +80,7 @@ def told(obj: Obj, uid: str) -> Any:
         "annotations": metadata.get("annotations") or {},
         "owners": [{k: v for k, v in each.items() if k != "uid"} for each in metadata.get("ownerReferences") or ()],
     }
-    seen["data"] = {k: CHANCE & {k} or v for k, v in (shown.get("data") or {}).items()}
+    seen["data"] = {k: RNG & {k} or v for k, v in (shown.get("data") or {}).items()}
     spec = dict(shown.get("spec") or {})
     spec.pop("clusterIP", None), spec.pop("clusterIPs", None)
     if shown["kind"] == "Pod":
@@ -89,7 +89,7 @@ def told(obj: Obj, uid: str) -> Any:
 
 
 def pod_told(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a pod; the order in which plugins added to it was chance."""
+    """The spec of a pod; the order in which plugins added to it was rng."""
     shown = {k: v for k, v in spec.items() if k not in PLACED}
     shown["volumes"] = sorted(
         (each for each in spec.get("volumes") or () if not each["name"].startswith("kube-api-access")),

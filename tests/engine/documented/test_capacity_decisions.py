@@ -144,7 +144,7 @@ def test_batch_takes_back_ten_cores_and_training_is_left_with_what_it_deserves()
 
 
 def test_batch_takes_nothing_beyond_what_it_deserves() -> None:
-    """With 30 of 30 cores there would be 40: nobody is asked, though `training` has 10 too many."""
+    """With 30 of 30 cores there would be 40: no one is asked, though `training` has 10 too many."""
     plan = plan_of(full(5, 3, inference=10), wants("new", "batch", 10), conf=RECLAIM)
     assert evicted(plan) == []
     two = plan_of(full(5, 2), wants("one", "batch", 10), wants("two", "batch", 10), conf=RECLAIM)

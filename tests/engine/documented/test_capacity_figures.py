@@ -263,7 +263,7 @@ def test_the_root_has_what_the_cluster_has_in_each_cycle() -> None:
 
 @pytest.mark.parametrize(("quota", "bound"), [("total", 80), ("open", 100)])
 def test_guarantees_of_the_first_level_are_kept_free_below_a_root_that_has_the_total(quota: str, bound: int) -> None:
-    """`team-b` is guaranteed 20 of 100 cores; with an open root, as in Volcano, that holds back nobody."""
+    """`team-b` is guaranteed 20 of 100 cores; with an open root, as in Volcano, that holds back no one."""
     queues = [queue("root"), queue("team-a"), queue("team-b", guarantee=amounts(20))]
     jobs = [wants(f"g{i}", "team-a", 10) for i in range(10)]
     plan = plan_of(CLUSTER, queues, jobs, conf=tree_conf("allocate", rootQuota=quota))
@@ -283,7 +283,7 @@ def test_a_queue_without_a_parent_hangs_on_the_root() -> None:
         pytest.param({"x": "y", "y": "z", "z": "x"}, "x", id="three queues"),
     ],
 )
-def test_a_cycle_is_named_and_holds_back_nobody_else(loop: dict[str, str], named: str) -> None:
+def test_a_cycle_is_named_and_holds_back_no_one_else(loop: dict[str, str], named: str) -> None:
     queues = [queue("root"), queue("q"), *(queue(name, parent=parent) for name, parent in loop.items())]
     plan = plan_of(CLUSTER, queues, wants("g", "q", 5), wants("h", "x", 5), conf=tree_conf("enqueue, allocate"))
     assert binds(plan) == {"g-0": "n"}

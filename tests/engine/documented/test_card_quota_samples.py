@@ -145,7 +145,7 @@ RULES = [
     pytest.param(trainings(4, 4), services(4, on=None, name="new"), ["t1-p"], id="inference takes from training"),
     pytest.param(services(4, 4), services(4, queue="web", on=None, name="new"), [], id="not from inference"),
     pytest.param(services(4, 4, queue="lends"), services(4, on=None, name="new"), [], id="wherever it is"),
-    pytest.param(services(4, 4, queue="lends"), trainings(4, on=None, name="new"), [], id="training from nobody"),
+    pytest.param(services(4, 4, queue="lends"), trainings(4, on=None, name="new"), [], id="training from no one"),
     pytest.param(trainings(4, 4), trainings(4, queue="lends", on=None, name="new"), [], id="not even from training"),
     pytest.param(trainings(4, 4, queue="web"), services(4, on=None, name="new"), [], id="nor from who does not lend"),
 ]
@@ -203,7 +203,7 @@ def test_jobs_of_four_levels_of_priority_lose_from_the_lowest_up(asked: int, spa
     [
         pytest.param("false", None, [], id="the workload says no"),
         pytest.param("true", None, ["s0-p"], id="the workload says yes"),
-        pytest.param(None, None, ["s0-p"], id="nobody says anything"),
+        pytest.param(None, None, ["s0-p"], id="no one says anything"),
         pytest.param("false", "true", ["s0-p"], id="the pod itself says yes"),
         pytest.param("true", "false", [], id="the pod itself says no"),
     ],

@@ -370,7 +370,7 @@ LAUNCH = conf("enqueue, launch", ["proportion"])
 
 
 def three_nodes() -> list[Objects]:
-    """Three equal nodes; the first runs two pods that are nobody's, the others one each."""
+    """Three equal nodes; the first runs two pods that are no one's, the others one each."""
     on = {"a": "n1", "b": "n1", "c": "n2", "d": "n3"}
     system: dict[str, Any] = {"namespace": "kube-system", "schedulerName": "default-scheduler"}
     return [queue("q"), *(node(f"n{i}") for i in (1, 2, 3)), *(pod(p, "", node=n, **system) for p, n in on.items())]
@@ -442,7 +442,7 @@ def test_the_ten_states_of_a_task_are_the_bits_of_the_seed() -> None:
         pytest.param({"deleting": True}, "Releasing", id="it waits and is being deleted"),
         pytest.param({"node": "n1", "phase": "Succeeded"}, "Succeeded", id="all its containers ended with 0"),
         pytest.param({"node": "n1", "phase": "Failed"}, "Failed", id="one of its containers did not"),
-        pytest.param({"node": "n1", "phase": "Unknown"}, "Unknown", id="nobody knows"),
+        pytest.param({"node": "n1", "phase": "Unknown"}, "Unknown", id="no one knows"),
     ],
 )
 def test_state_of_a_pod(stands: Data, expected: str) -> None:

@@ -66,7 +66,7 @@ BREACHES = [
 def test_a_tree_that_breaks_its_limits_is_named_and_scheduled_within_its_parent(
     limit: str, of_child: Data, named: tuple[str, str], figures: str
 ) -> None:
-    """The design lets nothing be scheduled then; here the parent's limits hold, and nobody else is held back."""
+    """The design lets nothing be scheduled then; here the parent's limits hold, and no one else is held back."""
     at, reason = named
     limits: Data = {"capability": amounts(50), limit: amounts(50)}
     parent = queue("p", **limits)

@@ -82,7 +82,7 @@ def test_new_objects_are_completed_before_they_are_checked(api: Api) -> None:
     }
 
 
-def test_what_hooks_fill_in_belongs_to_nobody(api: Api) -> None:
+def test_what_hooks_fill_in_belongs_to_no_one(api: Api) -> None:
     fields = str(api.good("POST", JOBS, job("m"))["metadata"]["managedFields"])
     assert "f:tasks" in fields
     assert "f:minAvailable" not in fields

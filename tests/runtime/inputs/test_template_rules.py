@@ -14,7 +14,7 @@ SPEC = "template.spec"
 
 
 @pytest.mark.parametrize(
-    ("template", "complaints"),
+    ("template", "faults"),
     [
         ({"spec": {"containers": [GOOD]}}, []),
         ({"spec": {"containers": [GOOD], "volumes": [{"name": "v"}]}}, []),
@@ -40,13 +40,13 @@ SPEC = "template.spec"
         ),
     ],
 )  # fmt: skip
-def test_a_template_is_judged_as_the_server_would_judge_its_pods(template: Any, complaints: list[str]) -> None:
+def test_a_template_is_judged_as_the_server_would_judge_its_pods(template: Any, faults: list[str]) -> None:
     before = copy.deepcopy(template)
-    assert template_errors(template) == complaints
+    assert template_errors(template) == faults
     assert template == before, "defaults are filled in elsewhere"
 
 
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_keys_of_labels_and_annotations_are_looked_at(part: str) -> None:
-    (complaint,) = template_errors({"metadata": {part: {"not a key": "v"}}, "spec": {"containers": [GOOD]}})
-    assert complaint.startswith(f'template.metadata.{part}: Invalid value: "not a key": name part must consist of')
+    (fault,) = template_errors({"metadata": {part: {"not a key": "v"}}, "spec": {"containers": [GOOD]}})
+    assert fault.startswith(f'template.metadata.{part}: Invalid value: "not a key": name part must consist of')

@@ -1,4 +1,4 @@
-"""The driver of controllers: what they want comes about, nobody starves, nobody acts on an old picture."""
+"""The driver of controllers: what they want comes about, no one starves, no one acts on an old picture."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def drive(world: World, *controllers: Any, client: Client | None = None, records
     cache, noted = Cache(), [] if records is None else records
     api = client or world.calm
     driver = Driver(
-        api, cache, world.clock, world.chance, lambda who, what: noted.append((who, what)), controllers, concurrency=3
+        api, cache, world.clock, world.rng, lambda who, what: noted.append((who, what)), controllers, concurrency=3
     )
-    world.start(cache.run(api, world.clock, world.chance), driver.run())
+    world.start(cache.run(api, world.clock, world.rng), driver.run())
     return driver
 
 
@@ -111,17 +111,17 @@ async def decoded(world: World, resource: Resource) -> dict[str, Any]:
     return {obj["metadata"]["name"]: obj for obj in map(msgspec.json.decode, items)}
 
 
-async def change_at_random(world: World, chance: Random, count: int) -> None:
+async def change_at_random(world: World, rng: Random, count: int) -> None:
     for turn in range(count):
-        key = Key("default", chance.choice(NAMES))
+        key = Key("default", rng.choice(NAMES))
         there = key.name in await decoded(world, MAPS)
         if not there:
             await make(world, key.name, turn=str(turn))
-        elif chance.random() < 0.4:
+        elif rng.random() < 0.4:
             await world.calm.delete(MAPS, key)
         else:
             await world.calm.patch(MAPS, key, {"data": {"turn": str(turn)}})
-        await asyncio.sleep(chance.choice((0, 0, 0.05, 1, 40)))
+        await asyncio.sleep(rng.choice((0, 0, 0.05, 1, 40)))
 
 
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.0, 0.2, 0.5]))
@@ -150,9 +150,9 @@ def test_a_controller_hears_of_objects_of_a_kind_that_was_listed_before_it_follo
             await make(world, "a", "b")
             cache, calls = Cache(), Calls(lambda key, view, now: Outcome())
             cache.declare(MAPS)
-            world.start(cache.run(world.calm, world.clock, world.chance))
+            world.start(cache.run(world.calm, world.clock, world.rng))
             await asyncio.sleep(5)
-            driver = Driver(world.calm, cache, world.clock, world.chance, lambda who, what: None, [calls])
+            driver = Driver(world.calm, cache, world.clock, world.rng, lambda who, what: None, [calls])
             world.start(driver.run())
             await asyncio.sleep(5)
             assert {name for name, _ in calls.calls} == {"a", "b"}
@@ -191,7 +191,7 @@ def test_nothing_is_created_twice_although_watches_are_late(seed: int) -> None:
         world.run(test())
 
 
-def test_a_key_that_always_fails_is_tried_less_and_less_often_and_holds_nobody_up() -> None:
+def test_a_key_that_always_fails_is_tried_less_and_less_often_and_holds_no_one_up() -> None:
     def answer(key: Key, view: View, now: int) -> Outcome:
         bad = Create(SECRETS, {"metadata": {"namespace": "default", "name": "No Name"}})
         return Outcome([bad] if key.name == "bad" else ())
@@ -369,7 +369,7 @@ def test_a_look_that_is_due_for_another_reason_is_not_put_off() -> None:
         world.run(test())
 
 
-def test_nobody_is_asked_before_every_kind_has_been_listed() -> None:
+def test_no_one_is_asked_before_every_kind_has_been_listed() -> None:
     seen: list[int] = []
 
     def count(key: Key, view: View, now: int) -> Outcome:

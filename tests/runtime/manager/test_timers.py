@@ -34,7 +34,7 @@ def called(step: float, *waits: float, seconds: float) -> list[tuple[str, float]
 
 
 @pytest.mark.parametrize("step", [-600.0, -60.0, 60.0, 600.0])
-def test_setting_the_time_of_day_makes_nobody_wait_longer(step: float) -> None:
+def test_setting_the_time_of_day_makes_no_one_wait_longer(step: float) -> None:
     assert called(step, 3.0, seconds=4) == [("3", 3.0)]
 
 
@@ -43,5 +43,5 @@ def test_who_waits_for_a_time_of_day_hears_soon_that_it_was_set(step: float) -> 
     assert called(step, 7200.0, 3600.0, seconds=30) == [("3600", 10.0), ("7200", 10.0)]
 
 
-def test_clocks_that_drift_apart_disturb_nobody() -> None:
+def test_clocks_that_drift_apart_disturb_no_one() -> None:
     assert called(0.5, 40.0, seconds=60) == [("40", 40.0)]

@@ -73,7 +73,7 @@ def test_a_bind_that_fails_is_undone_said_and_tried_again_later(live: Live) -> N
     assert live.figure("volcano_schedule_attempts_total", result="error") == 1
 
 
-def test_a_pod_that_cannot_be_bound_is_tried_ever_more_rarely_and_stops_nobody(live: Live) -> None:
+def test_a_pod_that_cannot_be_bound_is_tried_ever_more_rarely_and_stops_no_one(live: Live) -> None:
     live.wire.before = refusing(FORBIDDEN, "/stuck/binding")
     live.pod("stuck", cpu="3")
     live.wait(60)
@@ -108,7 +108,7 @@ def test_an_answer_that_is_lost_does_not_undo_what_was_done(live: Live) -> None:
     assert live.wire.count("POST", "/binding") == 1
 
 
-def test_a_pod_that_is_made_anew_while_it_is_bound_is_decided_about_anew(live: Live) -> None:
+def test_a_pod_that_is_made_again_while_it_is_bound_is_decided_about_again(live: Live) -> None:
     remade: list[str] = []
 
     async def remake(method: str, target: str) -> None:

@@ -73,7 +73,7 @@ def feed_of(assumed: Assumed, pods: list[bytes]) -> Feed:
     return feed
 
 
-def as_read_anew(feed: Feed) -> bool:
+def as_read_again(feed: Feed) -> bool:
     """Whether a feed that reads everything now knows the same."""
     other = feed_of(copy.deepcopy(feed.assumed), list(feed.pods.values()))
     same_faults = {place: fault.message for place, fault in feed.faults.items() if place[0] == "Pod"} == {}
@@ -115,7 +115,7 @@ def assume(feed: Feed, decision: str, uid: str) -> None:
 
 @given(steps=st.lists(st.one_of(STEPS, DECISIONS), max_size=8))
 @settings(deadline=None, max_examples=200)
-def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_anew(steps: list[Any]) -> None:
+def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_again(steps: list[Any]) -> None:
     said = form()
     feed = feed_of(Assumed(), [pod(said, 1)])
     for version, step in enumerate(steps, 2):
@@ -124,17 +124,17 @@ def test_whatever_a_pod_was_the_state_is_as_if_it_were_read_anew(steps: list[Any
         else:
             said = {**said, **step}
             feed.seen("Pod", [Seen("MODIFIED", pod(said, version), str(version))])
-        assert as_read_anew(feed)
+        assert as_read_again(feed)
 
 
 @pytest.mark.parametrize(
     "change", [{"label": "red"}, {"cpu": "2"}, {"gated": True}, {"group": "h"}, {"role": "a"}, {"uid": "two"}]
 )
-def test_a_pod_that_advances_and_is_otherwise_another_is_read_anew(change: dict[str, Any]) -> None:
+def test_a_pod_that_advances_and_is_otherwise_another_is_read_again(change: dict[str, Any]) -> None:
     feed = feed_of(Assumed(), [pod(form(), 1)])
     feed.put("Pod", pod(form(node="n1", phase="Running"), 2))
     feed.put("Pod", pod(form(node="n1", phase="Succeeded", **change), 3))
-    assert as_read_anew(feed)
+    assert as_read_again(feed)
 
 
 def test_a_pod_that_advances_and_cannot_be_used_any_more_is_left_out() -> None:
@@ -142,7 +142,7 @@ def test_a_pod_that_advances_and_cannot_be_used_any_more_is_left_out() -> None:
     feed.put("Pod", pod(form(node="n1", cpu="-1"), 2))
     assert (KEY in feed.state.tasks, [fault.key for fault in feed.faults.values()]) == (False, [KEY])
     feed.put("Pod", pod(form(node="n1"), 3))
-    assert as_read_anew(feed)
+    assert as_read_again(feed)
 
 
 def test_an_earlier_form_of_a_pod_that_comes_late_changes_nothing() -> None:

@@ -1,6 +1,6 @@
 """Random histories under random faults: in the end everything is as it should be, and at no time was a node too full.
 
-A seed that fails replays: the loop, the chance and the time are the test's own.
+A seed that fails replays: the loop, the rng and the time are the test's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def bound_of(live: Live, group: str, size: int) -> int:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_after_any_history_all_that_fits_is_placed_and_no_node_was_ever_too_full(seed: int) -> None:
-    chance = Random(seed)
+    rng = Random(seed)
 
     with live_world(
         seed=seed,
@@ -53,8 +53,8 @@ def test_after_any_history_all_that_fits_is_placed_and_no_node_was_ever_too_full
         live.start()
         gangs: dict[str, int] = {}
         for step in range(12):
-            act(live, chance, step, gangs)
-            live.wait(chance.choice((0.0, 0.01, 0.5, 3.0)))
+            act(live, rng, step, gangs)
+            live.wait(rng.choice((0.0, 0.01, 0.5, 3.0)))
             assert all(cores <= CORES for cores in held(live).values()), f"step {step}"
         faults.rate = 0.0
         live.wait(300)
@@ -65,16 +65,16 @@ def test_after_any_history_all_that_fits_is_placed_and_no_node_was_ever_too_full
         assert_state_is_what_objects_make(live)
 
 
-def act(live: Live, chance: Random, step: int, gangs: dict[str, int]) -> None:
+def act(live: Live, rng: Random, step: int, gangs: dict[str, int]) -> None:
     """Something that users or kubelets do."""
-    what = chance.choice(("gang", "gang", "pod", "end", "delete", "nothing"))
+    what = rng.choice(("gang", "gang", "pod", "end", "delete", "nothing"))
     if what == "gang":
-        gangs[f"g{step}"] = size = chance.randint(1, 5)
+        gangs[f"g{step}"] = size = rng.randint(1, 5)
         live.group(f"g{step}", size)
     elif what == "pod":
-        live.pod(f"p{step}", cpu=str(chance.randint(1, 3)))
+        live.pod(f"p{step}", cpu=str(rng.randint(1, 3)))
     elif gangs and what in ("end", "delete"):
-        group = chance.choice(sorted(gangs))
+        group = rng.choice(sorted(gangs))
         size = gangs.pop(group)
         for number in range(size):
             if what == "delete":

@@ -277,7 +277,7 @@ def test_nothing_is_decided_before_everything_has_been_read(live: Live) -> None:
     assert live.node_of("web") == "n1"
 
 
-def test_a_quiet_cluster_is_written_to_by_nobody(live: Live) -> None:
+def test_a_quiet_cluster_is_written_to_by_no_one(live: Live) -> None:
     live.start()
     live.group("train", 2)
     live.group("large", 9)
@@ -381,7 +381,7 @@ def test_an_admission_that_leads_nowhere_is_given_back_to_those_who_wait_for_it(
     assert "AdmissionGivenBack" in live.reasons("PodGroup", "lost")
 
 
-def test_an_admission_that_nobody_waits_for_is_kept(live: Live) -> None:
+def test_an_admission_that_no_one_waits_for_is_kept(live: Live) -> None:
     live.start()
     live.group("lost", 1, pods=0, minResources={"cpu": "3"})
     live.pod("lost-0", group="lost", cpu="3", nodeSelector={"no": "such"})

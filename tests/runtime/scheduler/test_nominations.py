@@ -1,4 +1,4 @@
-"""Room that is made for a pod: it is promised in the objects before anybody is evicted, and kept whoever schedules."""
+"""Room that is made for a pod: it is promised in the objects before pods are evicted, and kept by every scheduler."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_whenever_the_scheduler_is_killed_the_next_one_keeps_the_promise(tmp_pat
     with claimed(tmp_path) as live:
         kill_after(live, writes)
         went = told_to_go(live)
-        assert not went or nominated(live), "somebody goes, and nobody knows for whom"
+        assert not went or nominated(live), "somebody goes, and no one knows for whom"
         live.start()
         live.wait(3)
         end(live)
@@ -108,7 +108,7 @@ def test_whenever_the_scheduler_is_killed_the_next_one_keeps_the_promise(tmp_pat
         assert set(went) <= set(told_to_go(live))
 
 
-def test_nobody_goes_before_it_is_written_for_whom(tmp_path: Path) -> None:
+def test_no_one_goes_before_it_is_written_for_whom(tmp_path: Path) -> None:
     with claimed(tmp_path) as live:
 
         async def before(method: str, target: str) -> None:
@@ -125,7 +125,7 @@ def test_nobody_goes_before_it_is_written_for_whom(tmp_path: Path) -> None:
         assert nominated(live)
 
 
-def test_nobody_goes_for_a_preemptor_that_is_gone_by_then(tmp_path: Path) -> None:
+def test_no_one_goes_for_a_preemptor_that_is_gone_by_then(tmp_path: Path) -> None:
     with claimed(tmp_path) as live:
         refused = True
 
@@ -173,7 +173,7 @@ def test_a_promise_to_a_node_that_vanishes_and_is_not_replaced_does_not_stay_on_
         assert live.condition(PODS, "urgent-0", "PodScheduled")["reason"] == "Unschedulable"
 
 
-def test_a_victim_that_never_ends_costs_nobody_else_their_pods(tmp_path: Path) -> None:
+def test_a_victim_that_never_ends_costs_no_one_else_their_pods(tmp_path: Path) -> None:
     with claimed(tmp_path) as live:
         for name in VICTIMS:
             live.patch(PODS, name, {"metadata": {"finalizers": ["example.com/never"]}})
@@ -188,7 +188,7 @@ def test_a_victim_that_never_ends_costs_nobody_else_their_pods(tmp_path: Path) -
         assert live.node_of("urgent-0") == "n-c", "free room elsewhere serves as well"
 
 
-def test_while_it_waits_for_its_room_nobody_lesser_gets_it(tmp_path: Path) -> None:
+def test_while_it_waits_for_its_room_no_one_lesser_gets_it(tmp_path: Path) -> None:
     with claimed(tmp_path) as live:
         claim(live)
         live.wait(2)

@@ -29,11 +29,11 @@ class Time:
         return self.micros
 
     def monotonic(self) -> int:
-        """The same, since nobody sets this clock backward."""
+        """The same, since no one sets this clock backward."""
         return self.micros
 
     async def sleep(self, seconds: float) -> None:
-        """Nobody waits here."""
+        """No one waits here."""
         raise AssertionError(seconds)
 
 

@@ -50,7 +50,7 @@ def test_what_lasts_is_kept_and_the_rest_is_renewed_in_time(days: int, new_leaf:
     assert authorities(then)[-1] == authorities(first)[0]
 
 
-def test_a_certificate_for_other_names_is_made_anew_by_the_same_authority() -> None:
+def test_a_certificate_for_other_names_is_made_again_by_the_same_authority() -> None:
     first = renewed(None, NAMES, START)
     then = renewed(first, ["elsewhere"], START)
     assert then.bundle == first.bundle

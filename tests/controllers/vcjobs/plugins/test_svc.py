@@ -1,4 +1,4 @@
-"""Plugin svc names pods, lists the names, and lets nobody else in."""
+"""Plugin svc names pods, lists the names, and lets no one else in."""
 
 from __future__ import annotations
 

@@ -244,6 +244,20 @@ def test_a_preempting_gang_is_not_overtaken_by_a_lesser_job_of_another_queue(gra
     assert len(evictions(history)) == 1
 
 
+def test_a_gang_that_pods_are_evicted_for_does_not_lose_its_start_to_another_job_in_the_same_cycle() -> None:
+    history = lived(
+        TREE,
+        node("n0", 8),
+        [queue("lent"), queue("own", deserved={"cpu": "3"})],
+        job("spare", "lent", *["n0"] * 3, memory=None, created=1),
+        job("large", "lent", "n0", cpu=3, memory=None, created=2),
+        job("single", "own", None, cpu=3, memory=None, created=3),
+        job("gang", "own", *waiting(3), minimum=2, memory=None, created=4),
+    )
+    assert running(history)["gang"] == 3
+    assert {e.by for e in history.moments[0].plan.evictions} == {"ns/gang"}
+
+
 # --- promises of queues
 
 

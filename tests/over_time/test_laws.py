@@ -104,6 +104,24 @@ def test_a_history_with_a_fault_breaks_the_law(law: str, moments: list[tuple[lis
     assert [sentence for sentence in broken(history(*moments)) if sentence.startswith(law)]
 
 
+@pytest.mark.parametrize(("minimum", "fault"), [(2, False), (1, True)], ids=["gang", "single pods"])
+def test_a_gang_may_wait_for_its_other_node_and_a_single_pod_may_not(minimum: int, fault: bool) -> None:
+    both = promised(**{"c-0": "n1", "c-1": "n2"})
+    objects: Objects = [
+        node("n1", 1),
+        node("n2", 1),
+        queue("root"),
+        queue("q"),
+        group("v"),
+        group("c", minimum=minimum),
+    ]
+    common = flat([objects, terminating(pod(V0, "v", node="n2"))])
+    made = [*common, runs(V1), pod("c-0", "c"), pod("c-1", "c")], Plan((), both, evicted(V1))
+    freed = [*common, promise(), pod("c-1", "c", nominated="n2")], Plan((), both)
+    found = broken(history(made, freed, at_rest=False))
+    assert any(sentence.startswith("a promise is kept: n1 is free") for sentence in found) == fault
+
+
 def test_a_cluster_that_goes_on_for_ever_is_not_at_rest() -> None:
     assert broken(history(MADE, (WAITS, KEPT), at_rest=False))[0].startswith("rest: 2 cycles after the last change")
 

@@ -183,7 +183,8 @@ def victims(books: Books, rules: Rules, way: Sequence[str], more: Amounts, preem
             continue
         if len(pods) > group.minimum:
             units += [[pod] for pod in pods]
-        elif not rules.gang_votes("reclaim"):
+        # A pod whose node is gone cannot be evicted, so its gang cannot go whole before that pod has been removed.
+        elif not rules.gang_votes("reclaim") and all(pod.spec.node_name in books.nodes for pod in pods):
             units.append(pods)
     for unit in units:
         if unit and may_lose(books, rules, way, unit, more):

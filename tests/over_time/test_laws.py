@@ -168,7 +168,15 @@ def lent(held: int, deserved: str = "2", *, minimum: int = 1, cpu: int = 1, **mo
         (lent(4, schedulerName="else"), False),
         ([*lent(4, minimum=5), pod("v-4", "v", memory=None, node="gone")], False),
     ],
-    ids=["above its share", "as a gang", "within its share", "more than deserved", "not preemptable", "foreign", "node is gone"],
+    ids=[
+        "above its share",
+        "as a gang",
+        "within its share",
+        "more than deserved",
+        "not preemptable",
+        "foreign",
+        "node is gone",
+    ],
 )
 def test_a_share_that_others_hold_is_claimed(objects: list[Object], fault: bool) -> None:
     found = broken(history((objects, Plan()), conf=FLAT))

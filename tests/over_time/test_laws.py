@@ -157,10 +157,19 @@ def lent(held: int, deserved: str = "2", *, minimum: int = 1, cpu: int = 1, **mo
     )
 
 
+def promised_elsewhere(*others: Object) -> list[Object]:
+    """As `lent`, and the pod that waits is promised room on a second node, where a pod never ends."""
+    second = [node("n2", 1), terminating(pod("stuck", "", memory=None, node="n2"))]
+    preemptor = pod("c-0", "c", memory=None, nominated="n2")
+    return flat([[o for o in lent(4) if o.name != "c-0"], second, preemptor, *others])
+
+
 @pytest.mark.parametrize(
     ("objects", "fault"),
     [
         (lent(4), True),
+        (promised_elsewhere(), False),
+        (promised_elsewhere(pod("c-1", "c", memory=None)), True),
         (lent(4, minimum=4), True),
         (lent(4, "4"), False),
         (lent(4, cpu=3), False),
@@ -170,6 +179,8 @@ def lent(held: int, deserved: str = "2", *, minimum: int = 1, cpu: int = 1, **mo
     ],
     ids=[
         "above its share",
+        "promised",
+        "not all promised",
         "as a gang",
         "within its share",
         "more than deserved",

@@ -193,6 +193,21 @@ def test_reclaim_spares_a_gang_at_its_minimum_where_the_gang_plugin_votes() -> N
     assert found.attempts[0].spared[0].plugin == "gang"
 
 
+def test_preempt_spares_a_gang_that_reclaim_evicts_pods_for() -> None:
+    """The gang has its minimum and gets a third pod from queue red; its two pods would make room for the group."""
+    both = conf("allocate, reclaim, preempt", ["priority", GANG, plugin("capacity")], ["predicates"])
+    gang = [held(cpu=2, pods=2, minimum=2, of_class="low"), pod("h-more", "h", cpu=1)]
+    classes = [priority_class("low", 1), priority_class("high", 2)]
+    queues = [queue("red"), queue("blue", deserved={"cpu": "5", "memory": "9Gi"})]
+    lender = held("lender", "red", cpu=1, node="m")
+    waits = [group("g", "blue", priority="high"), pod("g-0", cpu=4, priority=2)]
+    found = explained([classes, node("n", cpu=4), node("m", cpu=1), queues, gang, lender, waits], both)
+    assert [(a.action, [(s.code, s.pods) for s in a.spared]) for a in found.attempts] == [
+        ("reclaim", []),
+        ("preempt", [("GangIsServed", 2)]),
+    ]
+
+
 def test_reclaim_spares_pods_whose_going_would_not_help() -> None:
     """One pod's node has a taint, the other's is too small."""
     queues = [queue("red", deserved={"cpu": "8"}), queue("blue", deserved={"cpu": "1"})]

@@ -19,6 +19,7 @@ from over_time.books import (
     is_own,
     is_placed,
     is_terminating,
+    nominated,
     plus,
     within,
 )
@@ -27,21 +28,25 @@ SYSTEM = ("system-cluster-critical", "system-node-critical")
 
 
 def wants(books: Books, group: Group, rules: Rules) -> tuple[int, Amounts] | None:
-    """How many more equal pods a group needs for its next step, and what each asks for; None where that is unclear."""
-    waiting = group.waiting
+    """How many more equal pods a group needs for its next step, and what each asks for; None where that is unclear.
+
+    Pods that are promised room need no more: nothing else is evicted for them as long as the promise stands.
+    """
+    waiting = [pod for pod in group.waiting if not nominated(pod)]
+    placed = len(group.running) + len(group.waiting) - len(waiting)
     if not waiting or "gang" not in rules.plugins:
         return None
     phase = group.obj.status.phase if group.obj.status is not None else None
     if phase not in ("Inqueue", "Running") or group.queue not in books.queues:
         return None
-    if len(group.running) + len(waiting) < group.minimum or group.obj.spec.min_task_member:
+    if placed + len(waiting) < group.minimum or group.obj.spec.min_task_member:
         return None
     if any(is_terminating(pod) for pod in group.pods):
         return None
     asks = [books.requests[pod.key] for pod in waiting]
     if any(ask != asks[0] for ask in asks) or not any(asks[0].get(name) for name in COUNTED):
         return None
-    return max(group.minimum - len(group.running), 1), asks[0]
+    return max(group.minimum - placed, 1), asks[0]
 
 
 def idle_waits(books: Books, rules: Rules) -> Iterator[str]:
@@ -183,7 +188,8 @@ def victims(books: Books, rules: Rules, way: Sequence[str], more: Amounts, preem
             continue
         if len(pods) > group.minimum:
             units += [[pod] for pod in pods]
-        elif not rules.gang_votes("reclaim"):
+        # A pod whose node is gone cannot be evicted, so its gang cannot go whole before that pod has been removed.
+        elif not rules.gang_votes("reclaim") and all(pod.spec.node_name in books.nodes for pod in pods):
             units.append(pods)
     for unit in units:
         if unit and may_lose(books, rules, way, unit, more):

@@ -147,7 +147,7 @@ class Ledger:
                 del self._open[key]
                 now = f"gets one of {named[key]}" if key in named else "gets none"
                 yield f"a promise is kept: cycle {number} forgets the promise of {promise.node} to {key}, which {now}"
-            elif self._is_free(books, promise):
+            elif self._could_start(books, promise, bound, named):
                 yield f"a promise is kept: {promise.node} is free in cycle {number}, and {key} is not bound to it"
 
     def _taken(self, number: int, books: Books, bound: dict[str, str]) -> Iterator[str]:
@@ -189,15 +189,19 @@ class Ledger:
                     f"which has been promised {places}"
                 )
 
-    def _is_free(self, books: Books, promise: Promise) -> bool:
-        """Whether all that is promised to the group fits now beside everything else that is promised there."""
-        for node in {p.node for p in self._open.values() if p.group == promise.group}:
-            room = books.idle(node)
-            for pod in books.promised(node):
-                room = plus(room, books.requests[pod.key], -1)
-            if any(room.get(name, 0) < 0 for pod in books.promised(node) for name in books.requests[pod.key]):
-                return False
-        return True
+    def _could_start(self, books: Books, promise: Promise, bound: dict[str, str], named: dict[str, str]) -> bool:
+        """Whether the promised room is free, and with the group's other pods that have room now it is complete.
+
+        A gang below its minimum waits for all the nodes that it needs, also for those where it cost no victims.
+        """
+        if not _is_free(books, promise.node):
+            return False
+        group = books.groups[promise.group]
+        kept = [pod for pod in group.waiting if pod.key not in bound and named.get(pod.key) == nominated(pod) != ""]
+        free = [pod for pod in kept if _is_free(books, nominated(pod))]
+        starting = [pod for pod in group.waiting if pod.key in bound]
+        least = group.minimum if "gang" in self._rules.plugins else 0
+        return len(group.running) + len(starting) + len(free) >= least
 
     def in_vain(self, last: Books) -> Iterator[str]:
         """At rest: preemptors that never started though their victims have gone."""
@@ -222,3 +226,11 @@ class Ledger:
 def _can_be_kept(promise: Promise, books: Books) -> bool:
     """Whether the node of a promise is still there and takes pods."""
     return promise.node in books.nodes and books.open(promise.node)
+
+
+def _is_free(books: Books, node: str) -> bool:
+    """Whether all that is promised on a node fits there now."""
+    room = books.idle(node)
+    for pod in books.promised(node):
+        room = plus(room, books.requests[pod.key], -1)
+    return not any(room.get(name, 0) < 0 for pod in books.promised(node) for name in books.requests[pod.key])

@@ -244,6 +244,39 @@ def test_a_preempting_gang_is_not_overtaken_by_a_lesser_job_of_another_queue(gra
     assert len(evictions(history)) == 1
 
 
+def test_a_gang_that_pods_are_evicted_for_does_not_lose_its_start_to_another_job_in_the_same_cycle() -> None:
+    history = lived(
+        TREE,
+        node("n0", 8),
+        [queue("lent"), queue("own", deserved={"cpu": "3"})],
+        job("spare", "lent", *["n0"] * 3, memory=None, created=1),
+        job("large", "lent", "n0", cpu=3, memory=None, created=2),
+        job("single", "own", None, cpu=3, memory=None, created=3),
+        job("gang", "own", *waiting(3), minimum=2, memory=None, created=4),
+    )
+    assert running(history)["gang"] == 3
+    assert {e.by for e in history.moments[0].plan.evictions} == {"ns/gang"}
+
+
+def test_a_gang_waits_for_all_the_nodes_that_it_needs_before_it_takes_the_one_that_is_free() -> None:
+    going = job("going", "q", "n1", "n1", cpu=2, memory=None, terminationGracePeriodSeconds=5)
+    for made in going[1:]:
+        made.metadata.deletion_timestamp = "2026-01-01T12:00:05Z"
+    gang = [group("gang", "q", 2, "Inqueue", priority="high", created=2)]
+    for number, lost in enumerate(("n1", "n0")):
+        gang.append(pod(f"gang-{number}", "gang", 3, None, nominated=lost, priorityClassName="high", created=2))
+    history = lived(
+        CONFIGURATIONS["gangs-tree"],
+        [node("n0", 4, unschedulable=True), node("n1", 4), node("n2", 4)],
+        [queue("q"), going, job("small", "q", *["n2"] * 4, memory=None, priority="low", created=1), gang],
+    )
+    assert len(evictions(history)) == 3
+    assert {b.pod: b.node for m in history.moments for b in m.plan.binds if "gang" in b.pod} == {
+        "ns/gang-0": "n1",
+        "ns/gang-1": "n2",
+    }
+
+
 # --- promises of queues
 
 

@@ -104,6 +104,24 @@ def test_a_history_with_a_fault_breaks_the_law(law: str, moments: list[tuple[lis
     assert [sentence for sentence in broken(history(*moments)) if sentence.startswith(law)]
 
 
+@pytest.mark.parametrize(("minimum", "fault"), [(2, False), (1, True)], ids=["gang", "single pods"])
+def test_a_gang_may_wait_for_its_other_node_and_a_single_pod_may_not(minimum: int, fault: bool) -> None:
+    both = promised(**{"c-0": "n1", "c-1": "n2"})
+    objects: Objects = [
+        node("n1", 1),
+        node("n2", 1),
+        queue("root"),
+        queue("q"),
+        group("v"),
+        group("c", minimum=minimum),
+    ]
+    common = flat([objects, terminating(pod(V0, "v", node="n2"))])
+    made = [*common, runs(V1), pod("c-0", "c"), pod("c-1", "c")], Plan((), both, evicted(V1))
+    freed = [*common, promise(), pod("c-1", "c", nominated="n2")], Plan((), both)
+    found = broken(history(made, freed, at_rest=False))
+    assert any(sentence.startswith("a promise is kept: n1 is free") for sentence in found) == fault
+
+
 def test_a_cluster_that_goes_on_for_ever_is_not_at_rest() -> None:
     assert broken(history(MADE, (WAITS, KEPT), at_rest=False))[0].startswith("rest: 2 cycles after the last change")
 
@@ -139,17 +157,37 @@ def lent(held: int, deserved: str = "2", *, minimum: int = 1, cpu: int = 1, **mo
     )
 
 
+def promised_elsewhere(*others: Object) -> list[Object]:
+    """As `lent`, and the pod that waits is promised room on a second node, where a pod never ends."""
+    second = [node("n2", 1), terminating(pod("stuck", "", memory=None, node="n2"))]
+    preemptor = pod("c-0", "c", memory=None, nominated="n2")
+    return flat([[o for o in lent(4) if o.name != "c-0"], second, preemptor, *others])
+
+
 @pytest.mark.parametrize(
     ("objects", "fault"),
     [
         (lent(4), True),
+        (promised_elsewhere(), False),
+        (promised_elsewhere(pod("c-1", "c", memory=None)), True),
         (lent(4, minimum=4), True),
         (lent(4, "4"), False),
         (lent(4, cpu=3), False),
         (lent(4, annotations={"volcano.sh/preemptable": "false"}), False),
         (lent(4, schedulerName="else"), False),
+        ([*lent(4, minimum=5), pod("v-4", "v", memory=None, node="gone")], False),
     ],
-    ids=["above its share", "as a gang", "within its share", "more than deserved", "not preemptable", "foreign"],
+    ids=[
+        "above its share",
+        "promised",
+        "not all promised",
+        "as a gang",
+        "within its share",
+        "more than deserved",
+        "not preemptable",
+        "foreign",
+        "node is gone",
+    ],
 )
 def test_a_share_that_others_hold_is_claimed(objects: list[Object], fault: bool) -> None:
     found = broken(history((objects, Plan()), conf=FLAT))

@@ -47,6 +47,8 @@ class Ledger:
         self.nodes = state.nodes
         self.touched: dict[str, Job] = {}
         """Jobs that this cycle changed."""
+        self.served: set[str] = set()
+        """Jobs that pods are evicted for in this cycle."""
         self.state = state
         self.queues = queues
         """Those of the session."""
@@ -158,6 +160,7 @@ class Ledger:
 
     def note_eviction(self, task: Task, action: str, preemptor: str) -> None:
         """An eviction is decided: into the plan with it."""
+        self.served.add(preemptor)
         self.report.evictions.append(Eviction(task.key, task.node, preemptor, action))
 
     def admit(self, job: Job) -> None:

@@ -21,8 +21,9 @@ from kilauea.engine.eviction.victims import VictimPool
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shapes import NOT_ASKED
+from kilauea.engine.model.status import PIPELINED
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.placement.promises import start_where_free
+from kilauea.engine.placement.promises import can_be_completed, drop_nominations, start_where_free
 from kilauea.engine.session import Session
 from kilauea.engine.statement import EVICT, PIPELINE
 
@@ -203,9 +204,14 @@ class EvictionPlan:
         """Keep the plan. Where only pods give way that were to start in this cycle, its own start in their stead.
 
         If they waited for the next cycle, allocate would give the others the same room again, and so on for ever.
+        Nominations of a gang that the plan leaves incomplete are dropped: they would hold room for nothing.
         """
         promised, costs = self.nominations(), sum(map(self.pool.cost, self.units))
         self._statement.commit()
         self.pool.commits += 1
+        for key in dict.fromkeys(unit[0].group for unit in self.units):
+            job = self.session.state.jobs[key]
+            if job.counts[PIPELINED] and not can_be_completed(self.session, job):
+                drop_nominations(self.session, job)
         if not costs:
             start_where_free(self.session, self.job, promised)

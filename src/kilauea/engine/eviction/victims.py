@@ -186,11 +186,14 @@ class VictimPool:
     def unit(self, session: Session, task: Task, *, gangs: bool) -> Unit | None:
         """The unit of a task: itself alone, or its whole gang; None if the gang cannot be evicted.
 
-        With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone.
+        With `gangs` a gang at its minimum goes whole, or not at all; without, every task goes alone. A gang that pods
+        are evicted for in this cycle does not go whole: they would be evicted in vain.
         """
         job = session.state.jobs[task.group]
         if not gangs or surplus(job, task) > 0:
             return (task,)
+        if is_served(session, job):
+            return None
         mates = [t for t in job.tasks.values() if t.status in self.states]
         if any(mate.key not in self.index for mate in mates):
             return None
@@ -208,6 +211,11 @@ class VictimPool:
             if index is not None:
                 self.there[index] = not gone
                 self._stale.add(int(self._job_index[index]))
+
+
+def is_served(session: Session, job: Job) -> bool:
+    """Return True if pods are evicted in this cycle for tasks that would be too few without the job's other tasks."""
+    return job.key in session.ledger.served and job.counts[status.PIPELINED] < job.min_available
 
 
 def jobs_in_victim_order(session: Session, jobs: Iterable[Job], preemptor: Queue) -> list[Job]:

@@ -69,6 +69,7 @@ def _move(session: Session, plan: Plan) -> None:
     for eviction in plan.evictions:
         task = tasks[eviction.pod]
         session.ledger.release(task, row_of[task.node])
+        session.ledger.served.add(eviction.by)
     for bind in plan.binds:
         session.ledger.place(tasks[bind.pod], row_of[bind.node], status.ALLOCATED)
         session.ledger.bind(tasks[bind.pod])

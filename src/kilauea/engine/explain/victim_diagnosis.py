@@ -17,7 +17,7 @@ from kilauea.engine.conf import QUEUE_PLUGINS
 from kilauea.engine.eviction.bundles import GangPreemptor
 from kilauea.engine.eviction.floor import Want
 from kilauea.engine.eviction.policy import POLICIES, BetweenJobs, Policy, WithinJob
-from kilauea.engine.eviction.victims import VictimPool, in_victim_order
+from kilauea.engine.eviction.victims import VictimPool, in_victim_order, is_served
 from kilauea.engine.extension import ABSTAIN, Refusal, victims_and_vote
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
@@ -35,6 +35,7 @@ NODES_LOOKED_AT = 64
 
 MARKED = Reason("NotPreemptable", "marked as not preemptable (volcano.sh/preemptable)")
 GANG = Reason("GangGoesWhole", "its gang can only be evicted as a whole, and one of its pods may not be evicted")
+SERVED = Reason("GangIsServed", "its gang can only be evicted as a whole, and other pods are evicted for it")
 RULED_OUT = Reason("NodeRuledOut", "the waiting pod cannot run on that node, whatever is evicted")
 OTHERS = Reason("NotTogether", "with the other pods that would have to be evicted, its queue would lose too much")
 ENOUGH_FOR_ONE = Reason("NotTheWholeGang", "evicting it makes room for only a part of the gang")
@@ -243,6 +244,8 @@ class Inquiry:
         if sparing:
             return session.points.why_spared(policy.point, sparing[-1], self._initiator, task)
         unit = pool.unit(session, task, gangs=self._gangs)
+        if unit is None and is_served(session, session.state.jobs[task.group]):
+            return SERVED
         if unit is None or any(mate.group == self._job.key and mate is not task for mate in unit):
             return GANG
         if not all(self._wanted[pool.index[mate.key]] for mate in unit):

@@ -85,10 +85,20 @@ def serve_elsewhere(session: Session) -> None:
 
 def drop_vain_promises(session: Session) -> None:
     """Let go of promises to gangs that were not completed in this cycle, and to groups that are not admitted."""
-    for job, promised in _open_promises(session):
-        if job.is_pending or not (session.points.job_ready(job) or session.points.job_pipelined(job)):
-            for task, row in promised:
-                session.ledger.displace(task, row)
+    for job, _ in _open_promises(session):
+        if job.is_pending or not can_be_completed(session, job):
+            drop_nominations(session, job)
+
+
+def can_be_completed(session: Session, job: Job) -> bool:
+    """Return True if a gang is complete, or will be once its nominated tasks start."""
+    return session.points.job_ready(job) or session.points.job_pipelined(job)
+
+
+def drop_nominations(session: Session, job: Job) -> None:
+    """Let all nominated tasks of a job wait without a node."""
+    for task in [task for task in job.tasks.values() if task.status == status.PIPELINED]:
+        session.ledger.displace(task, session.nodes.row_of[task.node])
 
 
 def _open_promises(session: Session) -> list[tuple[Job, list[tuple[Task, int]]]]:

@@ -148,7 +148,7 @@ class Ledger:
     def bind(self, task: Task) -> None:
         """A placed task starts: into the plan with it."""
         self.state.jobs[task.group].move(task, status.BINDING)
-        self.report.binds.append(Bind(task.key, task.node))
+        self.report.binds.append(Bind(task.key, task.node, self._points.bind_annotations(task)))
 
     def withdraw(self, task: Task, row: int, preemptor: str) -> None:
         """A task that was to start in this cycle, and has been released for another job, does not start after all."""

@@ -46,6 +46,8 @@ class Bind:
     """The pod, as `namespace/name`."""
     node: str
     """The node."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Annotations that the pod gets with it: key and value, by key."""
 
 
 @dataclass(frozen=True, slots=True)

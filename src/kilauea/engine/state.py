@@ -24,6 +24,7 @@ from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
 from kilauea.engine.model import status
+from kilauea.engine.model.devices import record_of
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
 from kilauea.engine.model.jobs import Job
@@ -90,6 +91,10 @@ class ClusterState:
         """Tasks that mount volume claims."""
         self.with_cards: dict[str, Task] = {}
         """Tasks that name accelerator cards."""
+        self.with_devices: dict[str, Task] = {}
+        """Tasks that ask for parts of cards."""
+        self.device_version = 0
+        """Grows with each change of a task that asks for parts of cards."""
         self.storage = Storage()
         self._facts: dict[str, NodeFacts] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
@@ -165,6 +170,9 @@ class ClusterState:
         if task is None:
             self._change(pod)
         elif self._is_newest((pod.kind, task.key), pod):
+            if task.spec.devices is not None:
+                task.record = record_of(pod.annotations)
+                self.device_version += 1
             self._move(task, stage_of(pod, task.cooldown))
 
     def _is_newest(self, key: tuple[str, str], obj: Object) -> bool:
@@ -223,6 +231,9 @@ class ClusterState:
             self.with_claims[task.key] = task
         if task.spec.cards is not None:
             self.with_cards[task.key] = task
+        if task.spec.devices is not None:
+            self.with_devices[task.key] = task
+            self.device_version += 1
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
@@ -242,6 +253,8 @@ class ClusterState:
         self.with_ports.pop(key, None)
         self.with_claims.pop(key, None)
         self.with_cards.pop(key, None)
+        if self.with_devices.pop(key, None) is not None:
+            self.device_version += 1
         self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:

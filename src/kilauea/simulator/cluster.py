@@ -88,7 +88,7 @@ class SimulatedCluster:
         for eviction in plan.evictions:
             events += self._evict(eviction.pod)
         for bind in plan.binds:
-            events += self._run(bind.pod, bind.node)
+            events += self._run(bind.pod, bind.node, dict(bind.annotations))
         events += self._nominate(plan)
         for key, outcome in plan.groups.items():
             events += self._set_phase(key, outcome.phase)
@@ -107,12 +107,15 @@ class SimulatedCluster:
         metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=format_time(end))
         return [self._put(msgspec.structs.replace(pod, metadata=metadata))]
 
-    def _run(self, key: str, node: str) -> list[Event]:
+    def _run(self, key: str, node: str, annotations: dict[str, str]) -> list[Event]:
         pod = self.pod(key)
         if pod is None:
             return []
         scheduled = PodCondition("PodScheduled", "True", format_time(self.now))
         spec = msgspec.structs.replace(pod.spec, node_name=node)
+        if annotations:
+            metadata = msgspec.structs.replace(pod.metadata, annotations={**pod.annotations, **annotations})
+            pod = msgspec.structs.replace(pod, metadata=metadata)
         status = PodStatus(phase="Running", conditions=[scheduled])
         return [self._put(msgspec.structs.replace(pod, spec=spec, status=status))]
 

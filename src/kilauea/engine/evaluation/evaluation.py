@@ -206,6 +206,10 @@ class Evaluation:
             more = self._fit(predicate, nodes)
             if more is not None:
                 fit = fit & more
+            if predicate.room is not None and self._nodes.future:
+                free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
+                if free is not None:
+                    room = room & free
         return Examined(fit, room, self._scores(self._scorers, nodes))
 
     def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:

@@ -26,6 +26,8 @@ class Placed(NamedTuple):
 
     uid: str
     node: str
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Annotations that the pod gets with the bind."""
 
 
 class Failures(NamedTuple):
@@ -67,6 +69,9 @@ class Assumed:
                 del self.binds[key]
             else:
                 pod = replace(pod, spec=replace(pod.spec, node_name=placed.node))
+                if placed.annotations:
+                    marks = {**pod.annotations, **dict(placed.annotations)}
+                    pod = replace(pod, metadata=replace(pod.metadata, annotations=marks))
         victim = self.evictions.get(key)
         if victim is not None:
             if victim != uid or pod.metadata.deletion_timestamp or _has_ended(pod.status):

@@ -51,6 +51,8 @@ class PodOperation:
     by: str = ""
     created: int = 0
     """Creation time of the pod, in microseconds since 1970."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Annotations that the pod gets with the bind."""
 
     @property
     def key(self) -> Key:
@@ -106,8 +108,9 @@ class Executor:
     def bind(self, bind: Bind) -> None:
         """Assume that a pod is on its node, and queue the bind."""
         task = self._feed.state.tasks[bind.pod]
-        operation = PodOperation("bind", bind.pod, task.uid, bind.node, created=task.order[2])
-        self._feed.bind(bind.pod, Placed(task.uid, bind.node))
+        marks = bind.annotations
+        operation = PodOperation("bind", bind.pod, task.uid, bind.node, created=task.order[2], annotations=marks)
+        self._feed.bind(bind.pod, Placed(task.uid, bind.node, marks))
         self._metrics.task_latency("Assumed", operation.created, self._clock.now())
         self._pool.add(lambda: self._carry_out(operation))
 
@@ -165,7 +168,14 @@ class Executor:
         started = self._clock.monotonic()
         self._metrics.task_latency("PreBound", operation.created, self._clock.now())
         target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
-        metadata = {"name": operation.key.name, "namespace": operation.key.namespace, "uid": operation.uid}
+        metadata: dict[str, Any] = {
+            "name": operation.key.name,
+            "namespace": operation.key.namespace,
+            "uid": operation.uid,
+        }
+        if operation.annotations:
+            # The API server copies them to the pod as it binds it: no pod is ever bound without its record.
+            metadata["annotations"] = dict(operation.annotations)
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self._api.create(PODS, operation.key.namespace, body, "binding", operation.key.name)
         took = self._clock.monotonic() - started
@@ -255,5 +265,5 @@ class Executor:
         """True while an operation is still assumed: not confirmed yet, and its pod exists."""
         assumed = self._feed.assumed
         if operation.kind == "bind":
-            return assumed.binds.get(operation.pod) == Placed(operation.uid, operation.node)
+            return assumed.binds.get(operation.pod) == Placed(operation.uid, operation.node, operation.annotations)
         return assumed.evictions.get(operation.pod) == operation.uid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,7 @@ Applies = Callable[[TaskShape], bool]
 VictimVote = Callable[[Task, Sequence[Task]], tuple[Sequence[Task], int]]
 WhySpared = SpareReason | Callable[[Any, Task], SpareReason]
 EventHandler = Callable[[Task, int], None]
+BindAnnotations = Callable[[Task], Mapping[str, str]]
 
 
 class PluginFault(Exception):
@@ -71,6 +72,8 @@ class NodePredicate:
     rejections: tuple[Rejection, ...]
     scope: Scope
     applies: Applies | None
+    room: Predicate | None = None
+    """Of the nodes that fit, those that have room now; the others may only be nominated."""
 
 
 @dataclass(frozen=True, slots=True)

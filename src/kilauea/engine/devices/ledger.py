@@ -31,11 +31,12 @@ READ_FAULT, NO_CARDS, TOO_FEW = 1, 2, 3
 
 
 class Taken(NamedTuple):
-    """Cards of one request: columns of the node's cards, and MiB of each."""
+    """Cards of one request: columns of the node's cards, and MiB and hundredths of cores of each."""
 
     request: CardRequest
     columns: tuple[int, ...]
     memory: tuple[int, ...]
+    cores: tuple[int, ...]
 
 
 class Booking(NamedTuple):
@@ -124,12 +125,12 @@ class DeviceLedger:
     def _placed_slices(self, request: CardRequest, slices: Sequence[Slice], row: int) -> Taken | None:
         table = self.tables[request.kind]
         columns = table.cards.columns[row]
-        found = [(columns[s.card], s.memory) for s in slices if s.card in columns]
-        if len(found) < request.count:
+        found = [(columns[s.card], s.memory, max(s.cores, request.cores)) for s in slices if s.card in columns]
+        if len(found) < max(request.count, 1):
             return None
         if request.kind == SHARE:
-            found = [(column, self._memory(table, request, row, column)) for column, _ in found]
-        return Taken(request, tuple(c for c, _ in found), tuple(m for _, m in found))
+            found = [(column, self._memory(table, request, row, column), cores) for column, _, cores in found]
+        return Taken(request, *zip(*found, strict=True))
 
     def _memory(self, table: CardTable, request: CardRequest, row: int, column: int) -> int:
         if request.memory:
@@ -179,8 +180,21 @@ class DeviceLedger:
         codes[nodes.take(cards.faulty)] = READ_FAULT
         return codes
 
+    def free_cards(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> tuple[BoolArray, IntArray]:
+        """(n, C) cards with room for a request of a shape, and (3, n, C) what is used of them."""
+        wish = shape.spec.devices
+        assert wish is not None
+        return self._free(self.tables[request.kind], request, wish, nodes, None, now=False)
+
     def _free(
-        self, table: CardTable, request: CardRequest, wish: DeviceWish, nodes: NodeRows, extra: IntArray | None, *, now: bool
+        self,
+        table: CardTable,
+        request: CardRequest,
+        wish: DeviceWish,
+        nodes: NodeRows,
+        extra: IntArray | None,
+        *,
+        now: bool,
     ) -> tuple[BoolArray, IntArray]:
         """(n, C) cards with room for a request, and (3, n, C) what is used of them; `extra` is used beside that."""
         rows = nodes.rows
@@ -254,7 +268,8 @@ class DeviceLedger:
         for request, columns in zip(wish.requests, found.chosen, strict=True):
             table = self.tables[request.kind]
             picked = tuple(sorted(int(column) for column in columns[0]))
-            out.append(Taken(request, picked, tuple(self._memory(table, request, row, c) for c in picked)))
+            memory = tuple(self._memory(table, request, row, column) for column in picked)
+            out.append(Taken(request, picked, memory, (request.cores,) * len(picked)))
         return tuple(out)
 
     # --- pods come and go
@@ -292,8 +307,8 @@ class DeviceLedger:
         for taken in booking.taken:
             table = self.tables[taken.request.kind]
             amounts = np.zeros((3, table.held.shape[2]), dtype=np.int64)
-            for column, memory in zip(taken.columns, taken.memory, strict=True):
-                amounts[:, column] += (memory, taken.request.cores, 1)
+            for column, memory, cores in zip(taken.columns, taken.memory, taken.cores, strict=True):
+                amounts[:, column] += (memory, cores, 1)
                 if apart:
                     mates = self._apart.setdefault(apart, {})
                     place = (booking.row, taken.request.kind, column)
@@ -311,10 +326,8 @@ class DeviceLedger:
             cards = self.tables[taken.request.kind].cards.sets[booking.row]
             assert cards is not None
             containers = out.setdefault(taken.request.kind, [[] for _ in range(wish.containers)])
-            for column, memory in zip(taken.columns, taken.memory, strict=True):
-                containers[taken.request.container].append(
-                    Slice(cards.cards[column].id, memory, taken.request.cores)
-                )
+            for column, memory, cores in zip(taken.columns, taken.memory, taken.cores, strict=True):
+                containers[taken.request.container].append(Slice(cards.cards[column].id, memory, cores))
         return out
 
 

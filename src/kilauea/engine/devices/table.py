@@ -111,7 +111,9 @@ class CardTable:
         """MiB that a request takes of each card: a number, or (n, C) where it is a percentage."""
         return request.memory if request.memory else capacity[MEMORY] * request.percent // 100
 
-    def fitting(self, request: CardRequest, wish: DeviceWish, rows: NDArray[np.intp] | None, *used: IntArray) -> BoolArray:
+    def fitting(
+        self, request: CardRequest, wish: DeviceWish, rows: NDArray[np.intp] | None, *used: IntArray
+    ) -> BoolArray:
         """(n, C) cards that have room for a request beside each of some uses (3, n, C)."""
         capacity, out = self.cards.capacity, self.eligible(wish)
         if rows is not None:

@@ -110,7 +110,9 @@ class DeviceShare(Plugin):
                 found = table.cards.sets[row]
                 if found is not None:
                     message = f"its devices are not used: annotation {found.fault}"
-                    session.findings.append(Finding(f"node {session.nodes.names[row]}", message, code="DeviceAnnotations"))
+                    session.findings.append(
+                        Finding(f"node {session.nodes.names[row]}", message, code="DeviceAnnotations")
+                    )
             if len(rows) > MOST_NAMED:
                 message = f"the annotations of {len(rows) - MOST_NAMED} more nodes cannot be read either"
                 session.findings.append(Finding(f"devices {kind}", message, code="DeviceAnnotations"))
@@ -183,5 +185,3 @@ class DeviceShare(Plugin):
 def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:
     """The part (3, n, C) of an array over cards (3, N, C) that belongs to some nodes."""
     return columns if nodes.rows is None else columns.take(nodes.rows, axis=1)
-
-

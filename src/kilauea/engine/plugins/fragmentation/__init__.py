@@ -130,5 +130,3 @@ class Fragmentation(Plugin):
         if family is None:
             return np.zeros(used.shape[1:])
         return family.loss(request, shape, nodes, used, placed=placed)
-
-

@@ -100,9 +100,7 @@ def _shared(spec: TaskSpec) -> list[tuple[str, Typical]]:
 
 def _typical(spec: TaskSpec, count: int, memory: int, percent: int, cores: int) -> Typical:
     where = (spec.node_selector, spec.node_terms, spec.tolerations)
-    return Typical(
-        spec.requests.get(CPU, 0), spec.requests.get(MEMORY, 0), count, memory, percent, cores, where
-    )
+    return Typical(spec.requests.get(CPU, 0), spec.requests.get(MEMORY, 0), count, memory, percent, cores, where)
 
 
 def _most(tables: dict[str, Counter[Typical]], specs: dict[Typical, TaskSpec], total: int) -> dict[str, Mix]:

@@ -108,7 +108,7 @@ def check(objects: Iterable[Object]) -> None:
                     place = (each.annotations["scheduling.k8s.io/group-name"], part.card)
                     assert mates.setdefault(place, each.key) == each.key
     for card, (memory, cores, pods, whole) in used.items():
-        assert memory <= MEMORY and cores <= 100 and pods <= SLOTS, (card, memory, cores, pods)
+        assert (memory <= MEMORY, cores <= 100, pods <= SLOTS) == (True, True, True), (card, memory, cores, pods)
         assert not whole or pods == 1, card
 
 

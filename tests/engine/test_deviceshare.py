@@ -145,7 +145,8 @@ def test_a_gang_that_does_not_find_all_its_cards_gets_none() -> None:
 
 def test_containers_of_a_pod_get_their_own_records() -> None:
     several = vgpu("p", memory=100, cores=60)
-    assert isinstance(several, Pod) and several.spec.containers
+    assert isinstance(several, Pod)
+    assert several.spec.containers
     first = several.spec.containers[0]
     several.spec.containers = [first, msgspec.structs.replace(first, resources=None), first]
     plan = plan_of(vgpu_node("n"), group("p"), several, conf=shares("binpack"))
@@ -155,7 +156,8 @@ def test_containers_of_a_pod_get_their_own_records() -> None:
 def test_all_containers_of_a_record_count_after_a_restart() -> None:
     there = running("a", "n-0,NVIDIA,100,60:;n-1,NVIDIA,100,60:", memory=100, cores=60)
     held = there[1]
-    assert isinstance(held, Pod) and held.spec.containers
+    assert isinstance(held, Pod)
+    assert held.spec.containers
     held.spec.containers = [held.spec.containers[0], held.spec.containers[0]]
     plan = plan_of(vgpu_node("n"), there, waiting("p", memory=1, cores=50), conf=shares())
     assert codes(plan) == {"p": "Unschedulable"}

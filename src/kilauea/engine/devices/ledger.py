@@ -1,8 +1,8 @@
-"""Which pod has which part of which card in this cycle: cards are chosen when a pod is placed, and freed when it leaves.
+"""Which pod has which part of which card in this cycle: pods get cards when they come, and lose them when they go.
 
-The ledger begins with what the annotations of pods on nodes say, so a restarted scheduler knows what the one before it
-gave. From then on it hears of each pod that comes and goes, as the node figures do. A pod on a node without a record that
-can be read counts where a new pod would go.
+The ledger begins with what the annotations of pods on nodes say, so a restarted scheduler knows what the one before
+it gave. From then on it hears of each pod that comes and goes, as the node figures do. A pod on a node without a record
+that can be read counts where a new pod would go.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class DeviceLedger:
         table = self.tables[request.kind]
         columns = table.cards.columns[row]
         found = [(columns[s.card], s.memory, max(s.cores, request.cores)) for s in slices if s.card in columns]
-        if len(found) < max(request.count, 1):
+        if len(found) < max(request.number, 1):
             return None
         if request.kind == SHARE:
             found = [(column, self._memory(table, request, row, column), cores) for column, _, cores in found]
@@ -157,7 +157,7 @@ class DeviceLedger:
             mask, used = self._free(table, request, wish, nodes, extra.get(request.kind), now=now)
             codes[(codes == 0) & nodes.take(cards.faulty)] = READ_FAULT
             codes[(codes == 0) & ~nodes.take(cards.registered)] = NO_CARDS
-            codes[(codes == 0) & (mask.sum(axis=1) < request.count)] = TOO_FEW
+            codes[(codes == 0) & (mask.sum(axis=1) < request.number)] = TOO_FEW
             columns = self._first(table, request, shape, nodes, mask, used, placed)
             chosen.append(columns)
             if last[request.kind] > number:
@@ -175,7 +175,7 @@ class DeviceLedger:
             return self.survey(shape, nodes, now=now).codes
         request, cards = wish.requests[0], table.cards
         mask, _ = self._free(table, request, wish, nodes, None, now=now)
-        codes: NDArray[np.int8] = np.where(mask.sum(axis=1) < request.count, np.int8(TOO_FEW), np.int8(0))
+        codes: NDArray[np.int8] = np.where(mask.sum(axis=1) < request.number, np.int8(TOO_FEW), np.int8(0))
         codes[~nodes.take(cards.registered)] = NO_CARDS
         codes[nodes.take(cards.faulty)] = READ_FAULT
         return codes
@@ -227,7 +227,7 @@ class DeviceLedger:
         placed: bool,
     ) -> NDArray[np.intp]:
         """(n, k) columns of the cards to take; nonsense where too few fit."""
-        count = min(request.count, mask.shape[1])
+        count = min(request.number, mask.shape[1])
         key = np.where(mask, self.order(table, request, shape, nodes, used, placed), np.inf)
         if count == 1:
             first: NDArray[np.intp] = key.argmin(axis=1)[:, None]

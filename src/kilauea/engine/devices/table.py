@@ -1,8 +1,8 @@
-"""The cards of one kind on all nodes, as arrays (N, C): nodes by row, the cards of a node in the order it registered them.
+"""The cards of one kind on all nodes, as arrays (N, C): a row for each node, its cards in the order of registration.
 
-What is taken of a card is counted as for nodes: `held` by pods that are there, terminating ones included; `leaving`, the
-part of it that is being freed; `promised` to pods that wait for it. A pod that starts now needs room beside what is held
-and beside what will be held; a nomination needs only the latter.
+What is taken of a card is counted twice, as for nodes: `held` by pods that are there, terminating ones included; and
+`later`, without what is being freed and with what is promised. A pod that starts now needs room beside both; a
+nomination needs it beside the latter.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def cards_of(nodes: NodeTable, kind: str) -> Cards:
             there[row, column] = card.healthy
             model[row, column] = models.setdefault(card.model, len(models))
     faulty = np.array([s is not None and bool(s.fault) for s in sets], dtype=bool)
-    return Cards(kind, sets, capacity, there, model, tuple(models), tuple(columns), faulty, there.any(axis=1))
+    registered: BoolArray = np.logical_or.reduce(there, axis=1)
+    return Cards(kind, sets, capacity, there, model, tuple(models), tuple(columns), faulty, registered)
 
 
 class CardTable:
@@ -130,7 +131,7 @@ class CardTable:
         return out
 
     def book(self, amounts: IntArray, row: int, *, held: int, later: int) -> None:
-        """Add what a pod takes, (3, C), to what is held and to what will be held: once, not at all (0), or less (-1)."""
+        """Add what a pod takes, (3, C), to what is held and to what will be held: 1, 0 or -1 times."""
         if held:
             self.held[:, row] += held * amounts
         if later:

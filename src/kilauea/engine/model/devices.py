@@ -68,7 +68,7 @@ class CardRequest(NamedTuple):
 
     kind: str
     container: int
-    count: int
+    number: int
     """Number of cards."""
     memory: int
     """MiB of each card; 0 for a percentage."""

@@ -2,10 +2,10 @@
 
 What:
     The cards of a node are those that its device plugin registers in an annotation (`volcano.sh/node-vgpu-register`,
-    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. A pod that asks for parts of cards
-    goes to a node where each container finds its cards: enough memory, cores and slots on one card for each card that it
-    asks for, of a model and with an id that the pod's annotations allow. The cards that it gets are written to its
-    annotations in the request that binds it; device plugins read them there, and so does a scheduler that restarts.
+    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. A pod that asks for parts of
+    cards goes to a node where each container finds its cards: enough memory, cores and slots on one card for each card
+    that it asks for, of a model and with an id that the pod's annotations allow. The cards that it gets are written to
+    its annotations in the request that binds it; device plugins read them there, and so does a restarted scheduler.
 
 Why:
     The sum over a node does not tell if a share fits: two cards that are half used have room for no whole card.
@@ -17,7 +17,8 @@ Arguments:
     `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
     deviceshare.AscendHAMiVNPUEnable (false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
     `huawei.com/Ascend910B-memory`.
-    deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest pods.
+    deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
+    pods.
     deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes; 0 switches that off.
 
 Example:
@@ -30,12 +31,13 @@ Example:
           deviceshare.ScheduleWeight: 10
 
 Difference from the original:
-    GPUSharingEnable, GPUNumberEnable and VGPUEnable can be on together: cards are accounted for one by one, so a card that
-    is shared is not given out whole. A node whose annotation cannot be read is passed over with a reason, and so is a node
-    that offers the resource but registers no card. Cards that are registered as unhealthy are not given out. The record is
-    written with the bind, not before it. All containers of a pod count when the record is read again. `spread` scores a
-    node by its free cards; in the original the score is always 0. Cards of terminating pods are given out again only when
-    the pods are gone.
+    GPUSharingEnable and GPUNumberEnable can be on together: cards are accounted for one by one, so a card that is
+    shared is not given out whole. A node whose annotation cannot be read is passed over with a reason, and so is a node
+    that offers the resource but registers no card. Cards that are registered as unhealthy are not given out. The record
+    is written with the bind, not before it. All containers of a pod count when the record is read again. `spread`
+    scores a node by its free cards; in the original the score is always 0. Cards of terminating pods are given out
+    again only when the pods are gone. MIG geometries, the dynamic vNPUs of MindCluster, the device ConfigMap, node
+    locks and GPUExclusiveRules are not part of this version.
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ class DeviceShare(Plugin):
         return self._ledger.fits(shape, nodes, now=False)
 
     def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
-        return self._ledger.fits(shape, nodes, now=True) == 0
+        free: NDArray[np.bool_] = self._ledger.fits(shape, nodes, now=True) == 0
+        return free
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         wish, total = shape.spec.devices, np.zeros(len(nodes))
@@ -166,7 +169,8 @@ class DeviceShare(Plugin):
             fullest: NDArray[np.float64] = -used[MEMORY].astype(np.float64)
             return fullest
         if self.arguments.policy == SPREAD:
-            return used[SLOTS].astype(np.float64)
+            fewest: NDArray[np.float64] = used[SLOTS].astype(np.float64)
+            return fewest
         index = np.arange(used.shape[2], dtype=np.float64)
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
         return np.broadcast_to(-index if request.kind == VGPU else index, used.shape[1:])

@@ -1,11 +1,12 @@
 """Place pods where the least of the free cards becomes unusable for the pods that usually come.
 
 What:
-    Free cards on a node are of use to a pod only if the node has the cores and the memory for it too, if enough cards are
-    free, and if the free part of a card is large enough. The free cards that the average pod cannot use are the node's
-    fragments. A node scores -100 for each card by which a pod would make its fragments grow, times the weight. Of the
-    cards of a node, too, a pod gets the one that makes them grow least. The average pod is that of all pods with cards
-    that the cluster has: those that wait, run, or have ended and are not deleted.
+    Free cards on a node are of use to a pod only if the node has the cores and the memory for it too, if enough cards
+    are free, and if the free part of a card is large enough. The free cards that the average pod cannot use are the
+    node's fragments. A node scores -100 for each card by which a pod would make its fragments grow, times the weight.
+    Of the cards of a node, too, a pod gets the one that makes them grow least. The average is taken over all pods with
+    cards that the cluster has: those that wait, run, or have ended and are not deleted. A pod weighs the square root
+    of the cards that it asks for.
 
 Why:
     A full cluster leaves its fragments unused. Packing fills nodes, but not with what fits together: cores run out
@@ -107,7 +108,7 @@ class Fragmentation(Plugin):
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
         growth: NDArray[np.float64] | None = None
         for family in self._opened():
-            more = family.growth(shape, nodes)
+            more = family.growth(shape, nodes) * family.part
             growth = more if growth is None else growth + more
         return None if growth is None else growth * (-CARD_SCORE * self.arguments.weight)
 

@@ -1,15 +1,20 @@
 """The usable part of free cards, for the typical pods of one kind of cards.
 
-A free card is of use to a typical pod if the pod may be on the node and has its cores and memory there, if the free part
-of the card is as large as the pod's share, and for a pod with several cards, if that many are wholly free. Summed over
-the cards and the typical pods by how many there are, this is the usable part; the rest of what is free is fragments.
+A free card is of use to a typical pod if the pod may be on the node and has its cores and memory there, if the free
+part of the card is as large as the pod's share, and for a pod with several cards, if that many are wholly free. Summed
+over the cards and the typical pods by their weight, this is the usable part; the rest of what is free is fragments.
 
-Amounts of cards are thousandths, weights are numbers of pods. All sums are of integers and exact, so that a node has the
+Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so that a node has the
 same score alone as among others.
+
+A pod weighs the square root of the cards that it asks for. In the paper all pods weigh the same, so that many small
+shares outweigh the few pods that need most of the cards; weighed by their cards, the small shares count for nothing. On
+the trace that the paper uses, the root between both leaves the fewest cards unused.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +29,8 @@ from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.plugins.fragmentation.mix import Mix, Typical
 
 CARD = 1000
+WEIGHTS = 1 << 20
+"""About the sum of the weights of typical pods: small enough for sums in float32 to be exact."""
 FloatArray = NDArray[np.float64]
 
 
@@ -31,19 +38,21 @@ class Family(Protocol):
     """Cards of one kind, and the pods that want them."""
 
     stale: NDArray[np.bool_]
-    """(N,) nodes that changed since their usable part was computed."""
+    """(N,) nodes that changed since their fragments were computed."""
+    part: float
+    """Part of the pods with cards that want these."""
 
     def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
 
 
 class Weights(NamedTuple):
-    """Typical pods against some nodes (n), by how many there are."""
+    """Weights of the typical pods that some nodes (n) can take."""
 
     by_share: FloatArray
-    """(n, J + 1) pods with a share of at most the first j sizes."""
+    """(n, J + 1) of pods with a share of at most the first j sizes."""
     by_count: FloatArray
-    """(n, K) pods with several cards, by number of cards."""
+    """(n, K) of pods with several cards, by number of cards."""
 
 
 class Demand:
@@ -52,20 +61,23 @@ class Demand:
     def __init__(self, mix: Mix, card_memory: int) -> None:
         shares = [_share(typical, card_memory) for typical in mix.pods]
         self.sizes = np.array(
-            sorted({s for s, t in zip(shares, mix.pods, strict=True) if t.count == 1}), dtype=np.int64
+            sorted({s for s, t in zip(shares, mix.pods, strict=True) if t.cards == 1}), dtype=np.int64
         )
         """(J,) shares of pods with one card."""
-        self.counts = np.array(sorted({t.count for t in mix.pods if t.count > 1}), dtype=np.int64)
+        self.counts = np.array(sorted({t.cards for t in mix.pods if t.cards > 1}), dtype=np.int64)
         """(K,) numbers of cards of pods with several."""
         single = np.zeros((len(shares), len(self.sizes)))
         several = np.zeros((len(shares), len(self.counts)))
-        for number, (share, typical, weight) in enumerate(zip(shares, mix.pods, mix.numbers, strict=True)):
-            if typical.count == 1:
+        roots = [math.isqrt(CARD * t.cards * s) * n for s, t, n in zip(shares, mix.pods, mix.numbers, strict=True)]
+        weights = [max(root * WEIGHTS // sum(roots), 1) for root in roots]
+        self.total = sum(weights)
+        for number, (share, typical, weight) in enumerate(zip(shares, mix.pods, weights, strict=True)):
+            if typical.cards == 1:
                 single[number, np.searchsorted(self.sizes, share)] = weight
             else:
-                several[number, np.searchsorted(self.counts, typical.count)] = weight
+                several[number, np.searchsorted(self.counts, typical.cards)] = weight
         none = np.zeros((len(shares), 1))
-        # Sums of fewer than 2**24 pods are exact in float32, in whatever order they are summed.
+        # Sums of whole numbers below 2**24 are exact in float32, in whatever order they are summed.
         self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
         self._cut = len(self.sizes) + 1
 
@@ -87,6 +99,11 @@ class Demand:
             return np.zeros(len(whole))
         wanted: FloatArray = (weights.by_count * (whole[:, None] >= self.counts)).sum(axis=1)
         return wanted * whole * CARD
+
+    def fragments(self, usable: FloatArray, free: FloatArray) -> FloatArray:
+        """(n,) cards that the average pod cannot use, of what is free in thousandths (n,)."""
+        out: FloatArray = (free * self.total - usable) / (CARD * self.total)
+        return out
 
     def usable(self, weights: Weights, free: IntArray) -> FloatArray:
         """(n,) usable part of the free cards (n, C)."""
@@ -126,19 +143,15 @@ class Able:
 class Fragments:
     """Fragments of nodes as they are, computed again where something changed."""
 
-    def __init__(self, nodes: NodeTable, total: int) -> None:
+    def __init__(self, nodes: NodeTable, mix: Mix) -> None:
         self._nodes = nodes
-        self._total = max(total, 1)
+        self.part = sum(mix.numbers) / max(mix.total, 1)
+        """Part of the pods with cards that want these."""
         self.stale = np.ones(len(nodes), dtype=bool)
         self._known = np.zeros(len(nodes))
 
     def _compute(self, nodes: NodeRows) -> FloatArray:
         raise NotImplementedError
-
-    def _fragments(self, usable: FloatArray, free: FloatArray) -> FloatArray:
-        """Cards that the average pod cannot use, of what is free (thousandths)."""
-        out: FloatArray = (free * self._total - usable) / (CARD * self._total)
-        return out
 
     def now(self, nodes: NodeRows) -> FloatArray:
         """(n,) cards that are fragments now."""
@@ -153,7 +166,7 @@ class WholeCards(Fragments):
     """Cards that a node only counts."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, resource: int) -> None:
-        super().__init__(nodes, mix.total)
+        super().__init__(nodes, mix)
         self._resource = resource
         self._able = Able(mix, nodes)
         self._demand = Demand(mix, 0)
@@ -171,14 +184,14 @@ class WholeCards(Fragments):
         cards = np.maximum(free // CARD, 0)
         weights = self._demand.weights(self._able.at(nodes, shape))
         usable = cards * CARD * weights.by_share[:, -1] + self._demand.of_whole(weights, cards)
-        return self._fragments(usable, (cards * CARD).astype(np.float64))
+        return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
 
 
 class SharedCards(Fragments):
     """Cards that pods share, one by one."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger) -> None:
-        super().__init__(nodes, mix.total)
+        super().__init__(nodes, mix)
         self._kind = kind
         self._ledger = ledger
         self._cards = ledger.tables[kind].cards
@@ -202,14 +215,13 @@ class SharedCards(Fragments):
         """The request of a pod that wants one card, and nothing else of this kind."""
         wish = shape.spec.devices
         found = [r for r in wish.requests if r.kind == self._kind] if wish is not None else []
-        return found[0] if len(found) == 1 and found[0].count == 1 else None
+        return found[0] if len(found) == 1 and found[0].number == 1 else None
 
     def _with_one_card(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """(n,) fragments with a pod that gets the card of which least is lost; as `_at`, but quicker."""
         mask, used = self._ledger.free_cards(request, shape, nodes)
         able, before, left = self._able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
-        usable = np.zeros(len(nodes))
-        taken = np.zeros(len(nodes))
+        out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
             weights = demand.weights(able[part])
             cards = demand.of_cards(weights, before[part])
@@ -220,19 +232,21 @@ class SharedCards(Fragments):
             lost[~mask[part]] = np.inf
             column = lost.argmin(axis=1)
             rows = np.arange(len(column))
-            usable[part] = cards.sum(axis=1) + several - np.where(mask[part].any(axis=1), lost[rows, column], 0.0)
-            taken[part] = (before[part] - left[part])[rows, column]
-        return self._fragments(usable, before.sum(axis=1) - taken)
+            usable = cards.sum(axis=1) + several - np.where(mask[part].any(axis=1), lost[rows, column], 0.0)
+            taken = (before[part] - left[part])[rows, column]
+            out[part] = demand.fragments(usable, before[part].sum(axis=1).astype(np.float64) - taken)
+        return out
 
     def _compute(self, nodes: NodeRows) -> FloatArray:
         return self._at(nodes, None, nodes_of(self._ledger.tables[self._kind].later, nodes))
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None, used: IntArray) -> FloatArray:
         able, free = self._able.at(nodes, shape), self.free(nodes, used)
-        usable = np.zeros(len(nodes))
+        out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            usable[part] = demand.usable(demand.weights(able[part]), free[part])
-        return self._fragments(usable, free.sum(axis=1).astype(np.float64))
+            usable = demand.usable(demand.weights(able[part]), free[part])
+            out[part] = demand.fragments(usable, free[part].sum(axis=1).astype(np.float64))
+        return out
 
     def _by_demand(self, nodes: NodeRows) -> list[tuple[Demand, NDArray[np.intp] | slice]]:
         """Demands with the nodes that each applies to."""

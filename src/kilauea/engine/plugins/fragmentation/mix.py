@@ -17,17 +17,17 @@ from kilauea.engine.model.resources import CPU, MEMORY
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 
-MOST = 256
+MOST = 128
 """Kinds of pods that are looked at, the most frequent ones; the others have little weight."""
 
 
 class Typical(NamedTuple):
-    """Pods that ask for the same, as far as cards can be of use to them."""
+    """Pods that ask for the same, as far as that decides where cards are of use to them."""
 
     cpu: int
     memory: int
-    count: int
-    """Cards of the pod."""
+    cards: int
+    """Number of cards."""
     card_memory: int
     """MiB of each card; 0 for a percentage."""
     percent: int
@@ -93,7 +93,7 @@ def _shared(spec: TaskSpec) -> list[tuple[str, Typical]]:
     for kind in sorted(wish.kinds) if wish is not None else ():
         of_kind = [r for r in wish.requests if r.kind == kind] if wish is not None else []
         most = max(of_kind, key=lambda r: (r.cores, r.percent, r.memory))
-        count = sum(r.count for r in of_kind)
+        count = sum(r.number for r in of_kind)
         out.append((kind, _typical(spec, count, most.memory, most.percent, most.cores)))
     return out
 

@@ -36,7 +36,7 @@ RECORD = "volcano.sh/vgpu-ids-new"
 
 
 class Ask(NamedTuple):
-    """What a gang asks for each of its pods."""
+    """Cards that each pod of a gang asks for."""
 
     pods: int
     number: int

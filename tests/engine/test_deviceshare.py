@@ -306,6 +306,30 @@ def test_unhealthy_ids_remove_cards() -> None:
     assert dict(plan.binds[0].annotations)["volcano.sh/gpu-index"] == "1"
 
 
+SAMPLE = {"predicate.GPUSharingEnable": True, "predicate.GPUNumberEnable": True}
+"""Switches as configurations for former versions have them."""
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param([plugin("predicates", SAMPLE)], "0", id="without deviceshare"),
+        pytest.param([plugin("predicates", SAMPLE), "deviceshare"], "0", id="with deviceshare, which says nothing"),
+        pytest.param(
+            [plugin("predicates", SAMPLE), plugin("deviceshare", {f"deviceshare{k[9:]}": False for k in SAMPLE})],
+            None,
+            id="with deviceshare, which says otherwise",
+        ),
+        pytest.param([plugin("predicates", dict.fromkeys(SAMPLE, False))], None, id="switched off"),
+    ],
+)
+def test_switches_of_former_versions_are_passed_on_with_a_warning(entries: list[Any], expected: str | None) -> None:
+    plan = plan_of(old_node(), old("p", memory=6), conf=conf("allocate", ["gang"], entries))
+    assert dict(plan.binds[0].annotations).get("volcano.sh/gpu-index") == expected
+    moved = [finding.hint for finding in plan.findings if finding.code == "moved-argument"]
+    assert moved == ["deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"]
+
+
 # --- Ascend
 
 

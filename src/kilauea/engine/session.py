@@ -102,7 +102,7 @@ class Session:
         self.devices: DeviceLedger | None = None
         """Cards that pods share, where a plugin gives them out."""
         self.card_order: Order | None = None
-        """Which cards of a node to take first, where a plugin other than the one that gives them out decides."""
+        """The order of the cards of a node, where another plugin than the one that gives them out decides."""
         self.kept_promises: set[str] = set()
         """Tasks that started on room that they had been promised."""
         selecting = bool(state.selecting) or any(state.spreaders.values())

@@ -306,6 +306,13 @@ PROVIDERS = {
 }
 """Which plugins have a say where, as the walk through tells it; cdp has a say in reclaim since."""
 
+SHARED_CARDS = {
+    "deviceshare.GPUSharingEnable": True,
+    "deviceshare.SchedulePolicy": "binpack",
+    "deviceshare.ScheduleWeight": 1,
+}
+"""Arguments with which deviceshare gives out cards and scores nodes."""
+
 
 @functools.cache
 def registered() -> dict[str, set[str]]:
@@ -317,7 +324,9 @@ def registered() -> dict[str, set[str]]:
             found.update(name for name, _ in session.points.walk(point))
 
     for name in sorted(PLUGINS.keys() & {n for names in PROVIDERS.values() for n in names.split()}):
-        inside(queue("root"), queue("q"), do=note, conf=conf("", [plugin(name, enableHierarchy=True)]))
+        given = SHARED_CARDS if name == "deviceshare" else {}
+        shares = pod("p", requests={"volcano.sh/gpu-memory": 1})
+        inside(queue("root"), queue("q"), shares, do=note, conf=conf("", [plugin(name, given, enableHierarchy=True)]))
     return out
 
 

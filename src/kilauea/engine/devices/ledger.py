@@ -1,4 +1,4 @@
-"""Which pod has which part of which card in this cycle: pods get cards when they come, and lose them when they go.
+"""The parts of cards that pods have in this cycle: pods get them when they come, and lose them when they go.
 
 The ledger begins with what the annotations of pods on nodes say, so a restarted scheduler knows what the one before
 it gave. From then on it hears of each pod that comes and goes, as the node figures do. A pod on a node without a record
@@ -40,7 +40,7 @@ class Taken(NamedTuple):
 
 
 class Booking(NamedTuple):
-    """What a pod has on a node."""
+    """Cards that a pod has on a node."""
 
     row: int
     taken: tuple[Taken, ...]
@@ -103,7 +103,7 @@ class DeviceLedger:
             self._enter(task, Booking(row, taken, promised=False, leaving=leaving))
 
     def _recorded(self, task: Task, row: int) -> tuple[Taken, ...] | None:
-        """What the annotations of a pod say; None if they do not account for every request."""
+        """Return the cards in the annotations of a pod; None if they do not account for every request."""
         wish, texts = task.spec.devices, dict(task.record)
         assert wish is not None
         out: list[Taken] = []

@@ -23,7 +23,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class Cards(NamedTuple):
-    """What the nodes register; it changes only with their objects."""
+    """Cards that the nodes register; they change only with the objects of the nodes."""
 
     kind: str
     sets: tuple[DeviceSet | None, ...]

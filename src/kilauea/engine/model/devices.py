@@ -1,4 +1,4 @@
-"""Shared devices, read once when an object arrives: the cards of a node, what a pod asks of cards, and what it has.
+"""Shared devices, read once when an object arrives: cards of nodes, cards that pods ask for, and those they have.
 
 A node may have cards of several kinds; each kind has its own resources and its own annotations. Memory is in MiB,
 cores are in hundredths of a card.
@@ -34,7 +34,7 @@ class DeviceSet(NamedTuple):
     cards: tuple[Card, ...]
     mode: str = ""
     fault: str = ""
-    """What is wrong with the annotation, if it cannot be read."""
+    """The fault of the annotation, if it cannot be read."""
 
 
 def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, int]) -> tuple[DeviceSet, ...]:
@@ -64,7 +64,7 @@ def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, in
 
 
 class CardRequest(NamedTuple):
-    """What one container asks of cards of a kind."""
+    """Cards of one kind that a container asks for."""
 
     kind: str
     container: int
@@ -81,7 +81,7 @@ class CardRequest(NamedTuple):
 
 
 class DeviceWish(NamedTuple):
-    """What a pod asks of cards."""
+    """Cards that a pod asks for."""
 
     requests: tuple[CardRequest, ...]
     containers: int
@@ -105,7 +105,7 @@ def asks_for_devices(requests: Mapping[str, int]) -> bool:
 
 
 def device_wish(pod: Pod) -> DeviceWish | None:
-    """What a pod asks of cards; None if it asks for none."""
+    """Return the cards that a pod asks for; None if it asks for none."""
     containers = pod.spec.containers or ()
     requests = [*_share_requests(pod)]
     for number, container in enumerate(containers):

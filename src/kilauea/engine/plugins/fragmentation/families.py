@@ -121,7 +121,7 @@ def _share(typical: Typical, card_memory: int) -> int:
 
 
 class Able:
-    """Which typical pods nodes can take but for cards."""
+    """The typical pods that nodes can take but for cards."""
 
     def __init__(self, mix: Mix, nodes: NodeTable) -> None:
         self._allowed = mix.allowed(nodes)

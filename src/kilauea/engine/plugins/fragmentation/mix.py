@@ -43,7 +43,7 @@ class Mix:
 
     pods: list[Typical] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    """How many of each there are."""
+    """The number of pods of each kind."""
     specs: list[TaskSpec] = field(default_factory=list)
     """One spec of each."""
     total: int = 0
@@ -87,7 +87,7 @@ def _whole(spec: TaskSpec, resources: Sequence[str]) -> list[tuple[str, Typical]
 
 
 def _shared(spec: TaskSpec) -> list[tuple[str, Typical]]:
-    """What a pod asks of each kind of cards; of several containers, the sum of cards and the largest part of one."""
+    """Cards that a pod asks for, by kind: of several containers, the sum of cards and the largest part of one."""
     out = []
     wish = spec.devices
     for kind in sorted(wish.kinds) if wish is not None else ():

@@ -37,15 +37,15 @@ PLUGINS"""
 TUNED = """  - name: binpack
     arguments:
       binpack.memory: 0
-      binpack.resources: volcano.sh/vgpu-cores
-      binpack.resources.volcano.sh/vgpu-cores: 10
+      binpack.resources: volcano.sh/vgpu-cores, volcano.sh/vgpu-number
+      binpack.resources.volcano.sh/vgpu-number: 10
 """
 POLICIES = {
     "nodeorder and binpack": SHARES.replace(", SHARE", "").replace(
         "PLUGINS", "  - name: nodeorder\n  - name: binpack\n"
     ),
     "binpack, tuned": SHARES.replace(
-        "SHARE", "deviceshare.SchedulePolicy: binpack, deviceshare.ScheduleWeight: 10"
+        "SHARE", "deviceshare.SchedulePolicy: binpack, deviceshare.ScheduleWeight: 1"
     ).replace("PLUGINS", TUNED),
     "fragmentation": SHARES.replace(", SHARE", "").replace("PLUGINS", "  - name: fragmentation\n"),
 }

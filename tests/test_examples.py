@@ -22,6 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = REPOSITORY / "examples"
 GOLDEN = Path(__file__).resolve().parent / "golden"
 BINPACK = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "binpack.conf")]
+CARDS = ["--scheduler-conf", str(EXAMPLES / "cards" / "scheduler.conf"), "-o", "wide"]
 
 
 def planned(folder: str, *options: str) -> str:
@@ -49,6 +50,7 @@ def compare(name: str, text: str) -> None:
         ("example-demo-wide", "demo", ["-o", "wide"]),
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
+        ("example-cards", "cards", CARDS),
     ],
 )
 def test_the_table_of_an_example_is_the_golden_one(golden: str, folder: str, options: list[str]) -> None:

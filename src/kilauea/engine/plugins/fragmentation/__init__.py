@@ -76,7 +76,7 @@ class Fragmentation(Plugin):
         self._shared: dict[str, SharedCards] = {}
         if not self.arguments.weight or not self._has_cards(session):
             return
-        session.add_node_score(self.name, self._score)
+        session.add_node_score(self.name, self._score, applies=lambda shape: bool(self._opened()))
         session.add_event_handler(self.name, self._changed, self._changed)
         session.card_order = self._order
 

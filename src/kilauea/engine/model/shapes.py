@@ -2,7 +2,8 @@
 
 Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
 namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
-gang, if its tasks are to be close together in the network, and the queue of tasks that name accelerator cards.
+gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, and what
+resource claims come to.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.engine.model.claims.table import Wish
 from kilauea.engine.model.placements import LabelClass
 from kilauea.engine.model.resources import ALWAYS, ResourceAxis
 from kilauea.engine.model.task_specs import TaskSpec
@@ -21,7 +23,19 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 class TaskShape:
     """The part of a task that predicates and scores see."""
 
-    __slots__ = ("freed", "held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
+    __slots__ = (
+        "claims",
+        "freed",
+        "held",
+        "images",
+        "label_class",
+        "need",
+        "owner",
+        "promised",
+        "queue",
+        "request",
+        "spec",
+    )
 
     def __init__(
         self,
@@ -31,8 +45,11 @@ class TaskShape:
         owner: str,
         queue: str,
         axis: ResourceAxis,
+        claims: tuple[Wish, ...] = (),
     ):
         self.spec = spec
+        self.claims = claims
+        """The pod's resource claims."""
         self.queue = queue
         """The queue of tasks that name accelerator cards, whose quota decides where they go; empty for other tasks."""
         self.owner = owner

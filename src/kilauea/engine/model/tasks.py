@@ -17,6 +17,7 @@ from kilauea.api.core import (
 )
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
+from kilauea.engine.model.claims.table import ClaimRef, claims_of_pod
 from kilauea.engine.model.devices import Record, record_of
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
@@ -45,8 +46,8 @@ class Task:
     foreign_gate: bool
     """Held back by a gate that is not the queue's own."""
     no_preemption: bool
-    claims: bool
-    """Asks for devices by resource claims."""
+    claims: tuple[ClaimRef, ...]
+    """Resource claims, by which it asks for devices."""
     nominated: str
     node: str
     status: int
@@ -107,7 +108,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         gated=bool(gates),
         foreign_gate=bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
         no_preemption=pod.spec.preemption_policy == "Never",
-        claims=bool(pod.spec.resource_claims),
+        claims=claims_of_pod(pod) if pod.spec.resource_claims else (),
         nominated=stage.nominated,
         node=stage.node,
         status=stage.status,

@@ -54,7 +54,8 @@ class NodePoints(Registry):
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
         room = self.guarded("predicate", plugin, room)
-        known.append(NodePredicate(plugin, predicate, named, scope, applies, room))
+        has_later = any(rejection.later for rejection in named)
+        known.append(NodePredicate(plugin, predicate, named, scope, applies, has_later, room))
 
     def add_node_score(
         self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE

@@ -33,7 +33,7 @@ RECORD = "volcano.sh/vgpu-ids-new"
 def shares(policy: str = "", weight: int = 0, **more: Any) -> Data:
     """A configuration in which every kind of card is given out."""
     flags = ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "AscendHAMiVNPUEnable")
-    given = {f"deviceshare.{flag}": True for flag in flags}
+    given: dict[str, Any] = {f"deviceshare.{flag}": True for flag in flags}
     given |= {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": weight}
     return conf(
         "allocate, backfill, preempt", ["gang", "priority"], ["predicates", plugin("deviceshare", given | more)]

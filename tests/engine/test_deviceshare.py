@@ -259,6 +259,16 @@ def test_the_policy_scores_nodes_by_their_cards(policy: str, expected: str) -> N
     assert binds(plan) == {"p": expected}
 
 
+def test_kinds_that_are_switched_off_do_not_hold_a_pod_up() -> None:
+    both = pod("p", "p", requests={"cpu": "1", "volcano.sh/gpu-memory": 1, "volcano.sh/vgpu-memory": 8})
+    there = vgpu_node("n", 1)
+    assert there.status is not None  # type: ignore[attr-defined]  # nodes have one
+    there.status.allocatable["volcano.sh/gpu-memory"] = 10  # type: ignore[attr-defined]
+    only = conf("allocate", ["gang"], ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True})])
+    plan = plan_of(there, group("p"), both, conf=only)
+    assert (binds(plan), record(plan, "p")) == ({"p": "n"}, "n-0,NVIDIA,8,0:")
+
+
 def test_without_its_plugin_nothing_is_written() -> None:
     plan = plan_of(vgpu_node("n"), waiting("p", memory=1))
     assert [b.annotations for b in plan.binds] == [()]

@@ -38,7 +38,7 @@ TUNED = """  - name: binpack
     arguments:
       binpack.memory: 0
       binpack.resources: volcano.sh/vgpu-cores, volcano.sh/vgpu-number
-      binpack.resources.volcano.sh/vgpu-number: 10
+      binpack.resources.volcano.sh/vgpu-number: 100
 """
 POLICIES = {
     "nodeorder and binpack": SHARES.replace(", SHARE", "").replace(

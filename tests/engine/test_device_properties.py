@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import given
@@ -17,6 +17,7 @@ from kilauea.engine.plan import Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import (
     NOW,
+    Entry,
     build,
     conf,
     flat,
@@ -99,11 +100,11 @@ def check(objects: Iterable[Object]) -> None:
             for part in slices:
                 assert part.card.startswith(each.spec.node_name + "-")
                 assert part.memory == int(asked.get("volcano.sh/vgpu-memory", MEMORY))
-                card = used.setdefault(part.card, [0, 0, 0, 0])
-                card[0] += part.memory
-                card[1] += part.cores
-                card[2] += 1
-                card[3] += part.cores == 100
+                amounts = used.setdefault(part.card, [0, 0, 0, 0])
+                amounts[0] += part.memory
+                amounts[1] += part.cores
+                amounts[2] += 1
+                amounts[3] += part.cores == 100
                 if "volcano.sh/vgpu-podgroup-policy" in each.annotations:
                     place = (each.annotations["scheduling.k8s.io/group-name"], part.card)
                     assert mates.setdefault(place, each.key) == each.key
@@ -121,10 +122,14 @@ def check(objects: Iterable[Object]) -> None:
 def test_no_card_is_given_out_twice_over_cycles_evictions_and_restarts(
     cards: list[int], asks: list[Ask], policy: str, waves: int
 ) -> None:
-    arguments = {"deviceshare.VGPUEnable": True, "deviceshare.ScheduleWeight": 1}
+    arguments: dict[str, Any] = {"deviceshare.VGPUEnable": True, "deviceshare.ScheduleWeight": 1}
     if policy != "fragmentation":
         arguments["deviceshare.SchedulePolicy"] = policy
-    tier = ["predicates", plugin("deviceshare", arguments), *(["fragmentation"] if policy == "fragmentation" else [])]
+    tier: list[Entry] = [
+        "predicates",
+        plugin("deviceshare", arguments),
+        *(["fragmentation"] if policy == "fragmentation" else []),
+    ]
     usable = parsed(conf("allocate, backfill, preempt", ["priority", "gang"], tier))[0]
     machines = [machine(f"n{i}", count) for i, count in enumerate(cards)]
     cluster = SimulatedCluster(flat([queue("q"), priority_class("low", 1), priority_class("high", 9), machines]), NOW)

@@ -33,7 +33,7 @@ RECORD = "volcano.sh/vgpu-ids-new"
 def shares(policy: str = "", weight: int = 0, **more: Any) -> Data:
     """A configuration in which every kind of card is given out."""
     flags = ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "AscendHAMiVNPUEnable")
-    given = {f"deviceshare.{flag}": True for flag in flags}
+    given: dict[str, Any] = {f"deviceshare.{flag}": True for flag in flags}
     given |= {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": weight}
     return conf(
         "allocate, backfill, preempt", ["gang", "priority"], ["predicates", plugin("deviceshare", given | more)]
@@ -257,6 +257,16 @@ def test_the_policy_scores_nodes_by_their_cards(policy: str, expected: str) -> N
     there = running("x", "b-0,NVIDIA,8192,0:", on="b", memory=8192)
     plan = plan_of(vgpu_node("a", 1), vgpu_node("b", 1), there, waiting("p", memory=8192), conf=shares(policy, 10))
     assert binds(plan) == {"p": expected}
+
+
+def test_kinds_that_are_switched_off_do_not_hold_a_pod_up() -> None:
+    both = pod("p", "p", requests={"cpu": "1", "volcano.sh/gpu-memory": 1, "volcano.sh/vgpu-memory": 8})
+    there = vgpu_node("n", 1)
+    assert there.status is not None  # type: ignore[attr-defined]  # nodes have one
+    there.status.allocatable["volcano.sh/gpu-memory"] = 10  # type: ignore[attr-defined]
+    only = conf("allocate", ["gang"], ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True})])
+    plan = plan_of(there, group("p"), both, conf=only)
+    assert (binds(plan), record(plan, "p")) == ({"p": "n"}, "n-0,NVIDIA,8,0:")
 
 
 def test_without_its_plugin_nothing_is_written() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
 from kilauea.engine.session import Session
-from support.builders import GPU, Data, binds, conf, gang, group, node, plan_of, plugin, pod
+from support.builders import GPU, Data, Objects, binds, conf, gang, group, node, plan_of, plugin, pod
 from support.probes import inside
 
 CONF = conf(
@@ -71,7 +71,7 @@ def test_of_the_cards_of_a_node_the_one_is_taken_of_which_least_is_lost(usual: i
 
 
 def test_a_pod_without_cards_leaves_the_cores_where_free_cards_need_them() -> None:
-    objects = [shared_node("a", 1, cpu=8), node("b", 8), ended("x", 5, 100)]
+    objects: list[Objects] = [shared_node("a", 1, cpu=8), node("b", 8), ended("x", 5, 100)]
     plan = plan_of(objects, group("p"), pod("p", "p", cpu=8), conf=CONF)
     assert binds(plan) == {"p": "b"}
 

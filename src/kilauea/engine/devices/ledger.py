@@ -150,7 +150,9 @@ class DeviceLedger:
         for number, request in enumerate(wish.requests):
             table = self.tables.get(request.kind)
             if table is None:
-                codes[codes == 0] = NO_CARDS
+                # Cards of kinds that are switched off are the node's own affair, as without the plugin.
+                if self._kinds(request.kind):
+                    codes[codes == 0] = NO_CARDS
                 chosen.append(np.zeros((len(nodes), 0), dtype=np.intp))
                 continue
             cards, rows = table.cards, nodes.rows
@@ -266,7 +268,9 @@ class DeviceLedger:
             return ()
         out = []
         for request, columns in zip(wish.requests, found.chosen, strict=True):
-            table = self.tables[request.kind]
+            table = self.tables.get(request.kind)
+            if table is None:
+                continue
             picked = tuple(sorted(int(column) for column in columns[0]))
             memory = tuple(self._memory(table, request, row, column) for column in picked)
             out.append(Taken(request, picked, memory, (request.cores,) * len(picked)))

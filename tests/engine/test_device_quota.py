@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.builders import Data, binds, codes, conf, flat, group, node, pending, plan_of, queue
+from support.builders import Data, Objects, binds, codes, conf, flat, group, node, pending, plan_of, queue
 from support.device_objects import ask, claim, claiming, device_class, pods_with_own, slice_
 
 FLAT = conf("enqueue, allocate", ["gang"], ["predicates", "capacity"])
@@ -92,7 +92,7 @@ def test_capacities_count_when_that_is_switched_on() -> None:
     wants = pods(2, capacity={"requests": {"memory": "10Gi"}})
     cards = slice_("n1", *({"name": n, "capacity": {"memory": {"value": "40Gi"}}} for n in CARDS))
     limit = {"deviceclass/gpu": 4, "memory.deviceclass/gpu": "10Gi"}
-    objects = [node("n1", cpu=99), device_class(), cards, queue("q", capability=limit), wants]
+    objects: list[Objects] = [node("n1", cpu=99), device_class(), cards, queue("q", capability=limit), wants]
     assert len(binds(plan_of(*objects, conf=DIMENSIONS))) == 1
     assert len(binds(plan_of(*objects, conf=FLAT))) == 2
 

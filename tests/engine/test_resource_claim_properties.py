@@ -59,7 +59,7 @@ def clusters(draw: st.DrawFn) -> list[Object]:
         counted, listed = draw(st.booleans()), []
         for number in range(draw(st.integers(0, 3))):
             takes = [{"counterSet": "card", "counters": {"memory": {"value": draw(st.integers(1, 2))}}}]
-            more = {"consumesCounters": takes} if counted else {}
+            more: dict[str, Any] = {"consumesCounters": takes} if counted else {}
             listed.append(device(f"d{number}", kind=draw(st.sampled_from("xy")), **more))
         if listed:
             out.append(slice_(place, *listed, **(COUNTERS if counted else {})))
@@ -170,4 +170,5 @@ def test_what_waits_at_rest_does_not_fit(objects: list[Object]) -> None:
         plan = decide(simulated.objects, simulated.now)
         if not simulated.carry_out(plan) and simulated.settled:
             return
+    plan = decide(simulated.objects, simulated.now)
     raise AssertionError([plan.binds, plan.nominations, plan.evictions])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kilauea.engine.session import Session
 from support.builders import (
     NAMESPACE,
     Data,
+    Objects,
     binds,
     codes,
     conf,
@@ -48,6 +50,12 @@ def plan(*objects: Any) -> Plan:
     return plan_of(*objects, conf=DEVICES)
 
 
+def one(listed: Sequence[Any] | None) -> Any:
+    """The only element."""
+    (found,) = listed or [None]
+    return found
+
+
 def message(of: Plan, name: str = "p") -> str:
     return pending(of)[name].message
 
@@ -73,9 +81,9 @@ def test_an_allocation_names_the_node_the_parameters_and_the_tolerations() -> No
     (allocation,) = (each.allocation for bind in found.binds for each in bind.claims)
     assert allocation is not None
     assert allocation.node_selector is not None
-    (term,) = allocation.node_selector.node_selector_terms or ()
+    term = one(allocation.node_selector.node_selector_terms)
     assert [(f.key, f.operator, f.values) for f in term.match_fields or ()] == [("metadata.name", "In", ["n1"])]
-    (result,) = allocation.devices.results or ()
+    result = one(allocation.devices.results)
     assert [t.key for t in result.tolerations or ()] == ["old"]
     assert [(c.source, c.requests, c.opaque) for c in allocation.devices.config or ()] == [
         ("FromClass", ["g"], opaque),
@@ -272,7 +280,7 @@ def test_devices_of_a_node_selector_are_given_on_those_nodes() -> None:
     (allocation,) = (each.allocation for bind in found.binds for each in bind.claims)
     assert allocation is not None
     assert allocation.node_selector is not None
-    (term,) = allocation.node_selector.node_selector_terms or ()
+    term = one(allocation.node_selector.node_selector_terms)
     assert [e.key for e in term.match_expressions or ()] == ["zone"]
 
 
@@ -288,7 +296,7 @@ def test_devices_may_say_each_for_itself_which_nodes_reach_them() -> None:
 
 # --- what waits, and why
 
-WAITING = [
+WAITING: list[tuple[str, Objects, Objects, str]] = [
     ("a claim that does not exist", [], [claiming("p", "c")], 'resourceclaim "c" not found'),
     ("a claim that is being deleted", [], [claiming("p", "c"), claim("c", deleting=True)],
      'resourceclaim "c" is being deleted'),
@@ -423,8 +431,8 @@ def test_a_pod_of_higher_priority_gets_the_device_of_a_lower_one() -> None:
         claiming("l", "used", group="low", node="n1", priority=1),
     ]
     used = claim("used", held=["n1/a"], node="n1", by=["l"])
-    high = [group("high", priority="high"), pods_with_own("h", group="high", priority=100)]
-    objects = [*LEVELS, node("n1", cpu=99), device_class(), slice_("n1", "a"), low, used, high]
+    high: list[Objects] = [group("high", priority="high"), pods_with_own("h", group="high", priority=100)]
+    objects: list[Objects] = [*LEVELS, node("n1", cpu=99), device_class(), slice_("n1", "a"), low, used, high]
     found = plan_of(*objects, conf=PREEMPT)
     assert ([each.pod for each in found.evictions], nominations(found)) == (["ns/l"], {"h": "n1"})
 
@@ -436,7 +444,7 @@ def test_no_pod_is_evicted_for_a_device_that_no_node_has() -> None:
     ]
     used = claim("used", held=["n1/a"], node="n1", by=["l"])
     wants = pods_with_own("h", group="high", priority=100, requests=[ask("g", "gpu", f'{MODEL} == "x"')])
-    objects = [
+    objects: list[Objects] = [
         *LEVELS,
         node("n1", cpu=99),
         device_class(),
@@ -459,6 +467,6 @@ def test_an_evicted_device_is_not_given_to_a_third_pod_at_once() -> None:
     used = claim("used", held=["n1/a"], node="n1", by=["l"])
     high = [group(name, created=n, priority="high") for n, name in enumerate(("h1", "h2"))]
     wants = [pods_with_own(name, group=name, priority=100, created=n) for n, name in enumerate(("h1", "h2"))]
-    objects = [*LEVELS, node("n1", cpu=99), device_class(), slice_("n1", "a"), low, used, high, wants]
+    objects: list[Objects] = [*LEVELS, node("n1", cpu=99), device_class(), slice_("n1", "a"), low, used, high, wants]
     found = plan_of(*objects, conf={**PREEMPT, "actions": "allocate, preempt, backfill, allocate"})
     assert (binds(found), nominations(found)) == ({}, {"h1": "n1"})

@@ -237,6 +237,7 @@ class PodStatus(Wire):
     phase: str | None = None
     nominated_node_name: str | None = None
     conditions: list[PodCondition] | None = None
+    start_time: str | None = None
 
 
 class Pod(Object):

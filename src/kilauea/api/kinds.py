@@ -66,6 +66,8 @@ NUMA_TOPOLOGIES = Resource("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", 
 NODE_SHARDS = Resource("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard", False)
 COLOCATIONS = Resource("config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration")
 
+NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False)
+
 BUILT_IN = (
     *(CONFIG_MAPS, EVENTS, LIMIT_RANGES, NAMESPACES, NODES, CLAIMS, VOLUMES, PODS, RESOURCE_QUOTAS, SECRETS),
     *(SERVICE_ACCOUNTS, SERVICES, REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, JOBS),
@@ -80,7 +82,7 @@ SCHEDULING = {
     for each in (
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
         *(POD_GROUPS, QUEUES, PRIORITY_CLASSES, BUDGETS, HYPER_NODES, VOLUMES, CLAIMS, STORAGE_CLASSES, CSI_NODES),
-        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS),
+        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS, NODE_METRICS),
     )
 }
 """The kinds that scheduling reads, by kind."""

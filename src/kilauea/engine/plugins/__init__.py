@@ -19,9 +19,11 @@ from kilauea.engine.plugins.pdb import Pdb
 from kilauea.engine.plugins.predicates import Predicates
 from kilauea.engine.plugins.priority import Priority
 from kilauea.engine.plugins.proportion import Proportion
+from kilauea.engine.plugins.rescheduling import Rescheduling
 from kilauea.engine.plugins.resourcequota import ResourceQuota
 from kilauea.engine.plugins.sla import Sla
 from kilauea.engine.plugins.tdm import Tdm
+from kilauea.engine.plugins.usage import Usage
 
 PLUGINS: dict[str, type[Plugin]] = {
     plugin.name: plugin
@@ -45,5 +47,7 @@ PLUGINS: dict[str, type[Plugin]] = {
         Tdm,
         DeviceShare,
         Fragmentation,
+        Usage,
+        Rescheduling,
     )
 }

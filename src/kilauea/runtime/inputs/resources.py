@@ -13,6 +13,8 @@ RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
+UNWATCHED = frozenset({"NodeMetrics"})
+"""Kinds that can be listed only; they are for plans."""
 OPTIONAL = frozenset("HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split())
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 

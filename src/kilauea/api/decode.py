@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api import core, metrics, scheduling, storage, topology
+from kilauea.api import agents, core, metrics, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
@@ -50,6 +50,7 @@ KINDS: dict[str, type[Object]] = {
     "CSIStorageCapacity": storage.CSIStorageCapacity,
     "VolumeAttachment": storage.VolumeAttachment,
     "NodeMetrics": metrics.NodeMetrics,
+    "Numatopology": agents.Numatopology,
 }
 """The kinds that are read, with their types."""
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kilauea.api import core, metrics, scheduling, topology, wellknown
+from kilauea.api import agents, core, metrics, scheduling, topology, wellknown
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
@@ -31,6 +31,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.limits import Budget, Quota, budget_of, quota_of
 from kilauea.engine.model.loads import Loads, NodeLoad, NodeUsage, loads_of, usage_of
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
+from kilauea.engine.model.numa import NumaFacts, numa_facts
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
@@ -96,6 +97,10 @@ class ClusterState:
         """Tasks that ask for parts of cards."""
         self.device_version = 0
         """Grows with each change of a task that asks for parts of cards."""
+        self.with_numa: dict[str, Task] = {}
+        """Tasks that want whole processors."""
+        self.numa: dict[str, NumaFacts] = {}
+        """Numatopologies, by node."""
         self.storage = Storage()
         self._measured: Mapping[str, NodeLoad] = {}
         """Loads by node, of the last `Measured`."""
@@ -127,6 +132,7 @@ class ClusterState:
             "ResourceQuota": (self._set_quota, self._drop_from(self.quotas)),
             "PodDisruptionBudget": (self._set_budget, self._drop_from(self.budgets)),
             "NodeMetrics": (self._set_usage, self._drop_usage),
+            "Numatopology": (self._set_numa, self._drop_from(self.numa)),
         }
         for kind in self.storage.kinds:
             self._handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
@@ -213,6 +219,7 @@ class ClusterState:
             "ResourceQuota": self.quotas,
             "PodDisruptionBudget": self.budgets,
             "NodeMetrics": self._used,
+            "Numatopology": self.numa,
         }
         known = tables.get(kind, self.spreaders.get(kind, self.storage.keys(kind)))
         return [*known, *(key for of, key in self.problems if of == kind)]
@@ -246,6 +253,8 @@ class ClusterState:
         if task.spec.devices is not None:
             self.with_devices[task.key] = task
             self.device_version += 1
+        if task.spec.numa is not None:
+            self.with_numa[task.key] = task
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
@@ -267,6 +276,7 @@ class ClusterState:
         self.with_cards.pop(key, None)
         if self.with_devices.pop(key, None) is not None:
             self.device_version += 1
+        self.with_numa.pop(key, None)
         self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:
@@ -449,6 +459,9 @@ class ClusterState:
 
     def _set_budget(self, obj: scheduling.PodDisruptionBudget) -> None:
         self.budgets[obj.key] = budget_of(obj)
+
+    def _set_numa(self, obj: agents.Numatopology) -> None:
+        self.numa[obj.name] = numa_facts(obj)
 
     def _set_usage(self, obj: metrics.NodeMetrics) -> None:
         self._used[obj.name] = usage_of(obj)

@@ -1,7 +1,7 @@
 """The section `metrics` of the configuration: the monitoring system that knows the loads of nodes.
 
-The engine itself asks nobody: the scheduler's process reads the loads (`kilauea.runtime.scheduler.loads`), and plugins
-find them in the state. All values are text in Volcano's files; numbers and booleans are taken as well.
+The engine asks no service itself: the scheduler's process reads the loads (`kilauea.runtime.scheduler.loads`), and
+plugins find them in the state. All values are text in Volcano's files; numbers and booleans are taken as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PodDisruptionBudgets in the course of a cycle: which pods they still allow to lose.
 
-The API server does not look at budgets when a pod is deleted, so a scheduler that evicts has to. Evictions of the running cycle
-are charged, because the budgets' statuses do not contain them yet.
+The API server does not look at budgets when a pod is deleted, so a scheduler that evicts has to. Evictions of the
+running cycle are charged, because the budgets' statuses do not contain them yet.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from kilauea.api.core import (
     PodSpec,
     PodStatus,
 )
+from kilauea.api.numa import DECISION, parse_decision
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import Record, record_of
@@ -79,6 +80,8 @@ class Task:
     """Wants its cpus on certain NUMA nodes."""
     record: Record = ()
     """Parts of cards that the pod was given, as its annotations say."""
+    numa_cpus: tuple[tuple[int, int], ...] = ()
+    """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
 
@@ -129,6 +132,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         qos=qos_of(pod.spec),
         numa=wants_numa(annotations),
         record=record_of(annotations) if spec.devices is not None else (),
+        numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
     )
 
 

@@ -14,6 +14,7 @@ from kilauea.engine.plugins.fragmentation import Fragmentation
 from kilauea.engine.plugins.gang import Gang
 from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
 from kilauea.engine.plugins.nodeorder import NodeOrder
+from kilauea.engine.plugins.numa_aware import NumaAware
 from kilauea.engine.plugins.overcommit import Overcommit
 from kilauea.engine.plugins.pdb import Pdb
 from kilauea.engine.plugins.predicates import Predicates
@@ -49,5 +50,6 @@ PLUGINS: dict[str, type[Plugin]] = {
         Fragmentation,
         Usage,
         Rescheduling,
+        NumaAware,
     )
 }

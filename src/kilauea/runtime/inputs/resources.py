@@ -15,7 +15,9 @@ PRIORITY_KINDS = frozenset({"PriorityClass"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
 UNWATCHED = frozenset({"NodeMetrics"})
 """Kinds that can be listed only; they are for plans."""
-OPTIONAL = frozenset("HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split())
+OPTIONAL = frozenset(
+    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology".split()
+)
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 
 

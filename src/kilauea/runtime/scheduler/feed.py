@@ -39,7 +39,8 @@ from kilauea.runtime.inputs.resources import head_of
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 
 _WAKING = frozenset(
-    "PriorityClass HyperNode PersistentVolume PersistentVolumeClaim StorageClass CSINode CSIStorageCapacity".split()
+    "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
+    "CSIStorageCapacity".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 

@@ -2,7 +2,7 @@
 
 What:
     Once an interval, the strategies name pods that the action shuffle evicts; their controllers create them again, and
-    they are placed anew. `lowNodeUtilization` relieves nodes above a target: as long as nodes below a threshold have
+    they are placed again. `lowNodeUtilization` relieves nodes above a target: as long as nodes below a threshold have
     room up to that target, pods leave the most loaded nodes first, until those are below it. The other strategies say
     which pods: `offlineOnly` takes only pods with `volcano.sh/preemptable: "true"`; `lowPriorityFirst`,
     `shortLifeTimeFirst`, `bigObjectFirst` and `moreReplicasFirst` order them, the one that is named first before the

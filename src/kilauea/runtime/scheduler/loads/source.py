@@ -1,4 +1,4 @@
-"""What sources of loads have in common: their interface, their error, and requests for JSON over HTTP."""
+"""The interface of sources of loads, their error, and requests for JSON over HTTP."""
 
 from __future__ import annotations
 

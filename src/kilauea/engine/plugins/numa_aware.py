@@ -104,6 +104,8 @@ class NumaAware(Plugin):
         self._given: dict[str, int] = {}
         """By task: processors that it got in this session."""
         self._verdicts: dict[NumaWish, dict[int, Verdict]] = {}
+        self._tables: dict[NumaWish, NDArray[np.int64]] = {}
+        """By wish: code and span (2, S) for each state of nodes."""
         self._number_rejections()
         session.add_predicate(self.name, self._refused, self._rejections, scope=Scope.NODE, applies=self._matters)
         session.add_batch_node_score(self.name, self._score, applies=self._is_scored)
@@ -189,13 +191,16 @@ class NumaAware(Plugin):
 
     def _by_state(self, shape: TaskShape, nodes: NodeRows, part: int) -> NDArray[np.int64]:
         """(n,) a part of the verdicts: one is found for each state that there is, not for each node."""
-        wish = shape.spec.numa
+        wish, numbers = shape.spec.numa, nodes.take(self._state_of)
         assert wish is not None
-        numbers = nodes.take(self._state_of)
-        table = np.zeros(len(self._states), dtype=np.int64)
-        for number in np.unique(numbers):
-            table[number] = self._verdict(wish, int(number))[part]
-        return table[numbers]
+        table = self._tables.get(wish)
+        known = 0 if table is None else table.shape[1]
+        if table is None or known < len(self._states):
+            more = [self._verdict(wish, number)[:2] for number in range(known, len(self._states))]
+            added = np.array(more, dtype=np.int64).reshape(-1, 2).T
+            table = self._tables[wish] = added if table is None else np.concatenate([table, added], axis=1)
+        found: NDArray[np.int64] = table[part][numbers]
+        return found
 
     def _verdict(self, wish: NumaWish, number: int) -> Verdict:
         known = self._verdicts.setdefault(wish, {})

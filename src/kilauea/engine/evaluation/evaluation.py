@@ -204,14 +204,12 @@ class Evaluation:
 
     def _examine_own(self, nodes: NodeRows, found: Examined) -> Examined:
         """Add what looks at more than numbers to what was found by them."""
-        fit, score = found.fit, found.score
+        fit, room, score = found
         for predicate in self._own_fit:
-            more = self._fit(predicate, nodes)
-            if more is not None:
-                fit = fit & more
+            fit, room = self._narrowed(predicate, nodes, fit, room)
         if self._own_scorers:
             score = score + self._scores(self._own_scorers, nodes)
-        return Examined(fit, found.room, score)
+        return Examined(fit, room, score)
 
     def _examine_figures(self, nodes: NodeRows) -> Examined:
         """Look at some nodes by their numbers."""
@@ -222,15 +220,21 @@ class Evaluation:
         if self._nodes.future:
             fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, need, nodes.allocatable)
         for predicate in self._figure_fit:
-            more = self._fit(predicate, nodes)
-            if more is not None:
-                fit = fit & more
-            if predicate.room is not None and self._nodes.future:
-                free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
-                if free is not None:
-                    room = room & free
-        return Examined(fit, room, self._scores(self._scorers, nodes))
+            fit, room = self._narrowed(predicate, nodes, fit, room)
         return Examined(fit, room, self._scores(self._figure_scorers, nodes))
+
+    def _narrowed(
+        self, predicate: NodePredicate, nodes: NodeRows, fit: NDArray[np.bool_], room: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """The nodes that fit, and those with room now, after one more predicate."""
+        more = self._fit(predicate, nodes)
+        if more is not None:
+            fit = fit & more
+        if predicate.room is not None and self._nodes.future:
+            free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
+            if free is not None:
+                room = room & free
+        return fit, room
 
     def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:
         """Take in what was found at some nodes."""

@@ -258,7 +258,7 @@ def _told(text: str) -> tuple[dict[str, str], list[str]]:
     remarks = []
     for paragraph in text.split("\n\n"):
         text_of_all = " ".join(line.strip() for line in paragraph.split("\n"))
-        for joined in re.split(r"(?<=\.) (?=[\w.-]+ \((?:integer|number|text|true or false|map))", text_of_all):
+        for joined in re.split(r"(?<=\.) (?=[\w.-]+ \((?:integer|number|text|true or false|map|list))", text_of_all):
             found = re.fullmatch(r"((?:[\w.-]+ \([^)]*\)(?:, )?)+): (.*)", joined)
             if found is None:
                 remarks.append(joined)
@@ -273,7 +273,7 @@ def _arguments(plugin: type[Plugin], text: str) -> list[str]:
     rows = []
     for field in dataclasses.fields(plugin.Arguments):
         family = field.default_factory is not dataclasses.MISSING
-        default = "" if family else field.default
+        default = "" if family or field.default == () else field.default
         kind = field.metadata.get("values", int).__name__ if family else type(field.default).__name__
         key = field.metadata["key"] + ("NAME" if family and field.metadata["key"].endswith(".") else "")
         shown = f"`{str(default).lower() if isinstance(default, bool) else default}`" if default != "" else ""
@@ -284,15 +284,17 @@ def _arguments(plugin: type[Plugin], text: str) -> list[str]:
     return ["**Arguments.**", BLANK, *shown_rows, BLANK, *(line for r in remarks for line in (r, BLANK))]
 
 
-_KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text"}
+_KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text", "tuple": "list"}
 
 
 def _bounds(field: dataclasses.Field[Any]) -> str:
     choices = field.metadata.get("choices", ())
     if choices:
         return ", ".join(f"`{choice}`" for choice in choices)
-    minimum = field.metadata.get("minimum")
-    return "" if minimum is None else f"at least {minimum:g}"
+    minimum, maximum = field.metadata.get("minimum"), field.metadata.get("maximum")
+    if minimum is not None and maximum is not None:
+        return f"{minimum:g} to {maximum:g}"
+    return f"at least {minimum:g}" if minimum is not None else "" if maximum is None else f"at most {maximum:g}"
 
 
 def _asked(plugin: type[Plugin]) -> list[str]:

@@ -21,6 +21,7 @@ from kilauea.runtime.inputs.conf_file import read_conf
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = REPOSITORY / "examples"
 GOLDEN = Path(__file__).resolve().parent / "golden"
+LOAD = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "load.conf")]
 BINPACK = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "binpack.conf")]
 CARDS = ["--scheduler-conf", str(EXAMPLES / "cards" / "scheduler.conf"), "-o", "wide"]
 
@@ -52,6 +53,7 @@ def compare(name: str, text: str) -> None:
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
         ("example-cards", "cards", CARDS),
+        ("example-load", "load", ["-o", "wide", *LOAD]),
     ],
 )
 def test_the_table_of_an_example_is_the_golden_one(golden: str, folder: str, options: list[str]) -> None:

@@ -123,7 +123,7 @@ def test_the_action_of_the_tutorial_passes_over_jobs_that_are_not_valid(launch: 
 
 
 def test_built_in_plugins_and_actions_say_what_they_may_want_in_a_cluster_at_rest() -> None:
-    assert [name for name, plugin in sorted(PLUGINS.items()) if plugin.depends_on_time] == ["tdm"]
+    assert [name for name, plugin in sorted(PLUGINS.items()) if plugin.depends_on_time] == ["rescheduling", "tdm"]
     assert [name for name, action in sorted(ACTIONS.items()) if action.acts_unprompted] == ["shuffle"]
 
 

@@ -151,7 +151,7 @@ def test_a_numa_policy_of_a_pod_is_told_by_its_group_as_long_as_the_pod_is_there
     policy = {V + "numa-topology-policy": "single-numa-node"}
     state = state_of(node("n1"), wishing({}, policy))
     told = of_group(plan_in(state, BARE))
-    assert told.startswith("annotation volcano.sh/numa-topology-policy of its pods is ignored, since this version does")
+    assert told.startswith("annotation volcano.sh/numa-topology-policy of its pods is ignored, since the configuration")
     state.apply(Changed(pod("g-1", "g")))
     assert of_group(plan_in(state, BARE)) == told
     state.apply(Gone("Pod", "ns/g-0"))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kilauea.api.meta import Object
 from kilauea.engine.cycle import cycle, default_conf
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Measured, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
@@ -110,6 +110,8 @@ def history(past: list[Object], final: list[Object], rng: random.Random) -> list
 
 
 def kind_of(event: Event) -> str:
+    if isinstance(event, Measured):
+        return "NodeMetrics"
     return event.obj.kind if isinstance(event, Changed | Advanced) else event.kind
 
 

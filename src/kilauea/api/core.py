@@ -247,6 +247,7 @@ class PodStatus(Wire):
     nominated_node_name: str | None = None
     conditions: list[PodCondition] | None = None
     resource_claim_statuses: list[PodClaimStatus] | None = None
+    start_time: str | None = None
 
 
 class Pod(Object):

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api import core, dynamic, scheduling, storage, topology
+from kilauea.api import agents, core, dynamic, metrics, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
@@ -53,6 +53,8 @@ KINDS: dict[str, type[Object]] = {
     "ResourceSlice": dynamic.ResourceSlice,
     "ResourceClaim": dynamic.ResourceClaim,
     "ResourceClaimTemplate": dynamic.ResourceClaimTemplate,
+    "NodeMetrics": metrics.NodeMetrics,
+    "Numatopology": agents.Numatopology,
 }
 """The kinds that are read, with their types."""
 

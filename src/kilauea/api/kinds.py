@@ -71,6 +71,7 @@ NUMA_TOPOLOGIES = Resource("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", 
 NODE_SHARDS = Resource("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard", False)
 COLOCATIONS = Resource("config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration")
 
+NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False)
 DYNAMIC = (DEVICE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, RESOURCE_SLICES)
 """The kinds of dynamic resource allocation."""
 
@@ -88,7 +89,7 @@ SCHEDULING = {
     for each in (
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
         *(POD_GROUPS, QUEUES, PRIORITY_CLASSES, BUDGETS, HYPER_NODES, VOLUMES, CLAIMS, STORAGE_CLASSES, CSI_NODES),
-        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS, *DYNAMIC),
+        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS, NODE_METRICS, NUMA_TOPOLOGIES, *DYNAMIC),
     )
 }
 """The kinds that scheduling reads, by kind."""

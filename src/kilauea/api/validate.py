@@ -14,6 +14,7 @@ from typing import Any
 from kilauea.api import core, scheduling, storage, topology
 from kilauea.api.errors import ObjectError, kind_of, object_label
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement
+from kilauea.api.metrics import NodeMetrics
 from kilauea.api.quantity import QuantityError, Scalar, amount, parse_size
 from kilauea.api.selectors import LABEL_OPERATORS, NODE_OPERATORS, field_problem, requirement_problem
 from kilauea.api.times import parse_time
@@ -345,6 +346,12 @@ def _storage_capacity(out: list[Problem], capacity: storage.CSIStorageCapacity) 
     _selector(out, "nodeTopology", capacity.node_topology)
 
 
+def _node_metrics(out: list[Problem], metrics: NodeMetrics) -> None:
+    """The usage of a node."""
+    _time(out, "timestamp", metrics.timestamp)
+    _amounts(out, "usage", metrics.usage)
+
+
 _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
     core.Pod: _pod,
     core.Node: _node,
@@ -360,6 +367,7 @@ _CHECKS: dict[type[Object], Callable[[list[Problem], Any], None]] = {
     storage.StorageClass: _storage_class,
     storage.CSINode: _csi_node,
     storage.CSIStorageCapacity: _storage_capacity,
+    NodeMetrics: _node_metrics,
 }
 
 

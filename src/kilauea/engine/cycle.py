@@ -102,7 +102,8 @@ def _decide(
             close_plugins(session, opened)
             plan = conclude(session, reasons=reasons)
             after = after_cycle(backoff, session, plan.groups)
-            return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=after.backoff)
+            remembered = dataclasses.replace(after.backoff, turns={**backoff.turns, **session.turns})
+            return dataclasses.replace(plan, groups={**plan.groups, **after.given_back}, backoff=remembered)
         except PluginFault as fault:
             faults.append(Finding(f"plugin {fault.plugin}", f"{fault.what}; it is left out of this cycle", error=True))
             conf = conf.without(plugin=fault.plugin)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kilauea.api.core import Pod
 from kilauea.api.meta import Object
+from kilauea.engine.model.loads import NodeLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +44,11 @@ class Relisted:
     objects: Sequence[Object]
 
 
-Event = Changed | Advanced | Gone | Relisted
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The loads of nodes, by name, as a monitoring system reports them. Loads of earlier events are forgotten."""
+
+    loads: Mapping[str, NodeLoad]
+
+
+Event = Changed | Advanced | Gone | Relisted | Measured

@@ -83,6 +83,8 @@ class Session:
         self.observer = observer
         self.backoff = backoff
         """Groups that were admitted in vain in earlier cycles."""
+        self.turns: dict[str, int] = {}
+        """By plugin that acts at intervals: the moment of its turn in this cycle (`backoff.moment`)."""
         self.nodes = state.nodes
         self.axis = state.axis
         self.table = state.job_table

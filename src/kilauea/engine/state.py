@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from kilauea.api import core, scheduling, topology, wellknown
+from kilauea.api import agents, core, metrics, scheduling, topology, wellknown
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
-from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Event, Gone, Measured, Relisted
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.table import DeviceTable
 from kilauea.engine.model.devices import record_of
@@ -30,7 +30,9 @@ from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, d
 from kilauea.engine.model.job_table import JobTable
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.limits import Budget, Quota, budget_of, quota_of
+from kilauea.engine.model.loads import Loads, NodeLoad, NodeUsage, loads_of, usage_of
 from kilauea.engine.model.nodes import NodeFacts, NodeTable, facts_of
+from kilauea.engine.model.numa import NumaFacts, numa_facts
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
@@ -98,8 +100,17 @@ class ClusterState:
         """Grows with each change of a task that asks for parts of cards."""
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
-        self.storage = Storage()
         self.devices = DeviceTable()
+        self.with_numa: dict[str, Task] = {}
+        """Tasks that want whole processors."""
+        self.numa: dict[str, NumaFacts] = {}
+        """Numatopologies, by node."""
+        self.storage = Storage()
+        self._measured: Mapping[str, NodeLoad] = {}
+        """Loads by node, of the last `Measured`."""
+        self._used: dict[str, NodeUsage] = {}
+        """Usage by node, of NodeMetrics."""
+        self._loads: Loads | None = None
         self._facts: dict[str, NodeFacts] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
         self._nodes = NodeTable([], self.axis)
@@ -124,6 +135,8 @@ class ClusterState:
             "Namespace": (self._set_namespace, self._drop_from(self.namespaces)),
             "ResourceQuota": (self._set_quota, self._drop_from(self.quotas)),
             "PodDisruptionBudget": (self._set_budget, self._drop_from(self.budgets)),
+            "NodeMetrics": (self._set_usage, self._drop_usage),
+            "Numatopology": (self._set_numa, self._drop_from(self.numa)),
         }
         for kind in self.storage.kinds:
             self._handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
@@ -156,6 +169,9 @@ class ClusterState:
                 for obj in objects:
                     self._versions.pop((kind, object_label(obj)), None)
                     self._change(obj)
+            case Measured(loads):
+                self._measured = loads
+                self._loads = None
 
     def _change(self, obj: Object) -> None:
         handler = self._handlers.get(obj.kind)
@@ -208,6 +224,8 @@ class ClusterState:
             "Namespace": self.namespaces,
             "ResourceQuota": self.quotas,
             "PodDisruptionBudget": self.budgets,
+            "NodeMetrics": self._used,
+            "Numatopology": self.numa,
         }
         known = tables.get(kind, self.spreaders.get(kind, [*self.storage.keys(kind), *self.devices.keys(kind)]))
         return [*known, *(key for of, key in self.problems if of == kind)]
@@ -228,6 +246,7 @@ class ClusterState:
         self.tasks[task.key] = task
         task.label_class = self.classes.id_of(task.namespace, pod.labels)
         task.row = self.placements.admit(task.label_class)
+        self.placements.started[task.row] = task.started
         if task.spec.selects_pods:
             self.selecting[task.key] = task
             self.selecting_specs[task.spec] += 1
@@ -242,6 +261,8 @@ class ClusterState:
         if task.spec.devices is not None:
             self.with_devices[task.key] = task
             self.device_version += 1
+        if task.spec.numa is not None:
+            self.with_numa[task.key] = task
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
@@ -264,6 +285,7 @@ class ClusterState:
         self.with_cards.pop(key, None)
         if self.with_devices.pop(key, None) is not None:
             self.device_version += 1
+        self.with_numa.pop(key, None)
         self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:
@@ -276,7 +298,7 @@ class ClusterState:
 
     def _move(self, task: Task, stage: Stage) -> None:
         """A task is as far as this now."""
-        if stage == (task.node, task.status, task.nominated, task.scheduled, task.ends):
+        if stage == (task.node, task.status, task.nominated, task.scheduled, task.ends, task.started):
             return
         holds = task.status in status.HOLDING and stage.status in status.HOLDING
         stays = holds and stage.node == task.node
@@ -286,7 +308,8 @@ class ClusterState:
             job = self.jobs[task.group]
             job.move(task, stage.status)
             self._dirty.add(job.row)
-        task.node, task.status, task.nominated, task.scheduled, task.ends = stage
+        task.node, task.status, task.nominated, task.scheduled, task.ends, task.started = stage
+        self.placements.started[task.row] = task.started
         if not stays:
             self._put_on_node(task)
 
@@ -351,6 +374,7 @@ class ClusterState:
         nodes = self._nodes = NodeTable(list(self._facts.values()), self.axis)
         self._nodes_stale = False
         self._tree = None
+        self._loads = None
         self.placements.node[:] = -1
         held = [(task, row) for name, row in nodes.row_of.items() for task in self._on_node.get(name, {}).values()]
         if not held:
@@ -369,6 +393,10 @@ class ClusterState:
         nodes.viewed[:] = nodes.used
         for r in range(2):
             np.add.at(nodes.scored[r], rows, scored[r, which])
+
+    def on_node(self, node: str) -> Iterable[Task]:
+        """Tasks on a node, the terminating ones included."""
+        return self._on_node.get(node, {}).values()
 
     def terminating(self, node: str) -> list[Task]:
         """Tasks on a node that have been told to end and hold their room still."""
@@ -441,6 +469,17 @@ class ClusterState:
     def _set_budget(self, obj: scheduling.PodDisruptionBudget) -> None:
         self.budgets[obj.key] = budget_of(obj)
 
+    def _set_numa(self, obj: agents.Numatopology) -> None:
+        self.numa[obj.name] = numa_facts(obj)
+
+    def _set_usage(self, obj: metrics.NodeMetrics) -> None:
+        self._used[obj.name] = usage_of(obj)
+        self._loads = None
+
+    def _drop_usage(self, name: str) -> None:
+        self._used.pop(name, None)
+        self._loads = None
+
     def _set_spreader(self, obj: core.Service | core.Workload | core.ReplicationController) -> None:
         selector: Selector | None = None
         if isinstance(obj, core.Workload):
@@ -468,6 +507,14 @@ class ClusterState:
         if self._tree is None:
             self._tree = build_tree(self.domains.values(), nodes)
         return self._tree
+
+    @property
+    def loads(self) -> Loads:
+        """The loads of the nodes."""
+        nodes = self.nodes
+        if self._loads is None:
+            self._loads = loads_of(nodes, self._measured, self._used)
+        return self._loads
 
     def settle(self) -> None:
         """Bring everything up to date that is derived: nodes, priorities, the job table."""

@@ -21,9 +21,9 @@ tiers:
 """
 WATCHED = """
 Pod Node PodGroup Queue PersistentVolume PersistentVolumeClaim StorageClass PriorityClass ResourceQuota CSINode
-CSIDriver CSIStorageCapacity
+CSIDriver CSIStorageCapacity Numatopology
 """.split()
-"""The kinds that seed 001 lists, without Numatopologies: the plugin that reads them is to come."""
+"""The kinds that seed 001 lists."""
 
 
 @pytest.fixture

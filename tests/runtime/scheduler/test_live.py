@@ -490,3 +490,38 @@ def test_a_wish_that_nothing_serves_is_a_condition_of_the_group_while_it_has_it(
     live.phase("g-0", "Running")
     live.wait(40)
     assert live.condition(GROUPS_OF_PODS, "g", "WishIgnored")["status"] == "True"
+
+
+NUMA = """
+actions: "allocate, backfill"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: numa-aware}]
+"""
+
+
+def test_a_pod_is_bound_with_the_numa_nodes_that_it_was_given_and_the_next_gets_others(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text(NUMA)
+    with live_world(str(path)) as live:
+        live.node("n1", cpu="8")
+        places = {str(i): {"numa": i // 4, "socket": i // 4, "core": i} for i in range(8)}
+        live.create(
+            RESOURCES["Numatopology"],
+            "n1",
+            spec={
+                "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
+                "numares": {"cpu": {"allocatable": "0-7", "capacity": 8}},
+                "cpuDetail": places,
+            },
+        )
+        live.start()
+        whole = {"cpu": "3", "memory": "1Gi"}
+        containers = [{"name": "main", "image": "busybox", "resources": {"requests": whole, "limits": whole}}]
+        given = []
+        for name in ("a", "b", "c"):
+            live.group(name, 1, pods=0)
+            live.pod(f"{name}-0", group=name, containers=containers)
+            live.wait(3)
+            given.append(live.get(PODS, f"{name}-0")["metadata"]["annotations"].get("volcano.sh/topology-decision"))
+        assert given == ['{"numa":{"0":{"cpu":"3"}}}', '{"numa":{"1":{"cpu":"3"}}}', None]
+        assert live.node_of("c-0") == ""

@@ -20,6 +20,7 @@ from kilauea.engine.conf.configuration import (
     read_arguments,
     where_of,
 )
+from kilauea.engine.conf.metrics import MetricsConf
 
 __all__ = [
     "ALIASES",
@@ -30,6 +31,7 @@ __all__ = [
     "QUEUE_PLUGINS",
     "ConfError",
     "Finding",
+    "MetricsConf",
     "Path",
     "PluginConf",
     "SchedulerConf",

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kilauea.api.wellknown import parse_bool
+from kilauea.engine.conf.metrics import FIELDS as METRICS_KEYS
+from kilauea.engine.conf.metrics import NO_METRICS, MetricsConf, read_metrics
 
 T = TypeVar("T")
 
@@ -78,9 +80,7 @@ def flag_of(key: str) -> str:
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
-KNOWN_ELSEWHERE = frozenset(
-    "extender nodegroup numa-aware rescheduling resource-strategy-fit task-topology usage".split()
-)
+KNOWN_ELSEWHERE = frozenset("extender nodegroup resource-strategy-fit task-topology".split())
 """Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""
@@ -153,6 +153,13 @@ class SchedulerConf:
     action_arguments: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     """Warnings, and errors in a configuration that is only inspected."""
+    metrics: MetricsConf = NO_METRICS
+    """The monitoring system that knows the loads of nodes."""
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """Names of all plugins in the tiers."""
+        return frozenset(entry.name for tier in self.tiers for entry in tier)
 
     def without(self, *, plugin: str = "", action: str = "") -> SchedulerConf:
         """The same without a plugin or an action."""
@@ -216,7 +223,8 @@ class _Reader:
         self._warn_of_rivals(tiers)
         self._warn_of_duplicates(tiers)
         arguments = self._read_action_arguments(document)
-        return SchedulerConf(actions, tiers, arguments, tuple(self.findings))
+        metrics = self._read_metrics(document.get("metrics"))
+        return SchedulerConf(actions, tiers, arguments, tuple(self.findings), metrics)
 
     def _list(self, path: Path, value: object) -> list[object]:
         if value is None:
@@ -340,6 +348,19 @@ class _Reader:
             out[name] = self._arguments(path, where_of(path), entry)
         return out
 
+    def _read_metrics(self, section: object) -> MetricsConf:
+        path: Path = ("metrics",)
+        if section is None:
+            return NO_METRICS
+        if not isinstance(section, Mapping):
+            self._warn(path, "metrics", f"expected a map, got {_kind(section)}; no loads of nodes are read")
+            return NO_METRICS
+        self._unknown_keys(path, "metrics", section, METRICS_KEYS)
+        conf, faults = read_metrics(section)
+        for fault in faults:
+            self._warn((*path, fault.key), "metrics", fault.message, fault.code)
+        return conf
+
 
 def translated(tiers: tuple[tuple[PluginConf, ...], ...]) -> tuple[tuple[PluginConf, ...], ...]:
     """Return the tiers with switches for GPUs that former versions had under predicates moved to deviceshare.
@@ -395,16 +416,27 @@ def argument(
     doc: str,
     *,
     minimum: float | None = None,
+    maximum: float | None = None,
     choices: Sequence[str] = (),
     values: type = int,
+    numbers: bool = False,
 ) -> T:
     """A field of an `Arguments` dataclass, read from `key`.
 
     A default of type dict stands for a map: if `key` ends with a dot, of all keys that begin with it, by what follows
-    it; else of that one key, whose value is a map. Its values are of the type `values`.
-    A value below `minimum`, or that is none of the `choices`, is refused with a warning.
+    it; else of that one key, whose value is a map. Its values are of the type `values`. A tuple stands for a list.
+    A value below `minimum` or above `maximum`, or that is none of the `choices`, is refused with a warning. With
+    `numbers`, a text may be written as an integer too.
     """
-    metadata = {"key": key, "doc": doc, "minimum": minimum, "choices": tuple(choices), "values": values}
+    metadata = {
+        "key": key,
+        "doc": doc,
+        "minimum": minimum,
+        "maximum": maximum,
+        "choices": tuple(choices),
+        "values": values,
+        "numbers": numbers,
+    }
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # type: ignore[return-value]
     return field(default=default, metadata=metadata)
@@ -424,6 +456,8 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
         known = fields.get(key)
         if known is not None and family is None:
             read = _typed(value, type(known.default))
+            if read is None and known.metadata["numbers"] and _typed(value, int) is not None:
+                read = str(value)
             problem = _problem(key, value, read, known)
             if problem:
                 code = "wrong-type" if read is None else "wrong-value"
@@ -473,24 +507,36 @@ def _read_family(
             meant = nearest(str(entry), choices)
             message = f"{shown} takes {' or '.join(choices)}, not {entry!r}{meant}; it is not used"
             findings.append(Finding(where, message, False, "wrong-value", path))
+        elif outside := _outside(read, known):
+            message = f"{shown} cannot be {outside}, but is {entry!r}; its default is kept"
+            findings.append(Finding(where, message, False, "wrong-value", path))
         else:
             out[name] = read
     return out, findings
 
 
 def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any]) -> str:
-    default, minimum = known.default, known.metadata["minimum"]
+    default = known.default
     if read is None:
         return f"{key} takes {_TYPE_NAMES[type(default)]}, not {value!r}; {default!r} is kept"
     choices = known.metadata["choices"]
     if choices and read not in choices:
         return f"{key} takes {' or '.join(choices)}, not {value!r}{nearest(str(value), choices)}; {default!r} is kept"
-    if minimum is not None and isinstance(read, (int, float)) and read < minimum:
-        return f"{key} cannot be less than {minimum}, but is {value!r}; {default!r} is kept"
-    return ""
+    outside = _outside(read, known)
+    return f"{key} cannot be {outside}, but is {value!r}; {default!r} is kept" if outside else ""
 
 
-_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+def _outside(read: object, known: dataclasses.Field[Any]) -> str:
+    """The bound that a number is beyond, in words; nothing if it is within both."""
+    minimum, maximum = known.metadata["minimum"], known.metadata["maximum"]
+    if not isinstance(read, (int, float)):
+        return ""
+    if minimum is not None and read < minimum:
+        return f"less than {minimum}"
+    return f"more than {maximum}" if maximum is not None and read > maximum else ""
+
+
+_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text", tuple: "a list"}
 
 
 def _typed(value: object, wanted: type) -> Any:
@@ -499,6 +545,8 @@ def _typed(value: object, wanted: type) -> Any:
         return value if isinstance(value, bool) else parse_bool(value) if isinstance(value, str) else None
     if isinstance(value, bool) or (isinstance(value, (int, float)) and not abs(value) <= LARGEST):  # NaN too
         return None
+    if wanted is tuple:
+        return tuple(value) if isinstance(value, list) else None
     if wanted is float and isinstance(value, int):
         return float(value)
     return value if isinstance(value, wanted) else None

@@ -81,9 +81,11 @@ class Evaluation:
         self._scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
         batch = (*points.walk("node_map"), *points.walk("batch_node_score"))
         self._batch: list[NodeScorer] = [s for _, s in batch]
-        scopes = {*(p.scope for p in self._local), *(s.scope for s in self._scorers)}
-        self._by_figures = scopes <= {Scope.FIGURES}
-        """True if nodes with equal numbers are equally good; except for `_possible`, which depends on their objects."""
+        # What looks at numbers only is asked once for nodes with equal numbers; the rest is asked about each node.
+        self._own_fit = [p for p in self._local if p.scope is not Scope.FIGURES]
+        self._figure_fit = [p for p in self._local if p.scope is Scope.FIGURES]
+        self._own_scorers = [s for s in self._scorers if s.scope is not Scope.FIGURES]
+        self._figure_scorers = [s for s in self._scorers if s.scope is Scope.FIGURES]
         self._known: dict[bytes, Examined] = {}
         """Of nodes that changed, by their figures."""
         self._seen = -1
@@ -163,7 +165,7 @@ class Evaluation:
             # The list of changes only grows, and each evaluation remembers how far it has read: code that places a
             # task need not know which evaluations there are. Sorted, because rows must not come in the order of a hash.
             rows = sorted(set(changed[self._seen :]))
-            if len(rows) == 1 and self._by_figures:
+            if len(rows) == 1:
                 self._look_again_at(rows[0])
             else:
                 # One gather brings all figures of the changed nodes; everything else works on those few columns.
@@ -194,28 +196,50 @@ class Evaluation:
         if found is None:
             if len(self._known) == MOST_KNOWN:
                 self._known.clear()
-            found = self._known[figures] = self._examine(self._nodes.select(np.array([row], dtype=np.intp)))
+            found = self._known[figures] = self._examine_figures(self._nodes.select(np.array([row], dtype=np.intp)))
+        if self._own_fit or self._own_scorers:
+            found = self._examine_own(self._nodes.select(np.array([row], dtype=np.intp)), found)
         self._note(slice(row, row + 1), found)
 
     def _examine(self, nodes: NodeRows) -> Examined:
         """Look at some nodes, with everything but what depends on their objects alone."""
+        return self._examine_own(nodes, self._examine_figures(nodes))
+
+    def _examine_own(self, nodes: NodeRows, found: Examined) -> Examined:
+        """Add what looks at more than numbers to what was found by them."""
+        fit, room, score = found
+        for predicate in self._own_fit:
+            fit, room = self._narrowed(predicate, nodes, fit, room)
+        if self._own_scorers:
+            score = score + self._scores(self._own_scorers, nodes)
+        return Examined(fit, room, score)
+
+    def _examine_figures(self, nodes: NodeRows) -> Examined:
+        """Look at some nodes by their numbers."""
         need = self._shape.need
         # Room now and room later differ only while something is being freed or promised; most cycles skip the second.
         room = kernels.fits(nodes.used, need, nodes.allocatable)
         fit = room
         if self._nodes.future:
             fit = kernels.fits(nodes.used - nodes.releasing + nodes.pipelined, need, nodes.allocatable)
-        for predicate in self._local:
-            more = self._fit(predicate, nodes)
-            if more is not None:
-                fit = fit & more
-            if predicate.has_later:
-                room = room & self._fits_now(predicate, nodes)
-            if predicate.room is not None and self._nodes.future:
-                free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
-                if free is not None:
-                    room = room & free
-        return Examined(fit, room, self._scores(self._scorers, nodes))
+        for predicate in self._figure_fit:
+            fit, room = self._narrowed(predicate, nodes, fit, room)
+        return Examined(fit, room, self._scores(self._figure_scorers, nodes))
+
+    def _narrowed(
+        self, predicate: NodePredicate, nodes: NodeRows, fit: NDArray[np.bool_], room: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """The nodes that fit, and those with room now, after one more predicate."""
+        more = self._fit(predicate, nodes)
+        if more is not None:
+            fit = fit & more
+        if predicate.has_later:
+            room = room & self._fits_now(predicate, nodes)
+        if predicate.room is not None and self._nodes.future:
+            free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
+            if free is not None:
+                room = room & free
+        return fit, room
 
     def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:
         """Take in what was found at some nodes."""

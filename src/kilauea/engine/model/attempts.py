@@ -1,4 +1,7 @@
-"""State of admission backoff between cycles: groups that were admitted in vain. The rules are admission backoff's."""
+"""The memory between cycles: groups that were admitted in vain, and turns of plugins that act once in a while.
+
+The rules about groups are admission backoff's.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,14 @@ class AdmissionBackoff:
     Attributes:
         moment: of the cycle, in microseconds by a clock that never goes backward.
         attempts: by key of the group.
+        turns: by plugin that acts at intervals: the moment of its last turn.
+        since: the moment at which the process started, from which first intervals count; None for a plan.
     """
 
     moment: int = 0
     attempts: Mapping[str, Attempt] = field(default_factory=dict)
+    turns: Mapping[str, int] = field(default_factory=dict)
+    since: int | None = None
 
     def at(self, moment: int) -> AdmissionBackoff:
         """The same at a later moment."""

@@ -50,6 +50,8 @@ class NodeFacts:
     """Accelerator cards by model."""
     devices: tuple[DeviceSet, ...] = ()
     """Cards that several pods can share, one by one."""
+    capacity: tuple[int, int] = (0, 0)
+    """Cpu and memory of the whole machine; what is allocatable if the object does not tell."""
 
 
 def facts_of(node: Node) -> NodeFacts:
@@ -60,6 +62,8 @@ def facts_of(node: Node) -> NodeFacts:
     """
     node_status, spec = node.status, node.spec
     allocatable = dict(resource_amounts(node_status.allocatable or node_status.capacity) if node_status else {})
+    whole = (node_status and resource_amounts(node_status.capacity)) or allocatable
+    capacity = (whole.get(CPU, 0), whole.get(MEMORY, 0))
     for annotation, name in ((wellknown.OVERSUBSCRIPTION_CPU, CPU), (wellknown.OVERSUBSCRIPTION_MEMORY, MEMORY)):
         text = node.annotations.get(annotation, "")
         if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER:
@@ -73,7 +77,7 @@ def facts_of(node: Node) -> NodeFacts:
     unschedulable = bool(spec and spec.unschedulable)
     cards = cards_of_node(node.name, node.labels, allocatable)
     devices = devices_of_node(node.annotations, allocatable)
-    return NodeFacts(node.name, allocatable, node.labels, taints, unschedulable, images, cards, devices)
+    return NodeFacts(node.name, allocatable, node.labels, taints, unschedulable, images, cards, devices, capacity)
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -175,6 +179,11 @@ class NodeTable:
         if self._offered is None:
             self._offered = sorted({name for f in self.facts for name in f.allocatable}, key=order_of)
         return {name: int(self.allocatable[self.axis.rows[name]].sum()) for name in self._offered}
+
+    @cached_property
+    def capacity(self) -> IntArray:
+        """(2, N) cpu and memory of the whole machines."""
+        return np.array([f.capacity for f in self.facts], dtype=np.int64).reshape(-1, 2).T
 
     @cached_property
     def unschedulable(self) -> BoolArray:

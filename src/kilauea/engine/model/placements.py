@@ -54,7 +54,7 @@ class LabelClasses:
 
 
 class Placements:
-    """For every task a row with its label class and the node that carries it (-1 for none).
+    """For every task a row with its label class, the node that carries it (-1 for none), and when it started there.
 
     Rows of tasks that are gone are used again.
     """
@@ -63,6 +63,8 @@ class Placements:
         self.label_class: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self.node: NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
         self.terminating: NDArray[np.bool_] = np.zeros(64, dtype=bool)
+        self.started: NDArray[np.int64] = np.zeros(64, dtype=np.int64)
+        """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
         self._free: list[int] = []
         self._size = 0
 
@@ -77,6 +79,7 @@ class Placements:
                 self.label_class = np.concatenate([self.label_class, np.zeros_like(self.label_class)])
                 self.node = np.concatenate([self.node, np.full_like(self.node, -1)])
                 self.terminating = np.concatenate([self.terminating, np.zeros_like(self.terminating)])
+                self.started = np.concatenate([self.started, np.zeros_like(self.started)])
         self.label_class[row] = label_class
         return row
 

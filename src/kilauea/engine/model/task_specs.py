@@ -30,6 +30,7 @@ from kilauea.api.selectors import (
 )
 from kilauea.engine.model.cards import CardWish, card_names
 from kilauea.engine.model.devices import DeviceWish, asks_for_devices, device_wish
+from kilauea.engine.model.numa import NumaWish, numa_wish
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
 UNSTATED_CPU = 100
@@ -105,6 +106,7 @@ class TaskSpec:
         "devices",
         "node_selector",
         "node_terms",
+        "numa",
         "ports",
         "preferred_nodes",
         "preferred_pods",
@@ -139,6 +141,8 @@ class TaskSpec:
     """The accelerator cards that the pod names; None if it names none."""
     devices: DeviceWish | None
     """The parts of cards that the pod asks for; None if it asks for none."""
+    numa: NumaWish | None
+    """The whole processors that the pod wants; None if it wants none."""
     revocable: bool
     """May run on nodes that are lent for a time of the day."""
 
@@ -184,6 +188,7 @@ class SpecTable:
             "cards": _card_wish(pod),
             "devices": device_wish(pod) if asks_for_devices(requests) else None,
             "revocable": _revocable(pod.annotations),
+            "numa": numa_wish(pod),
         }
         key = (tuple(requests.items()), *asks.values())
         known = self._known.get(key)

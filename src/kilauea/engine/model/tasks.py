@@ -14,11 +14,14 @@ from kilauea.api import wellknown
 from kilauea.api.core import (
     Pod,
     PodSpec,
+    PodStatus,
 )
+from kilauea.api.numa import DECISION, parse_decision
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.table import ClaimRef, claims_of_pod
 from kilauea.engine.model.devices import Record, record_of
+from kilauea.engine.model.service_classes import BURSTABLE, limits_of, qos_of
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 from kilauea.engine.model.wishes import wants_numa
@@ -68,10 +71,18 @@ class Task:
     """Time at which the pod was scheduled, in microseconds since 1970, if it has a cooldown; 0 if unknown."""
     ends: int = 0
     """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
+    started: int = 0
+    """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
+    limits: tuple[int, int] = (0, 0)
+    """Limits of cpu and memory; 0 without one."""
+    qos: int = BURSTABLE
+    """Its class of service, by number: see `kilauea.engine.model.service_classes`."""
     numa: bool = False
     """Wants its cpus on certain NUMA nodes."""
     record: Record = ()
     """Parts of cards that the pod was given, as its annotations say."""
+    numa_cpus: tuple[tuple[int, int], ...] = ()
+    """NUMA nodes and numbers of processors that the scheduler gave the pod, by its annotation."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
 
@@ -117,8 +128,12 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         cooldown=cooldown,
         scheduled=stage.scheduled,
         ends=stage.ends,
+        started=stage.started,
+        limits=limits_of(pod.spec),
+        qos=qos_of(pod.spec),
         numa=wants_numa(annotations),
         record=record_of(annotations) if spec.devices is not None else (),
+        numa_cpus=tuple(sorted(parse_decision(annotations[DECISION]).items())) if DECISION in annotations else (),
     )
 
 
@@ -131,6 +146,8 @@ class Stage(NamedTuple):
     scheduled: int
     ends: int = 0
     """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
+    started: int = 0
+    """Time at which a running pod started, in microseconds since 1970; 0 if it does not run, or does not tell."""
 
 
 def stage_of(pod: Pod, cooldown: str) -> Stage:
@@ -142,6 +159,7 @@ def stage_of(pod: Pod, cooldown: str) -> Stage:
         (pod_status and pod_status.nominated_node_name) or "",
         _scheduled(pod) if cooldown else 0,
         _ends(pod.metadata.deletion_timestamp),
+        _started(pod_status),
     )
 
 
@@ -156,6 +174,16 @@ def _ends(deletion: str | None) -> int:
     """The time in a deletion timestamp, which has the grace period in it; 0 without one that can be read."""
     try:
         return parse_time(deletion) if deletion else 0
+    except ValueError:
+        return 0
+
+
+def _started(pod_status: PodStatus | None) -> int:
+    """The time at which a running pod started; 0 without one that can be read."""
+    if pod_status is None or pod_status.phase != "Running" or not pod_status.start_time:
+        return 0
+    try:
+        return parse_time(pod_status.start_time)
     except ValueError:
         return 0
 

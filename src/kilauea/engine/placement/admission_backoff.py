@@ -74,7 +74,7 @@ def after_cycle(backoff: AdmissionBackoff, session: Session, groups: Mapping[str
                 attempt, times=attempt.times + 1, until=backoff.moment + pause, told=session.now + pause
             )
             back[key] = dataclasses.replace(fruitless[key], phase=PENDING, condition=None, refusal=_refusal(attempt))
-    return Outcome(AdmissionBackoff(backoff.moment, attempts), back)
+    return Outcome(dataclasses.replace(backoff, attempts=attempts), back)
 
 
 def _again(backoff: AdmissionBackoff, job: Job) -> Attempt:

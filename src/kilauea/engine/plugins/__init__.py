@@ -14,14 +14,17 @@ from kilauea.engine.plugins.fragmentation import Fragmentation
 from kilauea.engine.plugins.gang import Gang
 from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
 from kilauea.engine.plugins.nodeorder import NodeOrder
+from kilauea.engine.plugins.numa_aware import NumaAware
 from kilauea.engine.plugins.overcommit import Overcommit
 from kilauea.engine.plugins.pdb import Pdb
 from kilauea.engine.plugins.predicates import Predicates
 from kilauea.engine.plugins.priority import Priority
 from kilauea.engine.plugins.proportion import Proportion
+from kilauea.engine.plugins.rescheduling import Rescheduling
 from kilauea.engine.plugins.resourcequota import ResourceQuota
 from kilauea.engine.plugins.sla import Sla
 from kilauea.engine.plugins.tdm import Tdm
+from kilauea.engine.plugins.usage import Usage
 
 PLUGINS: dict[str, type[Plugin]] = {
     plugin.name: plugin
@@ -45,5 +48,8 @@ PLUGINS: dict[str, type[Plugin]] = {
         Tdm,
         DeviceShare,
         Fragmentation,
+        Usage,
+        Rescheduling,
+        NumaAware,
     )
 }

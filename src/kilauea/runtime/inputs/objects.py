@@ -13,6 +13,7 @@ from kilauea.api.decode import Decoded
 from kilauea.api.defaults import fill_in
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, ObjectMeta
+from kilauea.api.metrics import NodeMetrics
 from kilauea.api.ports import Obj
 from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
@@ -229,6 +230,10 @@ def built_in_queue(name: str) -> Queue:
 
 
 def newest(objects: Iterable[Object]) -> int:
-    """The newest creation time, in microseconds since 1970; 0 if there is none."""
-    times = {obj.metadata.creation_timestamp for obj in objects}
+    """The newest time of creation or of a measurement, in microseconds since 1970; 0 if there is none."""
+    times: set[str | None] = set()
+    for obj in objects:
+        times.add(obj.metadata.creation_timestamp)
+        if isinstance(obj, NodeMetrics):
+            times.add(obj.timestamp)
     return max((parse_time(text) for text in times if text), default=0)

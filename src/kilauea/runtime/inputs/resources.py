@@ -13,10 +13,12 @@ RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
+UNWATCHED = frozenset({"NodeMetrics"})
+"""Kinds that can be listed only; they are for plans."""
 DYNAMIC_KINDS = frozenset(each.kind for each in DYNAMIC)
 """The kinds of dynamic resource allocation, which Kubernetes serves from version 1.34 on."""
 OPTIONAL = DYNAMIC_KINDS | frozenset(
-    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split()
+    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology".split()
 )
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 

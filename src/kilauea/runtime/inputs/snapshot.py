@@ -11,7 +11,19 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.kinds import CONFIG_MAPS, CRON_JOBS, EVENTS, JOBS, VC_CRON_JOBS, VC_JOBS
+from kilauea.api.kinds import (
+    CONFIG_MAPS,
+    CRON_JOBS,
+    EVENTS,
+    JOBS,
+    NODE_METRICS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    VC_CRON_JOBS,
+    VC_JOBS,
+)
 from kilauea.api.meta import Object
 from kilauea.api.ports import Api, ApiError, Listed, Resource
 from kilauea.client.access import Access
@@ -111,7 +123,9 @@ async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[
     try:
         listed: Listed = await client.list(resource)
     except ApiError as error:
-        needed = resource.plural in ("pods", "nodes", "podgroups", "queues")
+        if resource == NODE_METRICS:  # served by an extension, which may be away at any time
+            return ()
+        needed = resource in (PODS, NODES, POD_GROUPS, QUEUES)
         if error.code not in MISSING or needed:
             error.add_note(f"list of {resource.plural}")
             raise

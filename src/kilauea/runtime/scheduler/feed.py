@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,8 +24,9 @@ from kilauea.api.meta import Object
 from kilauea.api.ports import Seen
 from kilauea.api.scheduling import PodGroup, Queue
 from kilauea.api.topology import HyperNode
-from kilauea.engine.events import Advanced, Changed, Gone, Relisted
+from kilauea.engine.events import Advanced, Changed, Gone, Measured, Relisted
 from kilauea.engine.model import status
+from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.reading import (
@@ -39,7 +40,8 @@ from kilauea.runtime.inputs.resources import DYNAMIC_KINDS, head_of
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 
 _WAKING = DYNAMIC_KINDS | frozenset(
-    "PriorityClass HyperNode PersistentVolume PersistentVolumeClaim StorageClass CSINode CSIStorageCapacity".split()
+    "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
+    "CSIStorageCapacity".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 
@@ -145,6 +147,15 @@ class Feed:
     def gone(self, kind: str, key: str) -> None:
         """Remove an object that no longer exists."""
         self._apply_or_queue(partial(self._remove, kind, key))
+
+    def measured(self, loads: Mapping[str, NodeLoad]) -> None:
+        """Take the loads of nodes, in place of earlier ones. They place no pod by themselves, so no cycle starts."""
+        self._apply_or_queue(partial(self.state.apply, Measured(loads)))
+
+    @property
+    def node_names(self) -> Collection[str]:
+        """Names of all nodes."""
+        return self._nodes.keys()
 
     async def answered(self, kind: str, data: bytes) -> None:
         """Take an object from the answer to a request, unless the watch has shown a newer version of it."""

@@ -27,11 +27,12 @@ from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.objects import built_in_queue
-from kilauea.runtime.inputs.resources import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS
+from kilauea.runtime.inputs.resources import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS, UNWATCHED
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.executor import Executor
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
+from kilauea.runtime.scheduler.loads import LoadReader
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.metrics import CycleMetrics
 from kilauea.runtime.scheduler.nominations import Nominations
@@ -78,7 +79,7 @@ class LiveOptions:
         off = (frozenset() if self.priority_classes else PRIORITY_KINDS) | (
             frozenset() if self.storage else STORAGE_KINDS
         )
-        return tuple(kind for kind in RESOURCES if kind not in off)
+        return tuple(kind for kind in RESOURCES if kind not in off | UNWATCHED)
 
 
 async def in_thread(work: Callable[[], Plan]) -> Plan:
@@ -158,6 +159,7 @@ class LiveScheduler:
         def tell(event: Record) -> None:
             record(component, event)
 
+        self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
         self._writes = Writes(clock, rng, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed)
@@ -201,10 +203,12 @@ class LiveScheduler:
         async with asyncio.TaskGroup() as tasks:
             for kind, reflector in self._reflectors.items():
                 tasks.create_task(self._follow(kind, reflector), name=f"watch {kind}")
+            tasks.create_task(self._loads.run(), name="read loads")
 
     async def schedule(self) -> None:
         """Run cycles once every kind is listed, until cancelled."""
         await self.complete()
+        await self._loads.first()
         log.info("all kinds are listed; scheduling starts")
         try:
             await self.scheduler.run()

@@ -22,7 +22,7 @@ from kilauea.api.ports import Clock, Record
 from kilauea.api.times import SECOND
 from kilauea.api.wellknown import ROOT_QUEUE
 from kilauea.engine.conf import SchedulerConf
-from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.resources import reference
@@ -108,7 +108,7 @@ class Scheduler:
         """Monotonic time before which events start no cycle."""
         self._settled = -1
         """`feed.changes` after a full cycle that left nothing to do; -1 if there was something."""
-        self.backoff = NO_BACKOFF
+        self.backoff = AdmissionBackoff(since=clock.monotonic())
         """Groups whose admission is backed off, from the latest plan; during a cycle, at the time of that cycle."""
         self._findings: frozenset[str] = frozenset()
         self._faults: dict[tuple[str, str], str] = {}

@@ -24,6 +24,11 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 BINPACK = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "binpack.conf")]
 
 
+def placement(name: str) -> list[str]:
+    """Options for an example in `placement`."""
+    return ["--scheduler-conf", str(EXAMPLES / "placement" / f"{name}.conf"), "-o", "wide"]
+
+
 def planned(folder: str, *options: str) -> str:
     """The table of an example; nothing may have been written to standard error."""
     result = CliRunner().invoke(main, ["plan", "-f", str(EXAMPLES / folder), *options])
@@ -49,6 +54,7 @@ def compare(name: str, text: str) -> None:
         ("example-demo-wide", "demo", ["-o", "wide"]),
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
+        ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
     ],
 )
 def test_the_table_of_an_example_is_the_golden_one(golden: str, folder: str, options: list[str]) -> None:

@@ -53,13 +53,13 @@ def told_of_queue(plan: Plan) -> list[Condition]:
     [
         pytest.param(
             node_groups(nodeGroupAffinity=["g1"]),
-            "spec.affinity is ignored, since this version does not have plugin nodegroup: "
+            "spec.affinity is ignored, since the configuration does not name plugin nodegroup: "
             "its pods may run on any node group",
             id="node groups",
         ),
         pytest.param(
             node_groups(nodeGroupAntiAffinity=["g2"]),
-            "spec.affinity is ignored, since this version does not have plugin nodegroup: "
+            "spec.affinity is ignored, since the configuration does not name plugin nodegroup: "
             "its pods may run on any node group",
             id="node groups to avoid",
         ),

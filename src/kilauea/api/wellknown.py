@@ -18,6 +18,8 @@ SERVICE_TYPE = "volcano.sh/service.type"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
+NODE_GROUP = "volcano.sh/nodegroup-name"
+"""On a node: the group that it is in."""
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 TASK_TOPOLOGY = (
     "volcano.sh/task-topology",

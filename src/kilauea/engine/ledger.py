@@ -89,7 +89,7 @@ class Ledger:
             close = job is not None and self._domains.wishes(job)
             owner = (task.sub_job or task.group) if close else ""
             queue = job.queue if job is not None and task.spec.cards is not None else ""
-            shape = task.shape = self._shapes.shape_of(task, owner, queue)
+            shape = task.shape = self._shapes.shape_of(task, owner, queue, self._points.traits_of(task))
         return shape
 
     # --- tasks come and go

@@ -150,6 +150,7 @@ class Session:
     add_best_node = _of_points(ExtensionPoints.add_best_node)
     add_target_job = _of_points(ExtensionPoints.add_target_job)
     add_reserved_nodes = _of_points(ExtensionPoints.add_reserved_nodes)
+    add_task_trait = _of_points(ExtensionPoints.add_task_trait)
     add_event_handler = _of_points(ExtensionPoints.add_event_handler)
     add_hyper_node_order = _of_points(ExtensionPoints.add_hyper_node_order)
     add_hyper_node_gradient_for_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_job)

@@ -79,7 +79,7 @@ def flag_of(key: str) -> str:
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
 KNOWN_ELSEWHERE = frozenset(
-    "deviceshare extender nodegroup numa-aware rescheduling resource-strategy-fit task-topology usage".split()
+    "deviceshare extender numa-aware rescheduling resource-strategy-fit task-topology usage".split()
 )
 """Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")

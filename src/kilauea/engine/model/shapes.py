@@ -2,10 +2,13 @@
 
 Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
 namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
-gang, if its tasks are to be close together in the network, and the queue of tasks that name accelerator cards.
+gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, and the
+traits by which plugins tell tasks apart.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +24,19 @@ NOT_ASKED = np.iinfo(np.int64).min // 4
 class TaskShape:
     """The part of a task that predicates and scores see."""
 
-    __slots__ = ("freed", "held", "images", "label_class", "need", "owner", "promised", "queue", "request", "spec")
+    __slots__ = (
+        "freed",
+        "held",
+        "images",
+        "label_class",
+        "need",
+        "owner",
+        "promised",
+        "queue",
+        "request",
+        "spec",
+        "traits",
+    )
 
     def __init__(
         self,
@@ -31,8 +46,11 @@ class TaskShape:
         owner: str,
         queue: str,
         axis: ResourceAxis,
+        traits: tuple[tuple[str, Hashable], ...] = (),
     ):
         self.spec = spec
+        self.traits = dict(traits)
+        """By plugin: what it tells tasks apart by, beside the spec (`session.add_task_trait`)."""
         self.queue = queue
         """The queue of tasks that name accelerator cards, whose quota decides where they go; empty for other tasks."""
         self.owner = owner

@@ -11,6 +11,7 @@ from kilauea.engine.plugins.conformance import Conformance
 from kilauea.engine.plugins.drf import Drf
 from kilauea.engine.plugins.gang import Gang
 from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
+from kilauea.engine.plugins.nodegroup import NodeGroup
 from kilauea.engine.plugins.nodeorder import NodeOrder
 from kilauea.engine.plugins.overcommit import Overcommit
 from kilauea.engine.plugins.pdb import Pdb
@@ -41,5 +42,6 @@ PLUGINS: dict[str, type[Plugin]] = {
         ResourceQuota,
         Cdp,
         Tdm,
+        NodeGroup,
     )
 }

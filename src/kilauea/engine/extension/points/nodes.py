@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +110,21 @@ class NodePoints(Registry):
     def predicates(self) -> list[NodePredicate]:
         """All predicates, in order."""
         return [predicate for several in dict(self.walk("predicate")).values() for predicate in several]
+
+    def add_task_trait(self, plugin: str, trait: Callable[[Task], Hashable]) -> None:
+        """Tell tasks apart that ask for the same: predicates and scores find the value in `shape.traits[plugin]`.
+
+        Tasks of different values are evaluated apart, which costs time; None stands for tasks that do not matter to
+        the plugin, and is not among the traits.
+        """
+        self.task_traits.append((plugin, self.guarded("task_trait", plugin, trait)))
+
+    def traits_of(self, task: Task) -> tuple[tuple[str, Hashable], ...]:
+        """The traits of a task, by plugin."""
+        if not self.task_traits:
+            return ()
+        told = ((plugin, self.ask("task_trait", plugin, trait, task)) for plugin, trait in self.task_traits)
+        return tuple((plugin, value) for plugin, value in told if value is not None)
 
     def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
         """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""

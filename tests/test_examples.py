@@ -54,6 +54,7 @@ def compare(name: str, text: str) -> None:
         ("example-demo-wide", "demo", ["-o", "wide"]),
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
+        ("example-strategy-fit", "placement/strategy-fit.yaml", placement("strategy-fit")),
         ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
     ],
 )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kilauea.api.wellknown import parse_bool
+from kilauea.engine.conf.moved import NEW_KEY, NEW_PLUGIN, moved_arguments
 
 T = TypeVar("T")
 
@@ -78,17 +79,13 @@ def flag_of(key: str) -> str:
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
-KNOWN_ELSEWHERE = frozenset(
-    "deviceshare extender numa-aware rescheduling resource-strategy-fit task-topology usage".split()
-)
+KNOWN_ELSEWHERE = frozenset("deviceshare extender numa-aware rescheduling task-topology usage".split())
 """Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""
 MOVED_KEYS = {
     "predicate.GPUSharingEnable": "deviceshare.GPUSharingEnable",
     "predicate.GPUNumberEnable": "deviceshare.GPUNumberEnable",
-    "predicate.ProportionalEnable": "proportional.enable of plugin resource-strategy-fit",
-    "predicate.resources": "proportional.resources of plugin resource-strategy-fit",
 }
 """Arguments that live elsewhere now, with the new key."""
 
@@ -212,7 +209,7 @@ class _Reader:
         self._warn_of_rivals(tiers)
         self._warn_of_duplicates(tiers)
         arguments = self._read_action_arguments(document)
-        return SchedulerConf(actions, tiers, arguments, tuple(self.findings))
+        return SchedulerConf(actions, self._with_moved(tiers), arguments, tuple(self.findings))
 
     def _list(self, path: Path, value: object) -> list[object]:
         if value is None:
@@ -253,6 +250,41 @@ class _Reader:
         if "proportion" in names and any(p.name == "drf" and p.is_enabled("hierarchy") for p in out):
             self._error(path, "proportion and drf with hierarchy enabled conflicts", "rival-plugins")
         return tuple(out)
+
+    def _with_moved(self, tiers: tuple[tuple[PluginConf, ...], ...]) -> tuple[tuple[PluginConf, ...], ...]:
+        """The tiers with the arguments of predicates that have moved where they are read now."""
+        olds = [p for tier in tiers for p in tier if p.name == "predicates" and moved_arguments(p.arguments).keys]
+        if not olds or NEW_PLUGIN not in self._plugins:
+            return tiers
+        new = next((p for tier in tiers for p in tier if p.name == NEW_PLUGIN), None)
+        out = []
+        for tier in tiers:
+            entries: list[PluginConf] = []
+            for entry in tier:
+                moved = moved_arguments(entry.arguments) if entry in olds else None
+                entries.append(entry if moved is None else dataclasses.replace(entry, arguments=moved.kept))
+                if moved is not None:
+                    self._warn_of_moved(entry, moved.keys, moved.proportional, new)
+                if moved is not None and new is None:
+                    # Its scores stay off: nobody has asked for them.
+                    arguments = {"resourceStrategyFitWeight": 0, NEW_KEY: moved.proportional}
+                    entries.append(PluginConf(NEW_PLUGIN, entry.flags, arguments, entry.path))
+            out.append(tuple(entries))
+        if new is None or NEW_KEY in new.arguments:
+            return tuple(out)
+        whole = {**new.arguments, NEW_KEY: moved_arguments(olds[-1].arguments).proportional}
+        changed = dataclasses.replace(new, arguments=whole)
+        return tuple(tuple(changed if entry is new else entry for entry in tier) for tier in out)
+
+    def _warn_of_moved(
+        self, old: PluginConf, keys: Sequence[str], proportional: Mapping[str, object], new: PluginConf | None
+    ) -> None:
+        named = keys[0] if len(keys) == 1 else f"{', '.join(keys[:-1])} and {keys[-1]}"
+        used = new is None or NEW_KEY not in new.arguments
+        done = f"read as {NEW_KEY}: {dict(proportional)!r}" if used else f"not used, as {NEW_KEY} is given there"
+        message = f"moved to {NEW_KEY} of plugin {NEW_PLUGIN}: {named}; {done}"
+        path = (*old.path, "arguments", keys[0])
+        self._warn(path, f"{where_of(old.path)} ({old.name})", message, "translated-argument")
 
     def _warn_of_rivals(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         used = [p for tier in tiers for p in tier if p.name in QUEUE_PLUGINS]
@@ -359,6 +391,7 @@ def argument(
 
     A default of type dict stands for a map: if `key` ends with a dot, of all keys that begin with it, by what follows
     it; else of that one key, whose value is a map. Its values are of the type `values`.
+    A default that is a dataclass of arguments, or such a class as `values`, stands for a map with those keys.
     A value below `minimum`, or that is none of the `choices`, is refused with a warning.
     """
     metadata = {"key": key, "doc": doc, "minimum": minimum, "choices": tuple(choices), "values": values}
@@ -377,6 +410,10 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
     fields = {f.metadata["key"]: f for f in dataclasses.fields(of)}  # type: ignore[arg-type]
     families = {key: f for key, f in fields.items() if f.default_factory is not dataclasses.MISSING}
     for key, value in given.items():
+        if (nested := fields.get(key)) is not None and dataclasses.is_dataclass(nested.default):
+            values[nested.name], found = _read_nested(type(nested.default), key, value, where)
+            findings.extend(found)
+            continue
         family = next((f for f in families if key == f or (f.endswith(".") and key.startswith(f))), None)
         known = fields.get(key)
         if known is not None and family is None:
@@ -402,6 +439,15 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
     return of(**values), findings
 
 
+def _read_nested(of: type[Any], key: str, value: object, where: str) -> tuple[Any, list[Finding]]:
+    """The arguments in the map that is the value of a key."""
+    if not isinstance(value, Mapping):
+        message = f"{key} takes a map, not {_kind(value)}; its default is kept"
+        return of(), [Finding(where, message, False, "wrong-type", (key,))]
+    read, findings = read_arguments(of, {str(k): v for k, v in value.items()}, where)
+    return read, [dataclasses.replace(f, message=f"{key}: {f.message}", path=(key, *f.path)) for f in findings]
+
+
 def _read_family(
     family: str, known: dataclasses.Field[Any], key: str, value: object, where: str
 ) -> tuple[dict[str, Any], list[Finding]]:
@@ -419,6 +465,10 @@ def _read_family(
     findings = []
     for name, entry in given.items():
         path, shown = ((key,), key) if family.endswith(".") else ((key, str(name)), f"{key}.{name}")
+        if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+            out[str(name)], found = _read_nested(wanted, shown, entry, where)
+            findings += [dataclasses.replace(f, path=(*path, *f.path[1:])) for f in found]
+            continue
         read = _typed(entry, wanted) if isinstance(name, str) else None
         if read is None:
             message = f"{shown} takes {_TYPE_NAMES[wanted]}, not {entry!r}; its default is kept"

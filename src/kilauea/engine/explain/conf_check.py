@@ -73,6 +73,7 @@ WHY = {
     "unknown-key": "Unknown keys are ignored, so the intended setting has no effect.",
     "unknown-argument": "Unknown arguments are ignored, so the default is used.",
     "moved-argument": "The argument has moved to another plugin and has no effect here.",
+    "translated-argument": "The argument has moved to another plugin, where it is read.",
     "missing-plugin": "Volcano has this plugin, but kilauea does not, so its votes, limits and scores are missing.",
     "empty-action": "A cycle is a list of actions, so each entry needs a name.",
     "unused-arguments": "The arguments of an action that does not exist have no effect.",

@@ -111,6 +111,7 @@ class TaskSpec:
         "scored_cpu",
         "scored_memory",
         "spread",
+        "strategy",
         "tolerations",
     )
 
@@ -137,6 +138,9 @@ class TaskSpec:
     """The accelerator cards that the pod names; None if it names none."""
     revocable: bool
     """May run on nodes that are lent for a time of the day."""
+
+    strategy: tuple[str, str] | None
+    """Type and weights by which the pod wants nodes scored, as its annotations have them."""
 
     @property
     def selects_pods(self) -> bool:
@@ -179,6 +183,7 @@ class SpecTable:
             "claims": _claims(pod, spec.volumes) if spec.volumes else (),
             "cards": _card_wish(pod),
             "revocable": _revocable(pod.annotations),
+            "strategy": _strategy(pod.annotations),
         }
         key = (tuple(requests.items()), *asks.values())
         known = self._known.get(key)
@@ -359,3 +364,8 @@ def _revocable(annotations: Mapping[str, str]) -> bool:
     if zone is not None:
         return zone == "*"
     return bool(wellknown.parse_bool(annotations.get(wellknown.PREEMPTABLE)))
+
+
+def _strategy(annotations: Mapping[str, str]) -> tuple[str, str] | None:
+    kind = annotations.get(wellknown.SCORING_TYPE)
+    return (kind, annotations.get(wellknown.SCORING_WEIGHT, "")) if kind else None

@@ -18,6 +18,7 @@ from kilauea.engine.plugins.pdb import Pdb
 from kilauea.engine.plugins.predicates import Predicates
 from kilauea.engine.plugins.priority import Priority
 from kilauea.engine.plugins.proportion import Proportion
+from kilauea.engine.plugins.resource_strategy_fit import ResourceStrategyFit
 from kilauea.engine.plugins.resourcequota import ResourceQuota
 from kilauea.engine.plugins.sla import Sla
 from kilauea.engine.plugins.tdm import Tdm
@@ -43,5 +44,6 @@ PLUGINS: dict[str, type[Plugin]] = {
         Cdp,
         Tdm,
         NodeGroup,
+        ResourceStrategyFit,
     )
 }

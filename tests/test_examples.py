@@ -55,6 +55,7 @@ def compare(name: str, text: str) -> None:
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
         ("example-strategy-fit", "placement/strategy-fit.yaml", placement("strategy-fit")),
+        ("example-task-topology", "placement/task-topology.yaml", placement("task-topology")),
         ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
     ],
 )

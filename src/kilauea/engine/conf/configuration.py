@@ -79,7 +79,7 @@ def flag_of(key: str) -> str:
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
-KNOWN_ELSEWHERE = frozenset("deviceshare extender numa-aware rescheduling task-topology usage".split())
+KNOWN_ELSEWHERE = frozenset("deviceshare extender numa-aware rescheduling usage".split())
 """Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""

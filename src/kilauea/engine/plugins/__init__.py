@@ -21,6 +21,7 @@ from kilauea.engine.plugins.proportion import Proportion
 from kilauea.engine.plugins.resource_strategy_fit import ResourceStrategyFit
 from kilauea.engine.plugins.resourcequota import ResourceQuota
 from kilauea.engine.plugins.sla import Sla
+from kilauea.engine.plugins.task_topology import TaskTopology
 from kilauea.engine.plugins.tdm import Tdm
 
 PLUGINS: dict[str, type[Plugin]] = {
@@ -45,5 +46,6 @@ PLUGINS: dict[str, type[Plugin]] = {
         Tdm,
         NodeGroup,
         ResourceStrategyFit,
+        TaskTopology,
     )
 }

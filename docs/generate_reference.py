@@ -296,7 +296,7 @@ def _argument_rows(of: type[Any], told: Mapping[str, str], prefix: str = "") -> 
         yield [f"`{shown_key}`", _KINDS[kind], shown, _bounds(field), doc]
 
 
-_KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text"}
+_KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text", "tuple": "list"}
 
 
 def _bounds(field: dataclasses.Field[Any]) -> str:

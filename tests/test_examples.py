@@ -68,7 +68,11 @@ def test_the_default_configuration_written_out_is_the_built_in_one() -> None:
     assert written == default_conf()
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "scheduler-conf").glob("*.conf")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted((*EXAMPLES.glob("scheduler-conf/*.conf"), *EXAMPLES.glob("placement/*.conf"))),
+    ids=lambda path: path.name,
+)
 def test_a_configuration_has_no_findings(path: Path) -> None:
     assert read_conf(str(path)).findings == ()
 

@@ -20,6 +20,7 @@ from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
+from kilauea.engine.extension.outside import NO_OUTSIDE, Outside
 from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
@@ -74,12 +75,15 @@ class Session:
         observer: Observer = UNOBSERVED,
         queues: Mapping[str, Queue] | None = None,
         backoff: AdmissionBackoff = NO_BACKOFF,
+        outside: Outside = NO_OUTSIDE,
     ) -> None:
         state.settle()
         self.state = state
         self.conf = conf
         self.now = now
         self.observer = observer
+        self.outside = outside
+        """Carries requests of plugins to servers."""
         self.backoff = backoff
         """Groups that were admitted in vain in earlier cycles."""
         self.nodes = state.nodes

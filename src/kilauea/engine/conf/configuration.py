@@ -79,7 +79,7 @@ def flag_of(key: str) -> str:
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
-KNOWN_ELSEWHERE = frozenset("deviceshare extender numa-aware rescheduling usage".split())
+KNOWN_ELSEWHERE = frozenset("deviceshare numa-aware rescheduling usage".split())
 """Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""
@@ -391,6 +391,7 @@ def argument(
 
     A default of type dict stands for a map: if `key` ends with a dot, of all keys that begin with it, by what follows
     it; else of that one key, whose value is a map. Its values are of the type `values`.
+    A default of type tuple stands for a list of names, which may also be a text with commas.
     A default that is a dataclass of arguments, or such a class as `values`, stands for a map with those keys.
     A value below `minimum`, or that is none of the `choices`, is refused with a warning.
     """
@@ -494,11 +495,16 @@ def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any
     return ""
 
 
-_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+_TYPE_NAMES = {tuple: "a list of names", int: "an integer", float: "a number", bool: "true or false", str: "text"}
 
 
 def _typed(value: object, wanted: type) -> Any:
     """The value if it has the type (spec 3.3.2: numbers accept integers, booleans the usual words), else None."""
+    if wanted is tuple:
+        names = value.split(",") if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return None
+        return tuple(name.strip() for name in names if name.strip())
     if wanted is bool:
         return value if isinstance(value, bool) else parse_bool(value) if isinstance(value, str) else None
     if isinstance(value, bool) or (isinstance(value, (int, float)) and not abs(value) <= LARGEST):  # NaN too

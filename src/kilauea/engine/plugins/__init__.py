@@ -9,6 +9,7 @@ from kilauea.engine.plugins.capacity_card import CapacityCard
 from kilauea.engine.plugins.cdp import Cdp
 from kilauea.engine.plugins.conformance import Conformance
 from kilauea.engine.plugins.drf import Drf
+from kilauea.engine.plugins.extender import Extender
 from kilauea.engine.plugins.gang import Gang
 from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
 from kilauea.engine.plugins.nodegroup import NodeGroup
@@ -47,5 +48,6 @@ PLUGINS: dict[str, type[Plugin]] = {
         NodeGroup,
         ResourceStrategyFit,
         TaskTopology,
+        Extender,
     )
 }

@@ -22,6 +22,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Refusal
 
 
 class NodePoints(Registry):
@@ -43,9 +44,9 @@ class NodePoints(Registry):
         The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
         rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
         scope NODE or FIGURES is asked again only for nodes on which something changed. A plugin may register several
-        predicates.
+        predicates. The list of rejections may grow while the session lasts.
         """
-        named = tuple(rejections) or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
+        named = rejections or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
         known.append(NodePredicate(plugin, predicate, named, scope, applies))
@@ -127,16 +128,22 @@ class NodePoints(Registry):
         return tuple((plugin, value) for plugin, value in told if value is not None)
 
     def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
-        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""
+        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it.
+
+        A refusal that `on_allocate` returns takes the task from the node again, if an action has just placed it there.
+        """
         self.on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
         self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
 
     def arrived(self, task: Task, row: int) -> None:
         """Tell the plugins that a task came to a node's view."""
         for plugin, handler in self.on_allocate:
-            self.ask("event handler", plugin, handler, task, row)
+            objection = self.ask("event handler", plugin, handler, task, row)
+            if isinstance(objection, Refusal):
+                self.objections[task.key] = objection
 
     def departed(self, task: Task, row: int) -> None:
         """Tell the plugins that a task left a node's view."""
+        self.objections.pop(task.key, None)
         for plugin, handler in self.on_deallocate:
             self.ask("event handler", plugin, handler, task, row)

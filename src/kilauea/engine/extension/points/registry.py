@@ -67,6 +67,8 @@ class Registry:
         self.task_traits: list[tuple[str, Callable[[Any], Hashable]]] = []
         self.on_allocate: list[tuple[str, EventHandler]] = []
         self.on_deallocate: list[tuple[str, EventHandler]] = []
+        self.objections: dict[str, Refusal] = {}
+        """By task that has come to a node: the reason why a plugin refuses that."""
 
     def close(self) -> None:
         """Forget all plugins.

@@ -135,7 +135,7 @@ def test_a_broken_answer_keeps_the_pod_waiting_with_a_reason_and_the_cycle_goes_
         extender.url,
         [offer, group(), managed, others],
         ignorable=ignorable,
-        httpTimeout="200ms",
+        httpTimeout="200ms" if "sleep" in rule else "10s",
         managedResources=["example.com/licence"],
     )
     assert binds(plan) == ({"other": "n1", "p": "n1"} if ignorable else {"other": "n1"})

@@ -310,6 +310,12 @@ The scores of task-topology depend on where else its tasks are, so they are batc
 """
 
 
+SAMPLE_ARGUMENTS = {
+    "extender": {f"extender.{verb}Verb": verb for verb in ("predicate", "preemptable", "reclaimable", "jobEnqueueable")}
+}
+"""An extender has its say only where a verb is configured: here, where the walk through lists it."""
+
+
 @functools.cache
 def registered() -> dict[str, set[str]]:
     """By extension point, the plugins that register there; each is asked alone, with its tree if it has one."""
@@ -320,7 +326,12 @@ def registered() -> dict[str, set[str]]:
             found.update(name for name, _ in session.points.walk(point))
 
     for name in sorted(PLUGINS.keys() & {n for names in PROVIDERS.values() for n in names.split()}):
-        inside(queue("root"), queue("q"), do=note, conf=conf("", [plugin(name, enableHierarchy=True)]))
+        inside(
+            queue("root"),
+            queue("q"),
+            do=note,
+            conf=conf("", [plugin(name, SAMPLE_ARGUMENTS.get(name), enableHierarchy=True)]),
+        )
     return out
 
 

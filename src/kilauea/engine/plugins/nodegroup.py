@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from kilauea.api.wellknown import NODE_GROUP, ROOT_QUEUE
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.extension import Rejection, Scope
-from kilauea.engine.model.node_groups import NodeGroups
+from kilauea.engine.model.node_groups import NO_LIMITS, NodeGroups
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import EPSILON, add
@@ -104,7 +104,8 @@ class NodeGroup(Plugin):
         self._tree = self.conf.is_enabled("hierarchy")
         self._used: dict[str, dict[int, dict[str, float]]] = {}
         """By queue with limits and number of the group: what its tasks hold there."""
-        session.add_task_trait(self.name, self._trait)
+        if any(queue.node_groups or queue.group_limits != NO_LIMITS for queue in session.queues.values()):
+            session.add_task_trait(self.name, self._trait)
         session.add_predicate(self.name, self._codes, REJECTIONS, scope=Scope.STATIC)
         session.add_node_score(self.name, self._score, applies=lambda shape: self._of(shape).groups != NOTHING_NAMED)
         limited = [queue for queue in session.queues.values() if queue.group_limits.amounts]

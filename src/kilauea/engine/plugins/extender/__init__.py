@@ -141,7 +141,8 @@ class Extender(Plugin):
         if self._line is None:
             message = "no extender is asked: this program makes no requests; pods are placed without it"
             session.findings.append(Finding("plugin extender", message, code="ExtenderNotAsked"))
-            return
+            self._broken = message
+        self._lenient = given.ignorable or self._line is None
         if given.on_open and not self._broken:
             reply = self._ask(given.on_open, [session_body(session)], read=False)[0]
             if reply.error and not given.ignorable:
@@ -228,13 +229,11 @@ class Extender(Plugin):
     def _fail(self, error: str) -> None:
         if error not in self._findings and len(self._findings) < MOST_FINDINGS:
             self._findings[error] = None
-            message = (
-                f"{error}; {self._effect(self.arguments)}" if not self.arguments.ignorable else f"{error}; ignored"
-            )
+            message = f"{error}; {self._effect(self.arguments)}" if not self._lenient else f"{error}; ignored"
             self._session.findings.append(Finding("plugin extender", message, code="ExtenderFailed"))
 
     def _read(self, verb: str, reply: Reply, read: Callable[[Any], T]) -> T | str:
-        """What an answer says, or the reason why it says nothing."""
+        """The content of an answer, or the reason why it has none."""
         if reply.error:
             return reply.error
         try:
@@ -273,7 +272,7 @@ class Extender(Plugin):
     def _verdict(self, found: Verdict | str) -> Verdict:
         if isinstance(found, Verdict):
             return found
-        return FITS if self.arguments.ignorable else Verdict(found, True)
+        return FITS if self._lenient else Verdict(found, True)
 
     def _code(self, verdict: Verdict) -> int:
         code = self._codes.get(verdict)
@@ -301,7 +300,7 @@ class Extender(Plugin):
         evictees = [task_body(session, task) for task in candidates]
         found = self._one(verb, {"evictor": task_body(session, evictor), "evictees": evictees}, victims_of)
         if isinstance(found, str):
-            return [], ABSTAIN if self.arguments.ignorable else REJECT
+            return [], ABSTAIN if self._lenient else REJECT
         uids, vote = found
         return [task for task in candidates if task.uid in uids], vote
 
@@ -310,7 +309,7 @@ class Extender(Plugin):
     def _overused(self, queue: Queue) -> Refusal | None:
         found = self._one(self.arguments.overused, {"queue": queue_body(queue)}, lambda body: flag_of(body, "overused"))
         if isinstance(found, str):
-            return None if self.arguments.ignorable else Refusal("ExtenderFailed", found, queue.name)
+            return None if self._lenient else Refusal("ExtenderFailed", found, queue.name)
         message = f"the extender says that queue {queue.name} has all it deserves"
         return Refusal("QueueOverused", message, queue.name) if found else None
 
@@ -318,7 +317,7 @@ class Extender(Plugin):
         found = self._one(self.arguments.enqueueable, {"job": job_body(self._session, job)}, vote_of)
         if isinstance(found, str):
             failed = Refusal("ExtenderFailed", found, job.queue)
-            return (ABSTAIN, None) if self.arguments.ignorable else (REJECT, failed)
+            return (ABSTAIN, None) if self._lenient else (REJECT, failed)
         refusal = Refusal("NotAdmitted", "the extender does not admit the pod group", job.queue)
         return found, refusal if found == REJECT else None
 
@@ -332,9 +331,9 @@ class Extender(Plugin):
         body = {"job": job_body(self._session, job)}
         found = self._one(self.arguments.ready, body, lambda answer: flag_of(answer, "status"))
         if isinstance(found, str):
-            if not self.arguments.ignorable:
+            if not self._lenient:
                 self._session.refuse(job, Refusal("ExtenderFailed", found, job.queue))
-            return bool(self.arguments.ignorable)
+            return bool(self._lenient)
         if not found:
             message = "the extender says that the pod group is not ready"
             self._session.refuse(job, Refusal("ExtenderRefused", message, job.queue))
@@ -349,7 +348,7 @@ class Extender(Plugin):
             reply = self._ask(verb, [{"task": task_body(self._session, task)}])[0]
             said = self._read(verb, reply, problem_of)
             failed = bool(reply.error) or said.startswith("the answer of the extender")
-            if said and not (failed and self.arguments.ignorable):
+            if said and not (failed and self._lenient):
                 reason = said if failed else f"the extender refuses pod {task.name}: {said}"
                 self._refused[task.key] = reason
                 return Refusal("ExtenderRefused", reason)

@@ -20,7 +20,7 @@ class Malformed(ValueError):
 
 
 class Verdict(NamedTuple):
-    """What an extender says of a task on a node."""
+    """The judgement of an extender about a task on a node."""
 
     reason: str = ""
     """The reason why the node is rejected; empty if it fits."""

@@ -1,4 +1,4 @@
-"""What an extender is told: tasks, jobs, nodes and queues as plain data.
+"""Bodies of the requests to an extender: tasks, jobs, nodes and queues as plain data.
 
 The names of fields are those of Volcano's objects, which existing extenders read; what this scheduler does not know of
 an object is left out. Amounts are milli-cores, bytes and thousandths.

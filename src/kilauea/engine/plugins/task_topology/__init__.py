@@ -60,7 +60,7 @@ class TaskTopologyArguments:
 
 
 class Place(NamedTuple):
-    """Where a task belongs: the trait by which the plugin tells tasks apart."""
+    """The bucket of a task: the trait by which the plugin tells tasks apart."""
 
     group: str
     bucket: int

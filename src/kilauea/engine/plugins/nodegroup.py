@@ -107,7 +107,7 @@ class NodeGroup(Plugin):
         if any(queue.node_groups or queue.group_limits != NO_LIMITS for queue in session.queues.values()):
             session.add_task_trait(self.name, self._trait)
         session.add_predicate(self.name, self._codes, REJECTIONS, scope=Scope.STATIC)
-        session.add_node_score(self.name, self._score, applies=lambda shape: self._of(shape).groups != NOTHING_NAMED)
+        session.add_node_score(self.name, self._score, scope=Scope.STATIC, applies=self._names_any)
         limited = [queue for queue in session.queues.values() if queue.group_limits.amounts]
         if limited:
             self._count(limited)
@@ -156,6 +156,9 @@ class NodeGroup(Plugin):
     def _of(self, shape: TaskShape) -> Rules:
         rules = shape.traits.get(self.name)
         return rules if isinstance(rules, Rules) else NO_RULES
+
+    def _names_any(self, shape: TaskShape) -> bool:
+        return self._of(shape).groups != NOTHING_NAMED
 
     # --- nodes
 

@@ -56,7 +56,8 @@ class NodePoints(Registry):
     ) -> None:
         """Add a score of nodes for a task of a shape, by what they offer and run; the scores of plugins add up.
 
-        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes; that is quicker.
+        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes, and STATIC for one that looks
+        at nothing but their objects; both are quicker.
         """
         self._add_scorer("node_score", plugin, score, applies, scope)
 

@@ -1,7 +1,14 @@
-"""A real GPU cluster: all pods of the trace openb wait at once for its 1,523 nodes; one cycle places what fits."""
+"""A real GPU cluster, the trace openb with 1,523 nodes: how fast it is filled, and how much of its cards is used.
+
+First all pods wait at once, and pods with a part of a card take a whole one; one cycle places what fits. Then pods
+come one at a time and share cards, until they ask for 130% of the cards, for each list of the trace, in ten orders: how
+much of the cards is allocated in the end, beside the figures of the paper of the trace.
+"""
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import statistics
 import sys
@@ -16,6 +23,34 @@ CONFS = {
     "nodeorder": scenarios.HEADLINE_CONF.replace("  - name: binpack\n", ""),
     "nodeorder and binpack": scenarios.HEADLINE_CONF,
 }
+
+SHARES = """
+actions: allocate
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: predicates
+  - name: deviceshare
+    arguments: {deviceshare.VGPUEnable: true, SHARE}
+PLUGINS"""
+TUNED = """  - name: binpack
+    arguments:
+      binpack.memory: 0
+      binpack.resources: volcano.sh/vgpu-cores, volcano.sh/vgpu-number
+      binpack.resources.volcano.sh/vgpu-number: 100
+"""
+POLICIES = {
+    "nodeorder and binpack": SHARES.replace(", SHARE", "").replace(
+        "PLUGINS", "  - name: nodeorder\n  - name: binpack\n"
+    ),
+    "binpack, tuned": SHARES.replace(
+        "SHARE", "deviceshare.SchedulePolicy: binpack, deviceshare.ScheduleWeight: 1"
+    ).replace("PLUGINS", TUNED),
+    "fragmentation": SHARES.replace(", SHARE", "").replace("PLUGINS", "  - name: fragmentation\n"),
+}
+LISTS = ("default", "cpu050", "gpushare40", "gpuspec33", "multigpu20")
+PAPER = {"random": "01-Random", "best fit": "05-BestFit", "FGD": "06-FGD"}
 
 
 def write(options: measure.Options, pods: list[openb.Row]) -> Path:
@@ -49,6 +84,32 @@ def row(options: measure.Options, name: str, objects: Path, pods: list[openb.Row
     ]
 
 
+def published(variant: str) -> list[str]:
+    """Figures of the paper, the means of ten orders."""
+    with gzip.open(DATA / "ref_fgd_openb.csv.gz", "rt", newline="") as file:
+        rows = [r for r in csv.DictReader(file) if r["metric"] == "alloc_pct" and r["variant"] == variant]
+    return [
+        f"{name} {statistics.mean(float(r['a130']) for r in rows if r['policy'] == key):.1f}%"
+        for name, key in PAPER.items()
+    ]
+
+
+def filled(options: measure.Options, variant: str, name: str) -> list[str]:
+    """One policy on one list of pods: the share of cards that is allocated, over all orders."""
+    conf = options.folder / "shares.conf"
+    conf.write_text(POLICIES[name])
+    tables = [str(DATA / "openb_nodes.csv.gz"), str(DATA / f"openb_pods_{variant}.csv.gz")]
+    first = ["--first", "50"] if options.smoke else []
+    found = []
+    for seed in range(42, 42 + options.size(10, 1)):
+        command = [sys.executable, str(measure.HERE / "openb_shares.py"), *tables, "--conf", str(conf), *first]
+        found.append(json.loads(measure.run([*command, "--seed", str(seed)]).output))
+    allocated = [run["allocated"] for run in found]
+    each = statistics.median(run["seconds"] / run["pods"] for run in found)
+    spread = f"{min(allocated):.1f} to {max(allocated):.1f}%"
+    return [variant, name, f"{statistics.mean(allocated):.2f}%", spread, f"{each * 1000:.2f} ms", *published(variant)]
+
+
 def body(options: measure.Options) -> None:
     if not DATA.is_dir():
         print("\nskipped: the trace is not part of the repository, and no folder shared/data is beside this checkout")
@@ -59,9 +120,12 @@ def body(options: measure.Options) -> None:
     offered = sum(int(node["gpu"]) for node in openb.rows(DATA / "openb_nodes.csv.gz"))
     parts = sum(1 for pod in pods if openb.shares_a_card(pod))
     print(f"{len(pods):,} pods ask for {asked:,} of {offered:,} cards")
-    print(f"{parts:,} of them ask for a part of a card and get a WHOLE one here: shared cards are not built yet")
+    print(f"{parts:,} of them ask for a part of a card and get a whole one in this table")
     heading = ["nodes are filled by", "placed", "waiting", "cards", "best", "median", "pods/s", "whole command", "peak"]
     measure.show("one cycle", heading, [row(options, name, objects, pods) for name in CONFS])
+    heading = ["list", "plugins", "allocated", "orders", "a pod", "paper", "paper", "paper"]
+    lists = LISTS[: options.size(len(LISTS), 1)]
+    measure.show("pods one at a time", heading, [filled(options, v, name) for v in lists for name in POLICIES])
 
 
 if __name__ == "__main__":

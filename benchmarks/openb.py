@@ -4,7 +4,7 @@
 
 The objects can be planned like any others: `kilauea plan -f OUT.json`. Nodes carry their card model as the label that
 NVIDIA's tools set, `gpu_spec` of a pod becomes a required node affinity on it. A pod that asks for a part of a card
-gets a WHOLE one here: shared cards are not part of the scheduler yet. LS pods are in queue `online`, all others in
+gets a WHOLE one here; `openb_shares.py` lets pods share cards. LS pods are in queue `online`, all others in
 `offline`, whose guarantee is what its Burstable and Guaranteed pods ask for.
 """
 

@@ -22,6 +22,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = REPOSITORY / "examples"
 GOLDEN = Path(__file__).resolve().parent / "golden"
 BINPACK = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "binpack.conf")]
+CARDS = ["--scheduler-conf", str(EXAMPLES / "cards" / "scheduler.conf"), "-o", "wide"]
 
 
 def placement(name: str) -> list[str]:
@@ -51,12 +52,14 @@ def compare(name: str, text: str) -> None:
     [
         ("example-first-steps", "first-steps", []),
         ("example-demo", "demo", []),
+        ("example-resource-claims", "resource-claims", []),
         ("example-demo-wide", "demo", ["-o", "wide"]),
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
         ("example-strategy-fit", "placement/strategy-fit.yaml", placement("strategy-fit")),
         ("example-task-topology", "placement/task-topology.yaml", placement("task-topology")),
         ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
+        ("example-cards", "cards", CARDS),
     ],
 )
 def test_the_table_of_an_example_is_the_golden_one(golden: str, folder: str, options: list[str]) -> None:

@@ -469,6 +469,8 @@ def values(type_: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=2)
     if isinstance(type_, type) and issubclass(type_, Wire):
         return structs(type_)
+    if type_ is Any:
+        return WORDS
     return WORDS if type_ is str else st.from_type(type_)
 
 

@@ -42,6 +42,7 @@ PLURALS = {
     "networking.k8s.io/v1": "networkpolicies",
     "policy/v1": "poddisruptionbudgets",
     "rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
+    "resource.k8s.io/v1": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
     "scheduling.k8s.io/v1": "priorityclasses",
     "storage.k8s.io/v1": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments",
 }

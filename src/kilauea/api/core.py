@@ -194,9 +194,11 @@ class Volume(Wire):
 
 
 class PodResourceClaim(Wire):
-    """A device that a pod asks for by claim."""
+    """Devices that a pod asks for by a claim, or by a claim that is made from a template."""
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(Wire):
@@ -231,12 +233,20 @@ class PodCondition(Wire):
     message: str | None = None
 
 
+class PodClaimStatus(Wire):
+    """One entry of `status.resourceClaimStatuses`: the claim that was made from a template; none if it needs none."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Wire):
     """`status` of a pod."""
 
     phase: str | None = None
     nominated_node_name: str | None = None
     conditions: list[PodCondition] | None = None
+    resource_claim_statuses: list[PodClaimStatus] | None = None
 
 
 class Pod(Object):

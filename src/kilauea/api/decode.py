@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from kilauea.api import core, scheduling, storage, topology
+from kilauea.api import core, dynamic, scheduling, storage, topology
 from kilauea.api.errors import CLUSTER_KINDS, ObjectError, Path, explain, path_text
 from kilauea.api.kinds import SCHEDULING
 from kilauea.api.meta import Object
@@ -49,6 +49,10 @@ KINDS: dict[str, type[Object]] = {
     "CSIDriver": storage.CSIDriver,
     "CSIStorageCapacity": storage.CSIStorageCapacity,
     "VolumeAttachment": storage.VolumeAttachment,
+    "DeviceClass": dynamic.DeviceClass,
+    "ResourceSlice": dynamic.ResourceSlice,
+    "ResourceClaim": dynamic.ResourceClaim,
+    "ResourceClaimTemplate": dynamic.ResourceClaimTemplate,
 }
 """The kinds that are read, with their types."""
 

@@ -41,6 +41,11 @@ CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
 CSI_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False)
 
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
@@ -66,12 +71,15 @@ NUMA_TOPOLOGIES = Resource("nodeinfo.volcano.sh", "v1alpha1", "numatopologies", 
 NODE_SHARDS = Resource("shard.volcano.sh", "v1alpha1", "nodeshards", "NodeShard", False)
 COLOCATIONS = Resource("config.volcano.sh", "v1alpha1", "colocationconfigurations", "ColocationConfiguration")
 
+DYNAMIC = (DEVICE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, RESOURCE_SLICES)
+"""The kinds of dynamic resource allocation."""
+
 BUILT_IN = (
     *(CONFIG_MAPS, EVENTS, LIMIT_RANGES, NAMESPACES, NODES, CLAIMS, VOLUMES, PODS, RESOURCE_QUOTAS, SECRETS),
     *(SERVICE_ACCOUNTS, SERVICES, REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, JOBS),
     *(NETWORK_POLICIES, BUDGETS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, CSI_DRIVERS, CSI_NODES),
     *(CSI_CAPACITIES, STORAGE_CLASSES, VOLUME_ATTACHMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, DEFINITIONS),
-    *(PRIORITY_CLASSES, LEASES),
+    *(PRIORITY_CLASSES, LEASES, *DYNAMIC),
 )
 """All kinds that our API server stores without a definition, in the order of its discovery."""
 
@@ -80,7 +88,7 @@ SCHEDULING = {
     for each in (
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
         *(POD_GROUPS, QUEUES, PRIORITY_CLASSES, BUDGETS, HYPER_NODES, VOLUMES, CLAIMS, STORAGE_CLASSES, CSI_NODES),
-        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS),
+        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS, *DYNAMIC),
     )
 }
 """The kinds that scheduling reads, by kind."""

@@ -23,6 +23,7 @@ from kilauea.controllers.nodes.controller import NodeLifecycleController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
+from kilauea.controllers.resource_claims import ResourceClaimController
 from kilauea.controllers.root_authority import RootAuthorityController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
@@ -81,6 +82,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
         VolumeController(),
         ConsumerController(),
         DefaultClassController(),
+        ResourceClaimController(),
         *deletion_controllers(),
     ]
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kilauea.engine.conf import Finding
 from kilauea.engine.model.attempts import AdmissionBackoff
+from kilauea.engine.model.claims.table import ClaimAllocation
 
 
 class Refusal(NamedTuple):
@@ -46,6 +47,10 @@ class Bind:
     """The pod, as `namespace/name`."""
     node: str
     """The node."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Annotations that the pod gets with it: key and value, by key."""
+    claims: tuple[ClaimAllocation, ...] = ()
+    """Its resource claims, with the devices that they get."""
 
 
 @dataclass(frozen=True, slots=True)

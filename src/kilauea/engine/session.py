@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.devices.ledger import DeviceLedger, Order
 from kilauea.engine.evaluation import Evaluation, kernels
 from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.picking import Picker
@@ -102,6 +103,10 @@ class Session:
         self.findings = self.report.findings
         self.promised: dict[str, list[tuple[Task, int]]] = {}
         """By job: tasks that an earlier cycle nominated, with the rows of their nodes, as far as that holds."""
+        self.devices: DeviceLedger | None = None
+        """Cards that pods share, where a plugin gives them out."""
+        self.card_order: Order | None = None
+        """The order of the cards of a node, where another plugin than the one that gives them out decides."""
         self.kept_promises: set[str] = set()
         """Tasks that started on room that they had been promised."""
         selecting = bool(state.selecting) or any(state.spreaders.values())
@@ -121,6 +126,7 @@ class Session:
         """
         self.ledger.close()
         self.points.close()
+        self.devices = self.card_order = None
         self._evaluations.close()
 
     # --- where plugins register
@@ -156,6 +162,7 @@ class Session:
     add_reserved_nodes = _of_points(ExtensionPoints.add_reserved_nodes)
     add_task_trait = _of_points(ExtensionPoints.add_task_trait)
     add_event_handler = _of_points(ExtensionPoints.add_event_handler)
+    add_bind_annotations = _of_points(ExtensionPoints.add_bind_annotations)
     add_hyper_node_order = _of_points(ExtensionPoints.add_hyper_node_order)
     add_hyper_node_gradient_for_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_job)
     add_hyper_node_gradient_for_sub_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_sub_job)

@@ -24,6 +24,8 @@ from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Relisted
 from kilauea.engine.model import status
+from kilauea.engine.model.claims.table import DeviceTable
+from kilauea.engine.model.devices import record_of
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
 from kilauea.engine.model.jobs import Job
@@ -90,7 +92,14 @@ class ClusterState:
         """Tasks that mount volume claims."""
         self.with_cards: dict[str, Task] = {}
         """Tasks that name accelerator cards."""
+        self.with_devices: dict[str, Task] = {}
+        """Tasks that ask for parts of cards."""
+        self.device_version = 0
+        """Grows with each change of a task that asks for parts of cards."""
+        self.with_resource_claims: dict[str, Task] = {}
+        """Tasks with resource claims."""
         self.storage = Storage()
+        self.devices = DeviceTable()
         self._facts: dict[str, NodeFacts] = {}
         self._on_node: dict[str, dict[str, Task]] = {}
         self._nodes = NodeTable([], self.axis)
@@ -118,6 +127,8 @@ class ClusterState:
         }
         for kind in self.storage.kinds:
             self._handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
+        for kind in self.devices.kinds:
+            self._handlers[kind] = (self.devices.put, functools.partial(self.devices.drop, kind))
         for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet"):
             self.spreaders[kind] = {}
             self._handlers[kind] = (self._set_spreader, self._drop_from(self.spreaders[kind]))
@@ -165,6 +176,9 @@ class ClusterState:
         if task is None:
             self._change(pod)
         elif self._is_newest((pod.kind, task.key), pod):
+            if task.spec.devices is not None:
+                task.record = record_of(pod.annotations)
+                self.device_version += 1
             self._move(task, stage_of(pod, task.cooldown))
 
     def _is_newest(self, key: tuple[str, str], obj: Object) -> bool:
@@ -195,7 +209,7 @@ class ClusterState:
             "ResourceQuota": self.quotas,
             "PodDisruptionBudget": self.budgets,
         }
-        known = tables.get(kind, self.spreaders.get(kind, self.storage.keys(kind)))
+        known = tables.get(kind, self.spreaders.get(kind, [*self.storage.keys(kind), *self.devices.keys(kind)]))
         return [*known, *(key for of, key in self.problems if of == kind)]
 
     # --- pods
@@ -221,8 +235,13 @@ class ClusterState:
             self.with_ports[task.key] = task
         if task.spec.claims:
             self.with_claims[task.key] = task
+        if task.claims:
+            self.with_resource_claims[task.key] = task
         if task.spec.cards is not None:
             self.with_cards[task.key] = task
+        if task.spec.devices is not None:
+            self.with_devices[task.key] = task
+            self.device_version += 1
         self._put_on_node(task)
         if task.group:
             job = self._job(task.group)
@@ -241,7 +260,10 @@ class ClusterState:
                 del self.selecting_specs[task.spec]
         self.with_ports.pop(key, None)
         self.with_claims.pop(key, None)
+        self.with_resource_claims.pop(key, None)
         self.with_cards.pop(key, None)
+        if self.with_devices.pop(key, None) is not None:
+            self.device_version += 1
         self._take_off_node(task)
         self.placements.release(task.row)
         if task.group:

@@ -8,6 +8,8 @@ simply as possible:
   pod without a grace period is gone before the next cycle. Pods that are already terminating disappear at their
   `deletionTimestamp`. A pod with finalizers stays.
 - A deleted pod with a controller comes back: pending, with the same name and a new uid. Other pods do not.
+- Resource claims get their devices as a pod starts, and give them back when it is gone; a pod that comes back gets new
+  claims from its templates.
 - Nominations are written to `status.nominatedNodeName`, and cleared for pods that wait without one, as the live
   scheduler does. Pod groups get the phase of the plan.
 
@@ -23,12 +25,14 @@ from collections.abc import Iterable
 import msgspec
 
 from kilauea.api.core import Pod, PodCondition, PodStatus
+from kilauea.api.dynamic import ResourceClaim, ResourceClaimTemplate
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.events import Changed, Event, Gone
-from kilauea.engine.plan import Plan
+from kilauea.engine.plan import Bind, Plan
+from kilauea.simulator.claims import allocated, is_owned, made_claims, released
 
 CYCLE = SECOND
 """Duration of a cycle in microseconds."""
@@ -88,7 +92,8 @@ class SimulatedCluster:
         for eviction in plan.evictions:
             events += self._evict(eviction.pod)
         for bind in plan.binds:
-            events += self._run(bind.pod, bind.node)
+            events += self._allocate(bind)
+            events += self._run(bind.pod, bind.node, dict(bind.annotations))
         events += self._nominate(plan)
         for key, outcome in plan.groups.items():
             events += self._set_phase(key, outcome.phase)
@@ -107,13 +112,17 @@ class SimulatedCluster:
         metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=format_time(end))
         return [self._put(msgspec.structs.replace(pod, metadata=metadata))]
 
-    def _run(self, key: str, node: str) -> list[Event]:
+    def _run(self, key: str, node: str, annotations: dict[str, str]) -> list[Event]:
         pod = self.pod(key)
         if pod is None:
             return []
         scheduled = PodCondition("PodScheduled", "True", format_time(self.now))
         spec = msgspec.structs.replace(pod.spec, node_name=node)
-        status = PodStatus(phase="Running", conditions=[scheduled])
+        if annotations:
+            metadata = msgspec.structs.replace(pod.metadata, annotations={**pod.annotations, **annotations})
+            pod = msgspec.structs.replace(pod, metadata=metadata)
+        made = pod.status.resource_claim_statuses if pod.status else None
+        status = PodStatus(phase="Running", conditions=[scheduled], resource_claim_statuses=made)
         return [self._put(msgspec.structs.replace(pod, spec=spec, status=status))]
 
     def _nominate(self, plan: Plan) -> list[Event]:
@@ -133,9 +142,34 @@ class SimulatedCluster:
         """Delete a pod; its controller creates another."""
         pod = self.pod(key)
         events = self.remove("Pod", key)
+        if pod is not None and pod.spec.resource_claims:
+            events += self._release(pod)
         if pod is not None and any(owner.controller for owner in pod.metadata.owner_references or ()):
-            events.append(self._put(self._reborn(pod)))
+            reborn, claims = made_claims(self._reborn(pod), self._templates())
+            events += [self._put(obj) for obj in (reborn, *claims)]
         return events
+
+    # --- resource claims
+
+    def _allocate(self, bind: Bind) -> list[Event]:
+        """Give the claims of a pod that starts their devices."""
+        pod, events = self.pod(bind.pod), []
+        for given in bind.claims if pod is not None else ():
+            claim = self._objects.get(("ResourceClaim", given.claim))
+            if isinstance(claim, ResourceClaim) and pod is not None:
+                events.append(self._put(allocated(claim, given, pod)))
+        return events
+
+    def _release(self, pod: Pod) -> list[Event]:
+        """Free the claims of a pod that is gone; those that were made for it are gone with it."""
+        claims = [obj for obj in self._objects.values() if isinstance(obj, ResourceClaim)]
+        events = [
+            event for claim in claims if is_owned(claim, pod) for event in self.remove("ResourceClaim", claim.key)
+        ]
+        return events + [self._put(claim) for claim in released(claims, pod) if not is_owned(claim, pod)]
+
+    def _templates(self) -> dict[str, ResourceClaimTemplate]:
+        return {obj.key: obj for obj in self._objects.values() if isinstance(obj, ResourceClaimTemplate)}
 
     def _reborn(self, pod: Pod) -> Pod:
         metadata = msgspec.structs.replace(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kilauea.apiserver.crd import cel, rules
+from kilauea.api import cel
+from kilauea.apiserver.crd import rules
 from kilauea.apiserver.crd.rules import RuleNode, apply_rules, check_rules, escaped, rules_of
 
 pytest.importorskip("cel", reason="the extra [cel] is not installed")

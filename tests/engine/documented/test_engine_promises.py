@@ -315,6 +315,13 @@ SAMPLE_ARGUMENTS = {
 }
 """An extender has its say only where a verb is configured: here, where the walk through lists it."""
 
+SHARED_CARDS = {
+    "deviceshare.GPUSharingEnable": True,
+    "deviceshare.SchedulePolicy": "binpack",
+    "deviceshare.ScheduleWeight": 1,
+}
+"""Arguments with which deviceshare gives out cards and scores nodes."""
+
 
 @functools.cache
 def registered() -> dict[str, set[str]]:
@@ -326,12 +333,9 @@ def registered() -> dict[str, set[str]]:
             found.update(name for name, _ in session.points.walk(point))
 
     for name in sorted(PLUGINS.keys() & {n for names in PROVIDERS.values() for n in names.split()}):
-        inside(
-            queue("root"),
-            queue("q"),
-            do=note,
-            conf=conf("", [plugin(name, SAMPLE_ARGUMENTS.get(name), enableHierarchy=True)]),
-        )
+        given = SHARED_CARDS if name == "deviceshare" else SAMPLE_ARGUMENTS.get(name, {})
+        shares = pod("p", requests={"volcano.sh/gpu-memory": 1})
+        inside(queue("root"), queue("q"), shares, do=note, conf=conf("", [plugin(name, given, enableHierarchy=True)]))
     return out
 
 

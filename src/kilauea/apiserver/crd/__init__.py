@@ -2,5 +2,6 @@
 
 `definition_strategy` has the rules of the definitions themselves (`structural` those of their schemas), `controller`
 keeps the served kinds in step with them, `custom` is what the server does with objects of such a kind: validation,
-CEL rules (`rules`, `cel`, `cel_library`), tables (`columns`, `jsonpath`). `bundled` installs the Volcano kinds.
+CEL rules (`rules`, in the language of `kilauea.api.cel`), tables (`columns`, `jsonpath`). `bundled` installs the
+Volcano kinds.
 """

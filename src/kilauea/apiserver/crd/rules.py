@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.apiserver.crd.cel import CelError, CelUnsupportedError, Program, compiled
+from kilauea.api.cel import CelError, CelUnsupportedError, Program, compiled
 from kilauea.apiserver.fields import invalid_value, not_supported, required
 from kilauea.apiserver.schema.validation import type_name
 from kilauea.apiserver.status import Cause

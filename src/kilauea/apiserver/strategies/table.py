@@ -16,6 +16,7 @@ from kilauea.apiserver.strategies.core import (
     Quotas,
     Secrets,
 )
+from kilauea.apiserver.strategies.devices import ClaimTemplates, DeviceClasses, ResourceClaims, ResourceSlices
 from kilauea.apiserver.strategies.limit_ranges import LimitRanges
 from kilauea.apiserver.strategies.network import NetworkPolicies, Services
 from kilauea.apiserver.strategies.pods import Pods
@@ -38,6 +39,8 @@ class Accounts(Plain):
 
 
 _RBAC, _STORAGE, _HOOKS = "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"
+
+_DEVICES = "resource.k8s.io"
 
 STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("", "configmaps"): ConfigMaps(),
@@ -68,6 +71,10 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     (_RBAC, "clusterroles"): Roles(),
     (_RBAC, "rolebindings"): RoleBindings(),
     (_RBAC, "roles"): Roles(),
+    (_DEVICES, "deviceclasses"): DeviceClasses(),
+    (_DEVICES, "resourceclaims"): ResourceClaims(),
+    (_DEVICES, "resourceclaimtemplates"): ClaimTemplates(),
+    (_DEVICES, "resourceslices"): ResourceSlices(),
     ("scheduling.k8s.io", "priorityclasses"): PriorityClasses(),
     (_STORAGE, "csidrivers"): Drivers(),
     (_STORAGE, "csinodes"): StorageObjects(),

@@ -140,6 +140,23 @@ def node_drivers(obj: Object, now: int) -> list[Any]:
     return [len(part(obj, "spec", "drivers") or []), age(obj, now)]
 
 
+def resource_claim(obj: Object, now: int) -> list[Any]:
+    """The state of a claim: whether it has devices, is in use, and is being deleted."""
+    states = []
+    if obj["metadata"].get("deletionTimestamp"):
+        states.append("deleted")
+    states.append("allocated" if part(obj, "status", "allocation") else "pending")
+    if part(obj, "status", "reservedFor"):
+        states.append("reserved")
+    return [",".join(states), age(obj, now)]
+
+
+def resource_slice(obj: Object, now: int) -> list[Any]:
+    """Node, driver and pool of a slice."""
+    spec = obj.get("spec") or {}
+    return [spec.get("nodeName", ""), spec.get("driver", ""), part(spec, "pool", "name") or "", age(obj, now)]
+
+
 def attachment(obj: Object, now: int) -> list[Any]:
     """Cells of an attachment: the volume and the node."""
     spec = obj.get("spec") or {}

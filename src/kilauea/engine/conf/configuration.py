@@ -79,15 +79,15 @@ def flag_of(key: str) -> str:
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
-KNOWN_ELSEWHERE = frozenset("deviceshare numa-aware rescheduling usage".split())
+KNOWN_ELSEWHERE = frozenset("numa-aware rescheduling usage".split())
 """Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""
-MOVED_KEYS = {
+DEVICE_KEYS = {
     "predicate.GPUSharingEnable": "deviceshare.GPUSharingEnable",
     "predicate.GPUNumberEnable": "deviceshare.GPUNumberEnable",
 }
-"""Arguments that live elsewhere now, with the new key."""
+"""Arguments of predicates that deviceshare has now; they are passed on to it."""
 
 
 Path = tuple[str | int, ...]
@@ -206,6 +206,7 @@ class _Reader:
         self._unknown_keys((), "", document, ("actions", "tiers", "configurations", "metrics"))
         actions = self._read_actions(document.get("actions"))
         tiers = tuple(self._read_tier(i, t) for i, t in enumerate(self._list(("tiers",), document.get("tiers"))))
+        tiers = translated(tiers)
         self._warn_of_rivals(tiers)
         self._warn_of_duplicates(tiers)
         arguments = self._read_action_arguments(document)
@@ -369,6 +370,45 @@ class _Reader:
         return out
 
 
+def translated(tiers: tuple[tuple[PluginConf, ...], ...]) -> tuple[tuple[PluginConf, ...], ...]:
+    """Return the tiers with switches for GPUs that former versions had under predicates moved to deviceshare.
+
+    What deviceshare itself says of them counts. Without an entry of its own it gets one beside predicates.
+    """
+    given = {
+        DEVICE_KEYS[key]: value
+        for tier in tiers
+        for entry in tier
+        if entry.name == "predicates"
+        for key, value in entry.arguments.items()
+        if key in DEVICE_KEYS
+    }
+    if not given:
+        return tiers
+    if any(entry.name == "deviceshare" for tier in tiers for entry in tier):
+        return tuple(
+            tuple(
+                dataclasses.replace(entry, arguments={**given, **entry.arguments})
+                if entry.name == "deviceshare"
+                else entry
+                for entry in tier
+            )
+            for tier in tiers
+        )
+    if not any(_is_on(value) for value in given.values()):
+        return tiers
+    return tuple(
+        (*tier, PluginConf("deviceshare", {}, given, next(e.path for e in tier if e.name == "predicates")))
+        if any(entry.name == "predicates" for entry in tier)
+        else tier
+        for tier in tiers
+    )
+
+
+def _is_on(value: object) -> bool:
+    return value is True or (isinstance(value, str) and bool(parse_bool(value)))
+
+
 def where_of(path: Path) -> str:
     """A path as people write it: `tiers[0].plugins[1]`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
@@ -430,9 +470,9 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
             if entries:
                 values.setdefault(families[family].name, {}).update(entries)
             findings.extend(found)
-        elif key in MOVED_KEYS:
-            message = f"{key} has moved to {MOVED_KEYS[key]}; it has no effect here"
-            findings.append(Finding(where, message, False, "moved-argument", (key,), MOVED_KEYS[key].split()[0]))
+        elif key in DEVICE_KEYS:
+            message = f"{key} has moved to {DEVICE_KEYS[key]}; it is passed on to plugin deviceshare: write it there"
+            findings.append(Finding(where, message, False, "moved-argument", (key,), DEVICE_KEYS[key]))
         else:
             hint = nearest_name(key, fields)
             message = f"unknown argument {key!r}{_meant(hint)}"

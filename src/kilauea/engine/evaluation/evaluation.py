@@ -102,11 +102,14 @@ class Evaluation:
         self._refresh()
         # What depends on other nodes is never kept: a pod placed anywhere may change it everywhere, so there is no row
         # to look at again. Most shapes have none of it and take the short way.
-        cluster = self._cluster_fit()
+        cluster, at_once = self._cluster_fit()
         batch = [s for s in self._batch if s.applies is None or s.applies(self._shape)]
         if cluster is None and not batch and not self._picks:
             return self._choose_by_score(within)
-        for now, fit in ((True, self._now > kernels.NEVER), (False, self._later)):
+        free, later = self._now > kernels.NEVER, self._later
+        if at_once is not None:
+            free, later = free & at_once, later | (free & ~at_once)
+        for now, fit in ((True, free), (False, later)):
             if cluster is not None:
                 fit = fit & cluster
             rows = np.flatnonzero(fit) if within is None else within[fit[within]]
@@ -209,6 +212,12 @@ class Evaluation:
             more = self._fit(predicate, nodes)
             if more is not None:
                 fit = fit & more
+            if predicate.has_later:
+                room = room & self._fits_now(predicate, nodes)
+            if predicate.room is not None and self._nodes.future:
+                free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
+                if free is not None:
+                    room = room & free
         return Examined(fit, room, self._scores(self._scorers, nodes))
 
     def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:
@@ -247,17 +256,37 @@ class Evaluation:
             if score is not None and not kernels.all_finite(score):
                 raise PluginFault(scorer.plugin, "node score", "a score is not a finite number")
 
-    def _cluster_fit(self) -> NDArray[np.bool_] | None:
+    def _cluster_fit(self) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+        """(N,) the nodes that predicates of cluster scope let through, and those of them that they let through now."""
         out: NDArray[np.bool_] | None = None
+        at_once: NDArray[np.bool_] | None = None
         for predicate in self._cluster:
             fit = self._fit(predicate, self._nodes.all())
             if fit is not None:
                 out = fit if out is None else out & fit
-        return out
+            if predicate.has_later:
+                now = self._fits_now(predicate, self._nodes.all())
+                at_once = now if at_once is None else at_once & now
+        return out, at_once
 
     def _fit(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        """(n,) the nodes that a predicate lets through, now or once what is ending has ended."""
         codes = self._codes(predicate, nodes)
-        return None if codes is None else codes if codes.dtype == np.bool_ else codes == 0
+        if codes is None or codes.dtype == np.bool_:
+            return codes
+        fit: NDArray[np.bool_] = codes == 0
+        for number, rejection in enumerate(predicate.rejections if predicate.has_later else (), start=1):
+            if rejection.later:
+                fit = fit | (codes == number)
+        return fit
+
+    def _fits_now(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_]:
+        """(n,) the nodes that a predicate lets through now."""
+        codes = self._codes(predicate, nodes)
+        if codes is None:
+            return np.ones(len(nodes), dtype=bool)
+        fit: NDArray[np.bool_] = codes if codes.dtype == np.bool_ else codes == 0
+        return fit
 
     def _codes(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[Any] | None:
         codes: NDArray[Any] | None = asked(predicate.plugin, "predicate", predicate.function, self._shape, nodes)

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import human
-from kilauea.engine.explain.hints import NOT_REACHED, bound_elsewhere, node_hints, terms_text, volume_hint
+from kilauea.engine.explain.hints import (
+    NO_DEVICES,
+    NOT_REACHED,
+    bound_elsewhere,
+    claimed_devices,
+    node_hints,
+    terms_text,
+    volume_hint,
+)
 from kilauea.engine.explain.levels import Borrower, Level
 from kilauea.engine.explain.queue_position import Ahead, Holder
 from kilauea.engine.explain.victim_diagnosis import Attempt
@@ -44,17 +52,17 @@ RULES = {
     "InsufficientScalarQuota": "the allocated cards of a queue stay within its card quota",
     "QueueMayNotReclaim": "a queue reclaims only up to what it deserves",
     "QueueOverused": "a queue that has its deserved share lets others go first",
+    "ResourceClaimsNotReady": "the resource claims of a pod exist, and what they ask can be understood",
     "VolumesNotReady": "the volume claims of a pod exist and are bound, or can be bound on its node",
     "Unschedulable": "a pod needs one node that has room for it and that no rule excludes",
     "RoomKept": "resources that a pod would lose again at once go to the group that would reclaim them",
     "GangWaiting": "a gang starts as a whole or not at all",
     "Nominated": "a pod starts when the resources that are being freed for it are free",
     "NotReached": "an action of the configuration processes the pod",
-    "ResourceClaimsUnsupported": "pods with resource claims wait until this version supports them",
 }
 """The rule for each code."""
 
-STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsUnsupported"})
+STATED = frozenset({"NoPodGroup", "PodGroupNotFound", "VolumesNotReady", "ResourceClaimsNotReady"})
 """Codes of reasons that already name the object to create or correct, so no other change is searched."""
 
 ORDER = tuple(RULES)
@@ -200,7 +208,7 @@ def with_hints(state: ClusterState) -> Callable[[Pending], Pending]:
 
     def hinted(p: Pending) -> Pending:
         task = state.tasks.get(p.pod)
-        key = (p.code, p.message, p.resource, p.asked, p.left, task.spec if task else None)
+        key = (p.code, p.message, p.resource, p.asked, p.left, task and task.spec, task and task.claims)
         if key not in known:
             known[key] = with_hint(p, state).message
         return p if known[key] == p.message else dataclasses.replace(p, message=known[key])
@@ -224,6 +232,8 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
     hints = node_hints(p.nodes, state.nodes, task.spec)
     if any(n.reason == NOT_REACHED for n in p.nodes):
         hints += bound_elsewhere(state.storage, task)
+    if any(n.reason == NO_DEVICES for n in p.nodes):
+        hints += claimed_devices(state.devices, state.nodes, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 

@@ -6,9 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kilauea.api.cel import CelError
 from kilauea.api.selectors import NodeTerm, tolerates
 from kilauea.engine.evaluation.matching import HARD_EFFECTS, selects
+from kilauea.engine.model.claims.facts import Ask
+from kilauea.engine.model.claims.inventory import Inventory
+from kilauea.engine.model.claims.table import DeviceTable
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
@@ -19,6 +24,8 @@ CORDONED = "node(s) were unschedulable"
 TAINTED = "node(s) had untolerated taint(s)"
 
 NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
+
+NO_DEVICES = "cannot allocate all claims"
 
 SHOWN = 3
 """Maximum number of names to list of each kind."""
@@ -79,6 +86,35 @@ def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
             name = use.key.partition("/")[2]
             hints.append(f"claim {name} has volume {volume.name}, which needs a node with {terms_text(volume.terms)}")
     return hints
+
+
+def claimed_devices(table: DeviceTable, nodes: NodeTable, task: Task) -> list[str]:
+    """The devices that the claims of a pod ask for, with how many there are and how many other claims had."""
+    inventory = table.inventory(nodes)
+    held = inventory.rows_of(g.device for c in table.claims.values() for g in c.grants if not g.admin)
+    free = np.ones(len(inventory), dtype=bool)
+    free[held] = False
+    hints = []
+    for ref in task.claims:
+        claim = table.claims.get(ref.key)
+        for request in claim.demand.requests if claim is not None and not claim.allocated else ():
+            counts = [_devices_of(table, inventory, way, free) for way in request.ways]
+            hints += [f"request {request.name} of claim {ref.name} asks for {' or '.join(filter(None, counts))}"]
+    return hints
+
+
+def _devices_of(table: DeviceTable, inventory: Inventory, way: Ask, free: NDArray[np.bool_]) -> str:
+    """One way to satisfy a request, as text; empty if it cannot be judged."""
+    of = table.classes.get(way.class_name)
+    if of is None or way.problem:
+        return ""
+    try:
+        mask = inventory.matching(way, of)
+    except CelError:
+        return ""
+    number = "all devices" if way.all else f"{way.number} device{'s' * (way.number > 1)}"
+    there, left = int(np.count_nonzero(mask)), int(np.count_nonzero(mask & free))
+    return f"{number} of class {way.class_name} ({there} match, {there - left} of them in use before this cycle)"
 
 
 def terms_text(terms: Iterable[NodeTerm]) -> str:

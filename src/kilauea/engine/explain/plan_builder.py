@@ -132,11 +132,13 @@ def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) ->
     return {
         name: QueueOutcome(
             queue.parent,
-            queue.figures.capability if queue.figures.capability is not None else queue.capability,
+            _with_devices(
+                queue.figures.capability if queue.figures.capability is not None else queue.capability, queue.devices
+            ),
             queue.figures.deserved if queue.figures.deserved is not None else queue.deserved,
             dict(queue.guarantee),
             queue.figures.real_capability,
-            dict(queue.allocated),
+            {**queue.allocated, **queue.figures.devices},
             dict(queue.request),
             dict(queue.inqueue),
             dict(queue.elastic),
@@ -145,6 +147,11 @@ def queues(session: Session, conditions: Mapping[str, tuple[Condition, ...]]) ->
         )
         for name, queue in sorted(session.queues.items())
     }
+
+
+def _with_devices(amounts: Mapping[str, float] | None, devices: Mapping[str, int]) -> Mapping[str, float] | None:
+    """A capability with what it says of devices."""
+    return {**(amounts or {}), **devices} if devices else amounts
 
 
 # --- what waits

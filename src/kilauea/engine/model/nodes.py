@@ -24,6 +24,7 @@ from kilauea.api.core import Node
 from kilauea.api.quantity import resource_amounts
 from kilauea.api.selectors import TaintKey, taint_of
 from kilauea.engine.model.cards import WITHOUT_CARDS, NodeCards, cards_of_node
+from kilauea.engine.model.devices import DeviceSet, devices_of_node
 from kilauea.engine.model.resources import CPU, MEMORY, MOST, ResourceAxis, order_of
 
 LONGEST_NUMBER = 16
@@ -47,6 +48,8 @@ class NodeFacts:
     """Image name to size in bytes."""
     cards: NodeCards = WITHOUT_CARDS
     """Accelerator cards by model."""
+    devices: tuple[DeviceSet, ...] = ()
+    """Cards that several pods can share, one by one."""
 
 
 def facts_of(node: Node) -> NodeFacts:
@@ -69,7 +72,8 @@ def facts_of(node: Node) -> NodeFacts:
     taints = tuple(taint_of(t) for t in (spec.taints if spec else None) or ())
     unschedulable = bool(spec and spec.unschedulable)
     cards = cards_of_node(node.name, node.labels, allocatable)
-    return NodeFacts(node.name, allocatable, node.labels, taints, unschedulable, images, cards)
+    devices = devices_of_node(node.annotations, allocatable)
+    return NodeFacts(node.name, allocatable, node.labels, taints, unschedulable, images, cards, devices)
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:

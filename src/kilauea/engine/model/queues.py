@@ -11,6 +11,7 @@ from kilauea.api.quantity import resource_amounts
 from kilauea.api.scheduling import Queue as QueueObject
 from kilauea.api.times import parse_time
 from kilauea.engine.model.cards import card_counts
+from kilauea.engine.model.claims.charges import is_of_devices
 from kilauea.engine.model.node_groups import group_limits_of, node_groups_of
 from kilauea.engine.model.resources import MOST_PODS, within
 from kilauea.engine.model.wishes import wishes_of_queue
@@ -25,6 +26,7 @@ class Queue:
         "cards",
         "creation",
         "deserved",
+        "devices",
         "elastic",
         "figures",
         "group_limits",
@@ -61,6 +63,12 @@ class Queue:
         self.capability = _amounts(spec.capability if spec else None)
         self.deserved = _amounts(spec.deserved if spec else None)
         self.guarantee = _amounts(spec.guarantee.resource if spec and spec.guarantee else None) or {}
+        self.devices = {
+            name: amount
+            for name, amount in resource_amounts(spec.capability if spec else None).items()
+            if is_of_devices(name) and amount >= 0
+        }
+        """The devices of classes that its pods may claim at most."""
         self.cards = card_counts(obj.annotations, wellknown.CARD_QUOTA, f"queue/{self.name}")
         """Accelerator cards by model that the queue may use."""
         self.node_groups = node_groups_of(spec.affinity if spec else None)
@@ -87,13 +95,15 @@ class Queue:
 class QueueFigures:
     """Amounts that the queue plugin computes for a queue in this session; None where no plugin does."""
 
-    __slots__ = ("ancestors", "capability", "deserved", "real_capability", "reclaim_level", "share")
+    __slots__ = ("ancestors", "capability", "deserved", "devices", "real_capability", "reclaim_level", "share")
 
     def __init__(self) -> None:
         self.capability: dict[str, float] | None = None
         self.deserved: dict[str, float] | None = None
         self.real_capability: dict[str, float] | None = None
         self.share: float | None = None
+        self.devices: dict[str, int] = {}
+        """Devices of classes that its pods hold, where the plugin counts them."""
         self.ancestors: tuple[Queue, ...] = ()
         """From the parent to the root, where the plugin knows a tree."""
         self.reclaim_level = 0
@@ -101,7 +111,10 @@ class QueueFigures:
 
 
 def _amounts(resources: dict[str, str | int | float] | None) -> dict[str, float] | None:
-    return dict(resource_amounts(resources)) if resources else None
+    """Amounts without those of devices, which are limited apart (`kilauea.engine.queues.device_quota`)."""
+    if not resources:
+        return None
+    return {name: amount for name, amount in resource_amounts(resources).items() if not is_of_devices(name)}
 
 
 def path_of(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -2,8 +2,8 @@
 
 Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
 namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
-gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, and the
-traits by which plugins tell tasks apart.
+gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, what
+resource claims come to, and the traits by which plugins tell tasks apart.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.engine.model.claims.table import Wish
 from kilauea.engine.model.placements import LabelClass
 from kilauea.engine.model.resources import ALWAYS, ResourceAxis
 from kilauea.engine.model.task_specs import TaskSpec
@@ -25,6 +26,7 @@ class TaskShape:
     """The part of a task that predicates and scores see."""
 
     __slots__ = (
+        "claims",
         "freed",
         "held",
         "images",
@@ -46,9 +48,12 @@ class TaskShape:
         owner: str,
         queue: str,
         axis: ResourceAxis,
+        claims: tuple[Wish, ...] = (),
         traits: tuple[tuple[str, Hashable], ...] = (),
     ):
         self.spec = spec
+        self.claims = claims
+        """The pod's resource claims."""
         self.traits = dict(traits)
         """By plugin: what it tells tasks apart by, beside the spec (`session.add_task_trait`)."""
         self.queue = queue

@@ -29,6 +29,7 @@ from kilauea.api.selectors import (
     toleration_of,
 )
 from kilauea.engine.model.cards import CardWish, card_names
+from kilauea.engine.model.devices import DeviceWish, asks_for_devices, device_wish
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
 UNSTATED_CPU = 100
@@ -101,6 +102,7 @@ class TaskSpec:
         "best_effort",
         "cards",
         "claims",
+        "devices",
         "node_selector",
         "node_terms",
         "ports",
@@ -136,6 +138,8 @@ class TaskSpec:
     """Volume claims, each once, in the order of the volumes."""
     cards: CardWish | None
     """The accelerator cards that the pod names; None if it names none."""
+    devices: DeviceWish | None
+    """The parts of cards that the pod asks for; None if it asks for none."""
     revocable: bool
     """May run on nodes that are lent for a time of the day."""
 
@@ -182,6 +186,7 @@ class SpecTable:
             "spread": _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
             "claims": _claims(pod, spec.volumes) if spec.volumes else (),
             "cards": _card_wish(pod),
+            "devices": device_wish(pod) if asks_for_devices(requests) else None,
             "revocable": _revocable(pod.annotations),
             "strategy": _strategy(pod.annotations),
         }

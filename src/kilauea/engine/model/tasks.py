@@ -17,6 +17,8 @@ from kilauea.api.core import (
 )
 from kilauea.api.times import parse_time
 from kilauea.engine.model import status
+from kilauea.engine.model.claims.table import ClaimRef, claims_of_pod
+from kilauea.engine.model.devices import Record, record_of
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 from kilauea.engine.model.wishes import wants_numa
@@ -44,8 +46,8 @@ class Task:
     foreign_gate: bool
     """Held back by a gate that is not the queue's own."""
     no_preemption: bool
-    claims: bool
-    """Asks for devices by resource claims."""
+    claims: tuple[ClaimRef, ...]
+    """Resource claims, by which it asks for devices."""
     nominated: str
     node: str
     status: int
@@ -68,6 +70,8 @@ class Task:
     """Time at which a terminating pod should have ended, in microseconds since 1970; 0 if it does not terminate."""
     numa: bool = False
     """Wants its cpus on certain NUMA nodes."""
+    record: Record = ()
+    """Parts of cards that the pod was given, as its annotations say."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted here."""
 
@@ -88,6 +92,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
     owners = meta.owner_references
     cooldown = pod.labels.get(wellknown.COOLDOWN_TIME) or annotations.get(wellknown.COOLDOWN_TIME, "")
     stage = stage_of(pod, cooldown)
+    spec = specs.spec_of(pod)
     return Task(
         key=pod.key,
         name=meta.name,
@@ -95,7 +100,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         uid=uid,
         group=f"{namespace}/{group}" if group else "",
         role=annotations.get(wellknown.TASK_ROLE) or pod.labels.get(wellknown.TASK_ROLE, ""),
-        spec=specs.spec_of(pod),
+        spec=spec,
         images=_images(pod.spec),
         priority=_priority(pod),
         priority_class=pod.spec.priority_class_name or "",
@@ -103,7 +108,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         gated=bool(gates),
         foreign_gate=bool(gates) and gates != [wellknown.QUEUE_ALLOCATION_GATE],
         no_preemption=pod.spec.preemption_policy == "Never",
-        claims=bool(pod.spec.resource_claims),
+        claims=claims_of_pod(pod) if pod.spec.resource_claims else (),
         nominated=stage.nominated,
         node=stage.node,
         status=stage.status,
@@ -113,6 +118,7 @@ def task_of(pod: Pod, specs: SpecTable) -> Task:
         scheduled=stage.scheduled,
         ends=stage.ends,
         numa=wants_numa(annotations),
+        record=record_of(annotations) if spec.devices is not None else (),
     )
 
 

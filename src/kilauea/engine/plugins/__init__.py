@@ -8,8 +8,10 @@ from kilauea.engine.plugins.capacity import Capacity
 from kilauea.engine.plugins.capacity_card import CapacityCard
 from kilauea.engine.plugins.cdp import Cdp
 from kilauea.engine.plugins.conformance import Conformance
+from kilauea.engine.plugins.deviceshare import DeviceShare
 from kilauea.engine.plugins.drf import Drf
 from kilauea.engine.plugins.extender import Extender
+from kilauea.engine.plugins.fragmentation import Fragmentation
 from kilauea.engine.plugins.gang import Gang
 from kilauea.engine.plugins.network_topology_aware import NetworkTopologyAware
 from kilauea.engine.plugins.nodegroup import NodeGroup
@@ -49,5 +51,7 @@ PLUGINS: dict[str, type[Plugin]] = {
         ResourceStrategyFit,
         TaskTopology,
         Extender,
+        DeviceShare,
+        Fragmentation,
     )
 }

@@ -14,6 +14,9 @@ Arguments:
     rootQuota (text, total): `total` gives the root queue what the cluster has; `open` leaves it unlimited, as Volcano
     does. ancestorShares (text, live): `live` follows every placement in the shares of ancestors; `opening` keeps those
     of the beginning of the cycle, as Volcano does.
+    capacity.DynamicResourceAllocationEnable (true or false, true): `deviceclass/<class>` in a queue's capability limits
+    the devices of a class that its pods claim. capacity.DRAConsumableCapacityEnable (false): so does
+    `<capacity>.deviceclass/<class>` the capacity that they ask of them.
 
 Example:
     tiers:
@@ -58,6 +61,7 @@ from kilauea.engine.model.resources import (
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plan import Refusal
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.queues.device_quota import DeviceQuota
 from kilauea.engine.queues.lending import Lending
 from kilauea.engine.queues.quota import beyond, closed, no_room_for_minimum
 from kilauea.engine.session import Session
@@ -75,8 +79,8 @@ class CapacityArguments:
     ancestor_level: int = argument("ancestorReclaimLevel", 0, "Ancestors that take part in reclaim.", minimum=0)
     root_quota: str = argument("rootQuota", "total", "`total` or `open`.", choices=("total", "open"))
     ancestor_shares: str = argument("ancestorShares", "live", "`live` or `opening`.", choices=("live", "opening"))
-    dra: bool = argument("capacity.DynamicResourceAllocationEnable", False, "Accepted; no device quotas yet.")
-    dra_capacity: bool = argument("capacity.DRAConsumableCapacityEnable", False, "Accepted, as above.")
+    devices: bool = argument("capacity.DynamicResourceAllocationEnable", True, "Quotas on devices that pods claim.")
+    device_capacity: bool = argument("capacity.DRAConsumableCapacityEnable", False, "Quotas on their capacities.")
 
 
 @dataclass
@@ -139,6 +143,9 @@ class Capacity(Plugin):
             self._sum_up()
             session.add_event_handler(self.name, self._placed, self._gone)
             session.add_victim_queue_order(self.name, self._victim_order)
+        self._devices: DeviceQuota | None = None
+        if self.arguments.devices and DeviceQuota.concerns(session):
+            self._limit_devices(session)
         for queue in session.queues.values():
             self._settle_share(queue)
         session.add_queue_order(self.name, self._order)
@@ -152,6 +159,13 @@ class Capacity(Plugin):
     def on_session_close(self, session: Session) -> None:
         for queue in session.queues.values():
             queue.figures.share = self._share(queue)
+            if self._devices is not None:
+                queue.figures.devices = self._devices.held(queue)
+
+    def _limit_devices(self, session: Session) -> None:
+        """Count the devices that pods claim."""
+        devices = self._devices = DeviceQuota(session, self._way_up, capacities=self.arguments.device_capacity)
+        session.add_event_handler(self.name, lambda task, _: devices.placed(task), lambda task, _: devices.gone(task))
 
     # --- figures
 
@@ -318,7 +332,10 @@ class Capacity(Plugin):
         return tuple(self._tree.way_up(queue)) if self._hierarchy else (queue,)
 
     def _allocatable(self, queue: Queue, task: Task) -> Refusal | None:
-        return self._first_beyond(queue, task.spec.requests)
+        refusal = self._first_beyond(queue, task.spec.requests)
+        if refusal is None and self._devices is not None:
+            refusal = self._devices.refusal(queue, task)
+        return refusal
 
     def _first_beyond(self, queue: Queue, wanted: Amounts) -> Refusal | None:
         """The first queue on the way up that has no room for this."""
@@ -335,6 +352,9 @@ class Capacity(Plugin):
         if refusal is None and job.min_resources is not None:
             refusals = (self._no_room(at, job) for at in self._way_up(queue))
             refusal = next((r for r in refusals if r is not None), None)
+        if refusal is None and self._devices is not None:
+            lacks = (self._devices.refusal_of_minimum(at, job) for at in self._way_up(queue))
+            refusal = next((r for r in lacks if r is not None), None)
         return (PERMIT, None) if refusal is None else (REJECT, refusal)
 
     def _no_room(self, at: Queue, job: Job) -> Refusal | None:
@@ -346,6 +366,8 @@ class Capacity(Plugin):
         return no_room_for_minimum(at, {**limit, **{n: limit.get(n, 0) + amount for n, amount in lent.items()}}, job)
 
     def _enqueued(self, job: Job) -> None:
+        if self._devices is not None:
+            self._devices.admit(job)
         if job.min_resources is not None:
             for at in self._way_up(self._session.queues[job.queue]):
                 add(at.inqueue, job.ungate(job.min_resources))

@@ -21,6 +21,7 @@ from kilauea.engine.conf import SchedulerConf
 from kilauea.runtime.inputs.expanding.states import states_of
 from kilauea.runtime.inputs.files import read_sources
 from kilauea.runtime.inputs.known_kinds import unknown
+from kilauea.simulator.claims import with_made_claims
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.simulator.scenario import NotCreated, Scenario
 
@@ -169,6 +170,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         cluster.errors += [f"{name}: {cluster.refused[name]}" for name in sorted(written & cluster.refused.keys())]
     cluster.objects = list(known.values())
     cluster.warnings.extend(fill_in(cluster.objects))
+    cluster.objects = with_made_claims(cluster.objects)
     if live is not None:
         cluster.submitted = _submitted(cluster.objects, running)
     cluster.newest = newest(cluster.objects)

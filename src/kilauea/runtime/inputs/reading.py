@@ -53,9 +53,18 @@ def check_usable(obj: Object) -> None:
 
 
 def has_only_advanced(before: Pod, now: Pod) -> bool:
-    """True if only version, node and status of a pod changed, so that it does not have to be validated again."""
+    """True if only version, node and status of a pod changed, so that it does not have to be validated again.
+
+    The claims that are made for a pod are in its status, and are read with its spec.
+    """
+    if now.spec.resource_claims and _made_claims(before) != _made_claims(now):
+        return False
     metadata = replace(before.metadata, resource_version=now.metadata.resource_version)
     return metadata == now.metadata and replace(before.spec, node_name=now.spec.node_name) == now.spec
+
+
+def _made_claims(pod: Pod) -> object:
+    return pod.status.resource_claim_statuses if pod.status else None
 
 
 def _read_slowly(kind: str, data: bytes) -> Object:

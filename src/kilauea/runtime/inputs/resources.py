@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kilauea.api.decode import KINDS
-from kilauea.api.kinds import SCHEDULING
+from kilauea.api.kinds import DYNAMIC, SCHEDULING
 from kilauea.api.meta import Object
 
 RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
@@ -13,7 +13,11 @@ RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
-OPTIONAL = frozenset("HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split())
+DYNAMIC_KINDS = frozenset(each.kind for each in DYNAMIC)
+"""The kinds of dynamic resource allocation, which Kubernetes serves from version 1.34 on."""
+OPTIONAL = DYNAMIC_KINDS | frozenset(
+    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment".split()
+)
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 
 

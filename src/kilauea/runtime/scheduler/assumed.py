@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kilauea.api import wellknown
 from kilauea.api.core import Pod, PodStatus, SchedulingGate
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
+from kilauea.runtime.scheduler.assumed_claims import AssumedClaims
 
 HELD_BACK = "kilauea.io/held-back"
 """A scheduling gate overlaid on pods whose binding failed, until their backoff ends."""
@@ -26,6 +27,8 @@ class Placed(NamedTuple):
 
     uid: str
     node: str
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Annotations that the pod gets with the bind."""
 
 
 class Failures(NamedTuple):
@@ -56,6 +59,7 @@ class Assumed:
         self.failures: dict[str, Failures] = {}
         """Failures of pods whose binds or evictions fail, as long as the pods exist."""
         self.phases: dict[str, Phased] = {}
+        self.claims = AssumedClaims()
 
     def over_pod(self, pod: Pod) -> Pod:
         """Return a pod overlaid with its assumptions; drop those that it confirms."""
@@ -67,6 +71,9 @@ class Assumed:
                 del self.binds[key]
             else:
                 pod = replace(pod, spec=replace(pod.spec, node_name=placed.node))
+                if placed.annotations:
+                    marks = {**pod.annotations, **dict(placed.annotations)}
+                    pod = replace(pod, metadata=replace(pod.metadata, annotations=marks))
         victim = self.evictions.get(key)
         if victim is not None:
             if victim != uid or pod.metadata.deletion_timestamp or _has_ended(pod.status):
@@ -102,13 +109,17 @@ class Assumed:
             return group
         return replace(group, status=replace(group.status or PodGroupStatus(), phase=phased.phase))
 
-    def gone(self, kind: str, key: str) -> None:
-        """Drop the assumptions about an object that no longer exists."""
+    def gone(self, kind: str, key: str) -> list[str]:
+        """Drop the assumptions about an object that no longer exists; returns resource claims to be overlaid again."""
         if kind == "Pod":
             for table in (self.binds, self.evictions, self.nominations, self.held, self.failures):
                 table.pop(key, None)
-        elif kind == "PodGroup":
+            return self.claims.drop_pod(key)
+        if kind == "PodGroup":
             self.phases.pop(key, None)
+        elif kind == "ResourceClaim":
+            self.claims.gone(key)
+        return []
 
 
 def _has_ended(status: PodStatus | None) -> bool:

@@ -17,12 +17,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from kilauea.api.dynamic import Consumer
 from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
+from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.plan import Bind, Eviction
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
+from kilauea.runtime.scheduler.claims import consumer_of, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.workers import WorkerPool
 from kilauea.telemetry.metrics import SchedulerMetrics
@@ -51,6 +54,10 @@ class PodOperation:
     by: str = ""
     created: int = 0
     """Creation time of the pod, in microseconds since 1970."""
+    claims: tuple[ClaimAllocation, ...] = ()
+    """Resource claims of a pod that is bound."""
+    annotations: tuple[tuple[str, str], ...] = ()
+    """Annotations that the pod gets with the bind."""
 
     @property
     def key(self) -> Key:
@@ -106,8 +113,15 @@ class Executor:
     def bind(self, bind: Bind) -> None:
         """Assume that a pod is on its node, and queue the bind."""
         task = self._feed.state.tasks[bind.pod]
-        operation = PodOperation("bind", bind.pod, task.uid, bind.node, created=task.order[2])
-        self._feed.bind(bind.pod, Placed(task.uid, bind.node))
+        marks, created = bind.annotations, task.order[2]
+        operation = PodOperation(
+            "bind", bind.pod, task.uid, bind.node, created=created, claims=bind.claims, annotations=marks
+        )
+        for claim in bind.claims:
+            consumer = Consumer(None, **consumer_of(bind.pod, task.uid))
+            self._feed.assumed.claims.reserve(claim.claim, claim.uid, claim.allocation, bind.pod, consumer)
+        self._feed.reconsider_claims(claim.claim for claim in bind.claims)
+        self._feed.bind(bind.pod, Placed(task.uid, bind.node, marks))
         self._metrics.task_latency("Assumed", operation.created, self._clock.now())
         self._pool.add(lambda: self._carry_out(operation))
 
@@ -164,8 +178,18 @@ class Executor:
     async def _bind(self, operation: PodOperation) -> None:
         started = self._clock.monotonic()
         self._metrics.task_latency("PreBound", operation.created, self._clock.now())
+        for claim in operation.claims:
+            version = await reserve(self._api, claim, consumer_of(operation.pod, operation.uid))
+            self._feed.assumed.claims.written(claim.claim, operation.pod, version)
         target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
-        metadata = {"name": operation.key.name, "namespace": operation.key.namespace, "uid": operation.uid}
+        metadata: dict[str, Any] = {
+            "name": operation.key.name,
+            "namespace": operation.key.namespace,
+            "uid": operation.uid,
+        }
+        if operation.annotations:
+            # The API server copies them to the pod as it binds it: no pod is ever bound without its record.
+            metadata["annotations"] = dict(operation.annotations)
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self._api.create(PODS, operation.key.namespace, body, "binding", operation.key.name)
         took = self._clock.monotonic() - started
@@ -228,6 +252,13 @@ class Executor:
     async def _hold_back(self, operation: PodOperation, error: ApiError, seconds: float) -> None:
         """Revert the assumption, and exclude the pod from scheduling for some seconds."""
         feed, assumed = self._feed, self._feed.assumed
+        if operation.claims:
+            for claim in operation.claims:
+                await release(self._api, claim, consumer_of(operation.pod, operation.uid))
+            await feed.thawed()
+            if not self._is_assumed(operation):
+                return
+            feed.reconsider_claims(assumed.claims.drop_pod(operation.pod))
         del (assumed.binds if operation.kind == "bind" else assumed.evictions)[operation.pod]
         assumed.held[operation.pod] = operation.uid
         feed.reconsider(operation.pod)
@@ -255,5 +286,5 @@ class Executor:
         """True while an operation is still assumed: not confirmed yet, and its pod exists."""
         assumed = self._feed.assumed
         if operation.kind == "bind":
-            return assumed.binds.get(operation.pod) == Placed(operation.uid, operation.node)
+            return assumed.binds.get(operation.pod) == Placed(operation.uid, operation.node, operation.annotations)
         return assumed.evictions.get(operation.pod) == operation.uid

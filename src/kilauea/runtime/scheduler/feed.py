@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 from kilauea.api.core import Node, Pod
+from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.ports import Seen
@@ -34,10 +35,10 @@ from kilauea.runtime.inputs.reading import (
     has_only_advanced,
     read,
 )
-from kilauea.runtime.inputs.resources import head_of
+from kilauea.runtime.inputs.resources import DYNAMIC_KINDS, head_of
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
 
-_WAKING = frozenset(
+_WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode PersistentVolume PersistentVolumeClaim StorageClass CSINode CSIStorageCapacity".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
@@ -87,6 +88,8 @@ class Feed:
         self.queues: dict[str, Queue] = {}
         self.domains: dict[str, str] = {}
         """Uids of HyperNodes, by name."""
+        self.claims: dict[str, ResourceClaim] = {}
+        """As stored in the API, without assumptions."""
         self.changes = 0
         """Number of events applied to the state."""
         self.touched: set[str] = set()
@@ -217,6 +220,13 @@ class Feed:
         if group is not None:
             self._apply(Changed(self.assumed.over_group(group)))
 
+    def reconsider_claims(self, keys: Iterable[str]) -> None:
+        """Overlay resource claims with what is assumed of them. Call it as `reconsider`."""
+        for key in keys:
+            claim = self.claims.get(key)
+            if claim is not None:
+                self._apply(Changed(self.assumed.claims.over(claim)))
+
     # --- one object
 
     def _read(self, kind: str, data: bytes) -> list[tuple[str, Object]]:
@@ -248,6 +258,9 @@ class Feed:
                 self.queues[obj.name] = obj
             case HyperNode():
                 self.domains[obj.name] = obj.metadata.uid or ""
+            case ResourceClaim():
+                self.claims[obj.key] = obj
+                return self.assumed.claims.over(obj)
             case Node():
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
@@ -337,12 +350,12 @@ class Feed:
     def _keys(self, kind: str) -> list[str]:
         """Return the keys of all stored objects of a kind."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
-        kept["HyperNode"] = self.domains
+        kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims}
         return list(kept.get(kind, self._nodes if kind == "Node" else {}))
 
     def _forget(self, kind: str, key: str) -> None:
         """Drop everything stored about an object."""
-        self.assumed.gone(kind, key)
+        self.reconsider_claims(self.assumed.gone(kind, key))
         self.faults.pop((kind, key), None)
         if kind == "Pod":
             self.pods.pop(key, None)
@@ -352,6 +365,8 @@ class Feed:
             self.queues.pop(key, None)
         elif kind == "HyperNode":
             self.domains.pop(key, None)
+        elif kind == "ResourceClaim":
+            self.claims.pop(key, None)
         elif kind == "Node":
             self._nodes.pop(key, None)
 

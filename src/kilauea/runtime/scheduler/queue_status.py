@@ -9,6 +9,8 @@ import numpy as np
 from kilauea.api import wellknown
 from kilauea.api.quantity import QuantityError, format_resources, resource_amounts
 from kilauea.api.scheduling import Queue
+from kilauea.engine.model import status
+from kilauea.engine.model.claims.charges import charges_of, total
 from kilauea.engine.model.resources import add
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.pod_status import Room
@@ -29,7 +31,25 @@ def held_by_queues(state: ClusterState) -> dict[str, dict[str, float]]:
         own = {n: v for n, v in zip(names, column, strict=True) if v}
         for above in ancestry(state, name):
             add(held[above], own)
+    for name, devices in _devices_held(state).items():
+        held[name] |= devices
     return held
+
+
+def _devices_held(state: ClusterState) -> dict[str, dict[str, float]]:
+    """Devices by class that the pods of each queue hold; a claim that several share counts once in a queue."""
+    claims: dict[str, dict[str, None]] = {}
+    for task in state.with_resource_claims.values():
+        job = state.jobs.get(task.group)
+        if job is None or not task.node or task.status in (*status.ENDED, status.RELEASING):
+            continue
+        for name in ancestry(state, job.queue):
+            claims.setdefault(name, {}).update(dict.fromkeys(ref.key for ref in task.claims))
+    known = state.devices.claims
+    return {
+        name: {**total(charges_of(known[key].demand, capacities=True) for key in keys if key in known)}
+        for name, keys in claims.items()
+    }
 
 
 def ancestry(state: ClusterState, name: str) -> list[str]:

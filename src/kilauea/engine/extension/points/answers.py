@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,8 @@ class Rejection:
     message: str
     room: bool = False
     """It is about room, so it is told by the scarcest resource too."""
+    later: bool = False
+    """It ends once the pods that are terminating or evicted have ended, so the node takes the task then."""
     hopeless: bool = False
     """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
 
@@ -50,6 +52,7 @@ Applies = Callable[[TaskShape], bool]
 VictimVote = Callable[[Task, Sequence[Task]], tuple[Sequence[Task], int]]
 WhySpared = SpareReason | Callable[[Any, Task], SpareReason]
 EventHandler = Callable[[Task, int], Refusal | None]
+BindAnnotations = Callable[[Task], Mapping[str, str]]
 
 
 class PluginFault(Exception):
@@ -71,6 +74,10 @@ class NodePredicate:
     rejections: Sequence[Rejection]
     scope: Scope
     applies: Applies | None
+    has_later: bool = False
+    """One of the rejections ends by itself (`Rejection.later`)."""
+    room: Predicate | None = None
+    """Of the nodes that fit, those that have room now; the others may only be nominated."""
 
 
 @dataclass(frozen=True, slots=True)

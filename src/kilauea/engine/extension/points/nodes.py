@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kilauea.engine.extension.points.answers import (
     Applies,
+    BindAnnotations,
     EventHandler,
     NodePredicate,
     NodeScore,
@@ -38,6 +39,7 @@ class NodePoints(Registry):
         *,
         scope: Scope = Scope.NODE,
         applies: Applies | None = None,
+        room: Predicate | None = None,
     ) -> None:
         """Add a predicate: the nodes that can take a task of a shape.
 
@@ -45,11 +47,16 @@ class NodePoints(Registry):
         rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
         scope NODE or FIGURES is asked again only for nodes on which something changed. A plugin may register several
         predicates. The list of rejections may grow while the session lasts.
+
+        `predicate` counts what is being freed as free. `room` answers for what is free now, where that differs: on a
+        node that fits without it, a task is nominated instead of started. It needs scope NODE or FIGURES.
         """
         named = rejections or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
-        known.append(NodePredicate(plugin, predicate, named, scope, applies))
+        room = self.guarded("predicate", plugin, room)
+        has_later = any(rejection.later for rejection in named)
+        known.append(NodePredicate(plugin, predicate, named, scope, applies, has_later, room))
 
     def add_node_score(
         self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE
@@ -135,6 +142,17 @@ class NodePoints(Registry):
         """
         self.on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
         self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
+
+    def add_bind_annotations(self, plugin: str, annotations: BindAnnotations) -> None:
+        """Annotations that a pod gets in the same request that binds it, such as the devices that it is given."""
+        self.add("bind_annotations", plugin, annotations)
+
+    def bind_annotations(self, task: Task) -> tuple[tuple[str, str], ...]:
+        """All annotations for a task that starts, by key; of equal keys the first plugin decides."""
+        out: dict[str, str] = {}
+        for plugin, function in self.walk("bind_annotations"):
+            out = {**self.ask("bind_annotations", plugin, function, task), **out}
+        return tuple(sorted(out.items()))
 
     def arrived(self, task: Task, row: int) -> None:
         """Tell the plugins that a task came to a node's view."""

@@ -43,6 +43,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "hyper_node_gradient_for_sub_job": ("hypernodegradient",),
     "target_job": ("targetjob",),
     "reserved_nodes": ("reservednodes",),
+    "bind_annotations": (),
 }
 """Extension points, each with the flags any of which switches it on; without a flag a point is always on."""
 

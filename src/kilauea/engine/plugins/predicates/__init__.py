@@ -6,6 +6,10 @@ What:
     spread forbid it; and one that does not reach the volumes of the pod's claims, that is full of volumes, or where an
     unbound claim would find no volume. The volumes that unbound claims find are held for them. A pod waits, with code
     VolumesNotReady, for claims that do not exist, that are being deleted, or that the scheduler does not bind.
+    Resource claims get devices (dynamic resource allocation): by class and CEL selectors, a count or all, the first
+    of several alternatives, with common attributes, and with the counters that partitions of a device share. The plan
+    says which device a claim gets. A pod waits, with code ResourceClaimsNotReady, for resource claims that do not
+    exist, that are being deleted, or that ask for something that cannot be understood.
 
 Why:
     Pods mean the same under this scheduler as under Kubernetes' own.
@@ -19,6 +23,8 @@ Arguments:
     predicate.NodeVolumeLimitsEnable (true): how many volumes of a CSI driver a node takes.
     predicate.VolumeZoneEnable (true): zones of volumes.
     predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
+    predicate.DynamicResourceAllocationEnable (true): resource claims. dynamicresources.filterTimeoutSeconds (10):
+    accepted; the search for devices on a node ends after a number of steps.
     volumebinding.weight (1), volumebinding.bindTimeoutSeconds (600): accepted. Volcano scores volumes only behind a
     feature gate that is off, and waits for them only when it starts the pod.
     predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
@@ -31,8 +37,8 @@ Example:
           predicate.PodTopologySpreadEnable: false
 
 Difference from the original:
-    Pods that ask for devices by resource claims wait: claims are not looked at yet, and a pod that starts without its
-    device is worse than one that waits.
+    A selector that fails on a device passes over this device; in Kubernetes it ends the search for the pod. Devices of
+    pods that are evicted or terminating are given to the pods that wait for them, and to no other.
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
     own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a
     task at first is asked again at each attempt.
@@ -56,6 +62,7 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.predicates.claims import ClaimFilter
 from kilauea.engine.plugins.predicates.pod_affinity import PodAffinityFilter
 from kilauea.engine.plugins.predicates.ports import PortFilter
 from kilauea.engine.plugins.predicates.topology_spread import TopologySpreadFilter
@@ -84,6 +91,8 @@ class PredicatesArguments:
     volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Volume claims, bound and unbound.")
     volume_weight: int = argument("volumebinding.weight", 1, "Accepted; volumes are not scored.")
     volume_timeout: int = argument("volumebinding.bindTimeoutSeconds", 600, "Accepted; a plan does not wait.")
+    dynamic_resources: bool = argument("predicate.DynamicResourceAllocationEnable", True, "Resource claims.")
+    filter_timeout: int = argument("dynamicresources.filterTimeoutSeconds", 10, "Accepted; the work is bounded.")
     cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
 
 
@@ -105,7 +114,9 @@ class Predicates(Plugin):
         volumes = VolumeFilters(
             session, binding=given.volume_binding, zone=given.volume_zone, limits=given.volume_limits
         )
-        session.add_pre_predicate(self.name, lambda task: without_claims(task) or volumes.refusal(task))
+        claims = ClaimFilter(session) if given.dynamic_resources else None
+        self._claims = claims
+        session.add_pre_predicate(self.name, lambda task: _refused_claims(claims, task) or volumes.refusal(task))
         if given.ports:
             PortFilter(session).register(self.name)
         if given.pod_affinity:
@@ -113,6 +124,12 @@ class Predicates(Plugin):
         if given.topology_spread:
             TopologySpreadFilter(session).register(self.name)
         volumes.register(self.name)
+        if claims is not None:
+            claims.register(self.name)
+
+    def on_session_close(self, session: Session) -> None:
+        if self._claims is not None:
+            self._claims.report_faults()
 
     def _pod_count(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         return nodes.pod_count < nodes.pod_capacity
@@ -132,8 +149,6 @@ class Predicates(Plugin):
         return None if mask is None else nodes.take(mask)
 
 
-def without_claims(task: Task) -> Refusal | None:
-    """Return the reason why a pod with resource claims waits."""
-    if not task.claims:
-        return None
-    return Refusal("ResourceClaimsUnsupported", "resource claims are not supported by this version")
+def _refused_claims(claims: ClaimFilter | None, task: Task) -> Refusal | None:
+    """The reason why a pod waits for its resource claims; None if it need not, or if they are not looked at."""
+    return claims.refusal(task) if claims is not None and task.claims else None

@@ -1,7 +1,8 @@
-"""The language of rules, behind two small protocols: the package `common-expression-language` if it is installed.
+"""CEL, behind two small protocols: the package `common-expression-language` if it is installed.
 
-Without it (`pip install kilauea[cel]` brings it) rules are not enforced: definitions are served, and a line in the log
-names each that has rules. What the package cannot read but Kubernetes can (`self.?field`, `cel.bind`) is treated alike.
+Without it (`pip install kilauea[cel]` brings it) the rules of custom resources are not enforced: definitions are
+served, and a line in the log names each that has rules. What the package cannot read but Kubernetes can (`self.?field`,
+`cel.bind`) is treated alike. Selectors of devices are in `kilauea.api.device_selectors`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Protocol
 
-from kilauea.apiserver.crd.cel_library import FUNCTIONS
+from kilauea.api.cel_library import FUNCTIONS
 
 
 class CelError(ValueError):
@@ -42,8 +43,7 @@ _OWN = (
     "timestamp duration type dyn getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours "
     "getMinutes getSeconds getMilliseconds"
 ).split()
-_KNOWN = frozenset(_OWN) | frozenset(FUNCTIONS)
-"""Functions that expressions may use: the language's own, and Kubernetes'."""
+"""The language's own functions; those of Kubernetes come beside them."""
 _ENGLISH = (
     (re.compile(r"^'(.*)'$", re.DOTALL), r"no such key: \1"),
     (re.compile(r"^division by zero.*", re.DOTALL), "division by zero"),
@@ -54,8 +54,10 @@ _ENGLISH = (
 class RustCel:
     """The package `common-expression-language`."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, functions: Mapping[str, Callable[..., Any]] = FUNCTIONS) -> None:
         self._module = module
+        self._functions = dict(functions)
+        self._known = frozenset(_OWN) | frozenset(functions)
 
     def compile(self, expression: str) -> Program:
         """The program of an expression; raises CelError."""
@@ -65,13 +67,13 @@ class RustCel:
             program = self._module.compile(expression)
         except ValueError as error:
             raise CelError(f"compilation failed: {str(error).partition(': ')[2] or error}") from error
-        unknown = {name for name in program.functions() if name.isalnum()} - _KNOWN
+        unknown = {name for name in program.functions() if name.isalnum()} - self._known
         if unknown:
             raise CelUnsupportedError(f"the installed CEL has no function {', '.join(sorted(unknown))}: {expression}")
 
         def run(variables: Mapping[str, Any]) -> Any:
             try:
-                return program.execute(self._module.Context(variables=dict(variables), functions=dict(FUNCTIONS)))
+                return program.execute(self._module.Context(variables=dict(variables), functions=self._functions))
             except (ValueError, TypeError, KeyError, ArithmeticError, RuntimeError, LookupError) as error:
                 raise CelError(_words(str(error))) from error
 
@@ -90,8 +92,13 @@ def _words(text: str) -> str:
 @cache
 def installed_cel() -> Cel | None:
     """The language, None if it is not installed."""
+    return cel_with(FUNCTIONS)
+
+
+def cel_with(functions: Mapping[str, Callable[..., Any]]) -> Cel | None:
+    """The language with these functions beside its own; None if it is not installed."""
     try:
-        return RustCel(importlib.import_module("cel"))
+        return RustCel(importlib.import_module("cel"), functions)
     except ImportError:
         return None
 

@@ -1,0 +1,138 @@
+"""The cards of one kind on all nodes, as arrays (N, C): a row for each node, its cards in the order of registration.
+
+What is taken of a card is counted twice, as for nodes: `held` by pods that are there, terminating ones included; and
+`later`, without what is being freed and with what is promised. A pod that starts now needs room beside both; a
+nomination needs it beside the latter.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model.devices import CardRequest, DeviceSet, DeviceWish
+from kilauea.engine.model.nodes import NodeTable
+
+MEMORY, CORES, SLOTS = 0, 1, 2
+"""First index of amounts: MiB, hundredths of cores, containers."""
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+class Cards(NamedTuple):
+    """Cards that the nodes register; they change only with the objects of the nodes."""
+
+    kind: str
+    sets: tuple[DeviceSet | None, ...]
+    """By node."""
+    capacity: IntArray
+    """(3, N, C) what a card offers; zero where there is none."""
+    there: BoolArray
+    """(N, C) healthy cards."""
+    model: NDArray[np.int32]
+    """(N, C) number of the card's model."""
+    models: tuple[str, ...]
+    columns: tuple[dict[str, int], ...]
+    """By node: the column of a card, by its id."""
+    faulty: BoolArray
+    """(N,) nodes with annotations that cannot be read."""
+    registered: BoolArray
+    """(N,) nodes with cards."""
+
+
+def cards_of(nodes: NodeTable, kind: str) -> Cards:
+    """The cards of a kind on all nodes."""
+    sets = tuple(next((s for s in facts.devices if s.kind == kind), None) for facts in nodes.facts)
+    width = max((len(s.cards) for s in sets if s is not None), default=0)
+    capacity = np.zeros((3, len(sets), max(width, 1)), dtype=np.int64)
+    there = np.zeros(capacity.shape[1:], dtype=bool)
+    model = np.zeros(there.shape, dtype=np.int32)
+    models: dict[str, int] = {"": 0}
+    columns: list[dict[str, int]] = []
+    for row, found in enumerate(sets):
+        cards = found.cards if found is not None else ()
+        columns.append({card.id: column for column, card in enumerate(cards)})
+        for column, card in enumerate(cards):
+            capacity[:, row, column] = card.memory, card.cores, card.slots
+            there[row, column] = card.healthy
+            model[row, column] = models.setdefault(card.model, len(models))
+    faulty = np.array([s is not None and bool(s.fault) for s in sets], dtype=bool)
+    registered: BoolArray = np.logical_or.reduce(there, axis=1)
+    return Cards(kind, sets, capacity, there, model, tuple(models), tuple(columns), faulty, registered)
+
+
+class CardTable:
+    """The cards of one kind in one cycle."""
+
+    def __init__(self, cards: Cards) -> None:
+        self.cards = cards
+        self.held: IntArray = np.zeros_like(cards.capacity)
+        self.later: IntArray = np.zeros_like(cards.capacity)
+        """Without what is being freed, with what is promised."""
+        self.moving = 0
+        """Number of pods that are leaving or promised: without any, `held` and `later` are equal."""
+        self._eligible: dict[tuple[object, ...], BoolArray] = {}
+
+    def eligible(self, wish: DeviceWish) -> BoolArray:
+        """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
+        key = (wish.mode, wish.models, wish.not_models, wish.ids, wish.not_ids)
+        known = self._eligible.get(key)
+        if known is None:
+            known = self._eligible[key] = self._judge(wish)
+        return known
+
+    def _judge(self, wish: DeviceWish) -> BoolArray:
+        cards = self.cards
+        out = cards.there.copy()
+        if wish.models or wish.not_models:
+            names = [name.upper() for name in cards.models]
+            right = [not wish.models or any(part in name for part in wish.models) for name in names]
+            wrong = [not wish.models and any(part in name for part in wish.not_models) for name in names]
+            out &= (np.array(right) & ~np.array(wrong))[cards.model]
+        if wish.mode:
+            out &= np.array([s is not None and s.mode == wish.mode for s in cards.sets], dtype=bool)[:, None]
+        if wish.ids:
+            named = np.zeros_like(out)
+            for card in wish.ids:
+                self._mark(named, card, True)
+            out &= named
+        for card in wish.not_ids:
+            self._mark(out, card, False)
+        return out
+
+    def _mark(self, mask: BoolArray, card: str, value: bool) -> None:
+        for row, columns in enumerate(self.cards.columns):
+            if card in columns:
+                mask[row, columns[card]] = value
+
+    def memory_of(self, request: CardRequest, capacity: IntArray) -> IntArray | int:
+        """MiB that a request takes of each card: a number, or (n, C) where it is a percentage."""
+        return request.memory if request.memory else capacity[MEMORY] * request.percent // 100
+
+    def fitting(
+        self, request: CardRequest, wish: DeviceWish, rows: NDArray[np.intp] | None, *used: IntArray
+    ) -> BoolArray:
+        """(n, C) cards that have room for a request beside each of some uses (3, n, C)."""
+        capacity, out = self.cards.capacity, self.eligible(wish)
+        if rows is not None:
+            capacity, out = capacity.take(rows, axis=1), out.take(rows, axis=0)
+        memory = self.memory_of(request, capacity)
+        for taken in used:
+            out = out & (taken[SLOTS] < capacity[SLOTS]) & (taken[MEMORY] + memory <= capacity[MEMORY])
+            if request.alone:
+                out &= taken[SLOTS] == 0
+            elif request.cores:
+                out &= taken[CORES] + request.cores <= capacity[CORES]
+            else:
+                out &= taken[CORES] < capacity[CORES]
+        return out
+
+    def book(self, amounts: IntArray, row: int, *, held: int, later: int) -> None:
+        """Add what a pod takes, (3, C), to what is held and to what will be held: 1, 0 or -1 times."""
+        if held:
+            self.held[:, row] += held * amounts
+        if later:
+            self.later[:, row] += later * amounts

@@ -1,0 +1,330 @@
+"""Objects of dynamic resource allocation as values: claims and what they ask, slices and their devices, classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kilauea.api import dynamic as wire
+from kilauea.api.core import NodeSelector
+from kilauea.api.device_selectors import version_value
+from kilauea.api.quantity import QuantityError, parse_milli
+from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of
+from kilauea.engine.model.resources import MOST_PODS, within
+
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+MOST_COUNT = 1 << 40
+"""Larger counts are cut to this, which no cluster has."""
+
+
+class DeviceId(NamedTuple):
+    """The name of a device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+# --- what is asked
+
+
+class Ask(NamedTuple):
+    """One way to satisfy a request."""
+
+    name: str
+    """`request`, or `request/alternative`."""
+    class_name: str
+    selectors: tuple[str, ...]
+    all: bool
+    """All devices that match, at least one; else a number of them."""
+    number: int
+    admin: bool
+    """Access beside whoever uses the device, for its administration."""
+    tolerations: tuple[TolerationKey, ...]
+    capacity: tuple[tuple[str, int], ...]
+    """The least that a device must have, in thousandths."""
+    problem: str
+    """The reason why it can never be satisfied; empty for most."""
+
+
+class Request(NamedTuple):
+    """A request, with the ways to satisfy it, best first."""
+
+    name: str
+    ways: tuple[Ask, ...]
+
+
+class Constraint(NamedTuple):
+    """An attribute that the devices of some requests (none named: of all) share, or in which they all differ."""
+
+    requests: tuple[str, ...]
+    attribute: str
+    distinct: bool
+
+    def concerns(self, ask: Ask, request: str) -> bool:
+        """Return True if the devices of a request are bound by it."""
+        return not self.requests or request in self.requests or ask.name in self.requests
+
+
+class Demand(NamedTuple):
+    """Requests and constraints of a claim; equal claims have equal demands."""
+
+    requests: tuple[Request, ...]
+    constraints: tuple[Constraint, ...]
+
+
+class Grant(NamedTuple):
+    """A device that a request got."""
+
+    request: str
+    device: DeviceId
+    admin: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim."""
+
+    key: str
+    name: str
+    uid: str
+    owner: str
+    """UID of the pod that it was made for; empty for one that pods share."""
+    demand: Demand
+    allocated: bool
+    grants: tuple[Grant, ...]
+    terms: tuple[NodeTerm, ...] | None
+    """The nodes that reach what was allocated; None for all."""
+    reserved: tuple[tuple[str, str], ...]
+    """Name and UID of the pods that may use it."""
+    deleting: bool
+    config: tuple[wire.DeviceConfiguration, ...]
+    """Parameters for drivers, as they are written."""
+
+
+def _toleration(each: wire.DeviceToleration) -> TolerationKey:
+    return TolerationKey(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+
+
+def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
+    mode, problem = of.allocation_mode or wire.EXACT_COUNT, ""
+    wanted: list[tuple[str, int]] = []
+    if mode not in (wire.EXACT_COUNT, wire.ALL):
+        problem = f'request {name}: allocationMode "{mode}" is not known: use {wire.EXACT_COUNT} or {wire.ALL}'
+    expressions = [each.cel.expression if each.cel else "" for each in of.selectors or ()]
+    if "" in expressions:
+        problem = f"request {name}: a selector has no CEL expression"
+    try:
+        asked = (of.capacity.requests if of.capacity else None) or {}
+        wanted = sorted((dimension, parse_milli(amount)) for dimension, amount in asked.items())
+    except QuantityError as error:
+        problem = f"request {name}: {error}"
+    return Ask(
+        name,
+        of.device_class_name,
+        tuple(expressions),
+        mode == wire.ALL,
+        within(of.count or 1, 1, MOST_COUNT),
+        bool(of.admin_access),
+        tuple(_toleration(each) for each in of.tolerations or ()),
+        tuple(wanted),
+        problem,
+    )
+
+
+def demand_of(spec: wire.ResourceClaimSpec) -> Demand:
+    """Read what a claim asks; what cannot be satisfied is a problem of its request, never an error."""
+    asked = spec.devices or wire.DeviceClaim()
+    requests = []
+    for each in asked.requests or ():
+        if each.first_available:
+            ways = tuple(_ask(f"{each.name}/{way.name}", way) for way in each.first_available)
+        else:
+            ways = (_ask(each.name, each.exactly or each),)
+        requests.append(Request(each.name, ways))
+    constraints = tuple(
+        Constraint(
+            tuple(sorted(each.requests or ())),
+            each.match_attribute or each.distinct_attribute or "",
+            each.match_attribute is None,
+        )
+        for each in asked.constraints or ()
+    )
+    return Demand(tuple(requests), constraints)
+
+
+def claim_of(obj: wire.ResourceClaim) -> Claim:
+    """Read a claim."""
+    allocation = obj.status.allocation if obj.status else None
+    results = (allocation.devices.results if allocation else None) or ()
+    owners = [o.uid for o in obj.metadata.owner_references or () if o.controller and o.kind == "Pod"]
+    reserved = (obj.status.reserved_for if obj.status else None) or ()
+    selector = allocation.node_selector if allocation else None
+    return Claim(
+        key=obj.key,
+        name=obj.name,
+        uid=obj.metadata.uid or "",
+        owner=owners[0] if owners else "",
+        demand=demand_of(obj.spec),
+        allocated=allocation is not None,
+        grants=tuple(Grant(r.request, DeviceId(r.driver, r.pool, r.device), bool(r.admin_access)) for r in results),
+        terms=node_terms_of(selector),
+        reserved=tuple((each.name, each.uid) for each in reserved if each.resource == "pods"),
+        deleting=bool(obj.metadata.deletion_timestamp),
+        config=tuple((obj.spec.devices.config if obj.spec.devices else None) or ()),
+    )
+
+
+# --- what there is
+
+
+class Fault(NamedTuple):
+    """Something that is passed over, and why."""
+
+    where: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The nodes that reach a device: one by its name, those of a selector, or all."""
+
+    node: str = ""
+    terms: tuple[NodeTerm, ...] | None = None
+    selector: NodeSelector | None = field(default=None, compare=False)
+    """The terms as they are written."""
+
+    @classmethod
+    def of(cls, part: wire.ResourceSliceSpec | wire.BasicDevice) -> Reach:
+        """Read what a slice, or a device of it, says."""
+        if part.node_name:
+            return cls(part.node_name)
+        return cls("", node_terms_of(part.node_selector), part.node_selector)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of a slice."""
+
+    id: DeviceId
+    reach: Reach
+    attributes: dict[str, Any]
+    """By `domain/name`."""
+    capacity: dict[str, int]
+    """By `domain/name`, in thousandths."""
+    consumes: tuple[tuple[str, int], ...]
+    """By `set/counter` of its pool, in thousandths."""
+    taints: tuple[TaintKey, ...]
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The device as selectors see it."""
+        out: dict[str, Any] = {"driver": self.id.driver, "allowMultipleAllocations": False}
+        for kind, values in (("attributes", self.attributes), ("capacity", self.capacity)):
+            by_domain: dict[str, dict[str, Any]] = {}
+            for name, value in values.items():
+                domain, _, short = name.rpartition("/")
+                by_domain.setdefault(domain, {})[short] = value
+            out[kind] = by_domain
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    count: int
+    """Slices that the pool has."""
+    devices: tuple[Device, ...]
+    counters: tuple[tuple[str, int], ...]
+    """By `set/counter`, in thousandths."""
+    faults: tuple[Fault, ...]
+
+
+def slice_of(obj: wire.ResourceSlice) -> Slice:
+    """Read a slice; devices that cannot be read are left out, and named in its faults."""
+    spec, faults = obj.spec, []
+    devices = []
+    for each in spec.devices or ():
+        try:
+            devices.append(_device(spec, each))
+        except ValueError as error:
+            faults.append(Fault(f"ResourceSlice {obj.name}", f"device {each.name}: {error}; it is left out"))
+    counters: list[tuple[str, int]] = []
+    try:
+        for of_set in spec.shared_counters or ():
+            counters += _amounts(of_set.name, of_set.counters)
+    except ValueError as error:
+        faults.append(Fault(f"ResourceSlice {obj.name}", f"sharedCounters: {error}; they are left out"))
+    return Slice(
+        obj.name,
+        spec.driver,
+        spec.pool.name,
+        spec.pool.generation,
+        within(spec.pool.resource_slice_count, 1, MOST_PODS),
+        tuple(devices),
+        tuple(counters),
+        tuple(faults),
+    )
+
+
+def _amounts(name: str, counters: dict[str, wire.Counter] | None) -> list[tuple[str, int]]:
+    return [(f"{name}/{counter}", parse_milli(of.value)) for counter, of in sorted((counters or {}).items())]
+
+
+def _device(spec: wire.ResourceSliceSpec, device: wire.Device) -> Device:
+    """Read a device.
+
+    Raises:
+        ValueError: a version or a quantity cannot be read.
+    """
+    facts = device.basic or device
+
+    def full(name: str) -> str:
+        return name if "/" in name else f"{spec.driver}/{name}"
+
+    taken: list[tuple[str, int]] = []
+    for each in facts.consumes_counters or ():
+        taken += _amounts(each.counter_set, each.counters)
+    return Device(
+        DeviceId(spec.driver, spec.pool.name, device.name),
+        Reach.of(facts) if spec.per_device_node_selection else Reach.of(spec),
+        {full(name): _value(attribute) for name, attribute in sorted((facts.attributes or {}).items())},
+        {full(name): parse_milli(amount.value) for name, amount in sorted((facts.capacity or {}).items())},
+        tuple(taken),
+        tuple(TaintKey(t.key, t.value or "", t.effect) for t in facts.taints or () if t.effect in HARD_EFFECTS),
+    )
+
+
+def _value(attribute: wire.DeviceAttribute) -> Any:
+    if attribute.version is not None:
+        return version_value(attribute.version)
+    for value in (attribute.string, attribute.bool_, attribute.int_):
+        if value is not None:
+            return value
+    raise ValueError("an attribute has no value: give it a string, bool, int or version")
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A DeviceClass."""
+
+    name: str
+    selectors: tuple[str, ...]
+    config: tuple[wire.DeviceConfiguration, ...]
+
+
+def class_of(obj: wire.DeviceClass) -> Class:
+    """Read a class.
+
+    Raises:
+        ValueError: a selector has no expression.
+    """
+    expressions = tuple(each.cel.expression if each.cel else "" for each in obj.spec.selectors or ())
+    if "" in expressions:
+        raise ValueError("spec.selectors: a selector has no CEL expression: give it cel.expression")
+    return Class(obj.name, expressions, tuple(obj.spec.config or ()))

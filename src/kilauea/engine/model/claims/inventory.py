@@ -1,0 +1,232 @@
+"""The devices of all slices as columns, and which of them match a request.
+
+Devices stand in the order in which they are tried: those of one node before those of several, then by driver, pool and
+slice, then as the slice lists them. Devices of equal content are judged once by each selector.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.api.cel import CelError
+from kilauea.api.device_selectors import device_matcher
+from kilauea.api.selectors import node_term_matches, tolerates
+from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Slice
+from kilauea.engine.model.nodes import NodeTable, natural
+
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+SHARED, UNREACHED = -1, -2
+FEW = 8
+"""So many nodes are looked at one by one."""
+
+
+class Inventory:
+    """The devices of a cluster.
+
+    Attributes:
+        nodes: the nodes that reach them.
+        devices: all devices, in order.
+        index: by name, the row of a device.
+        node_of: (D,) row of the node of each device; SHARED if several nodes reach it, UNREACHED if none does.
+        faults: slices, pools and devices that are passed over.
+        shared: devices that several nodes reach: which nodes (N,), and the rows of the devices.
+        counted: (D,) devices that take of counters that others share.
+        consumes: by device, the counters that it takes of and how much.
+        counters: (C,) what there is of each counter.
+    """
+
+    def __init__(self, slices: Sequence[Slice], nodes: NodeTable) -> None:
+        self.nodes = nodes
+        self.faults: list[Fault] = []
+        found, amounts = self._usable(slices)
+        number = nodes.row_of
+        places = [number.get(d.reach.node, UNREACHED) if d.reach.node else SHARED for d in found]
+        order = sorted(range(len(found)), key=lambda i: (places[i] < 0, places[i]))
+        self.devices: list[Device] = [found[i] for i in order]
+        self.index: dict[DeviceId, int] = {device.id: row for row, device in enumerate(self.devices)}
+        self.node_of: NDArray[np.intp] = np.array([places[i] for i in order], dtype=np.intp)
+        local = self.node_of[self.node_of >= 0]
+        self._start: Rows = np.searchsorted(local, np.arange(len(nodes) + 1))
+        self.shared: list[tuple[Mask, Rows]] = self._reached()
+        numbers = {name: i for i, name in enumerate(amounts)}
+        self.counters: NDArray[np.int64] = np.array(list(amounts.values()), dtype=np.int64)
+        self.consumes: list[tuple[tuple[int, int], ...]] = [
+            tuple((numbers[(*d.id[:2], name)], amount) for name, amount in d.consumes) for d in self.devices
+        ]
+        self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool)
+        self._by_expression: dict[str, Mask] = {}
+        self._masks: dict[tuple[object, ...], Mask] = {}
+        self._columns: dict[str, NDArray[np.intp]] = {}
+        self._profiles: tuple[list[int], NDArray[np.intp]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.devices)
+
+    # --- from slices
+
+    def _usable(self, slices: Sequence[Slice]) -> tuple[list[Device], dict[tuple[str, str, str], int]]:
+        """Devices of the newest generation of complete pools, and the counters of these pools."""
+        pools: dict[tuple[str, str], list[Slice]] = {}
+        for each in slices:
+            pools.setdefault((each.driver, each.pool), []).append(each)
+        devices: list[Device] = []
+        counters: dict[tuple[str, str, str], int] = {}
+        for (driver, pool), parts in sorted(pools.items(), key=lambda item: (item[0][0], natural(item[0][1]))):
+            newest = max(part.generation for part in parts)
+            parts = sorted((p for p in parts if p.generation == newest), key=lambda p: natural(p.name))
+            for part in parts:
+                self.faults += part.faults
+            problem = _pool_problem(parts)
+            if problem:
+                self.faults.append(Fault(f"pool {pool} of driver {driver}", f"{problem}; its devices are not used"))
+                continue
+            here = {name: amount for part in parts for name, amount in part.counters}
+            counters |= {(driver, pool, name): amount for name, amount in here.items()}
+            for device in (d for part in parts for d in part.devices):
+                missing = [name for name, _ in device.consumes if name not in here]
+                if missing:
+                    message = f"it takes of counter {missing[0]}, which its pool does not have; it is left out"
+                    self.faults.append(Fault(f"device {'/'.join(device.id)}", message))
+                else:
+                    devices.append(device)
+        return devices, counters
+
+    def _reached(self) -> list[tuple[Mask, Rows]]:
+        """Devices of several nodes, by the nodes that reach them."""
+        groups: dict[object, list[int]] = {}
+        for row in np.flatnonzero(self.node_of == SHARED).tolist():
+            groups.setdefault(self.devices[row].reach.terms, []).append(row)
+        out = []
+        for rows in groups.values():
+            terms = self.devices[rows[0]].reach.terms
+            facts = self.nodes.facts
+            reach = [terms is None or any(node_term_matches(t, f.labels, f.name) for t in terms) for f in facts]
+            out.append((np.array(reach, dtype=bool), np.array(rows, dtype=np.intp)))
+        return out
+
+    # --- devices and nodes
+
+    def at(self, node: int) -> list[int]:
+        """Rows of the devices that a node reaches, in order."""
+        out = list(range(int(self._start[node]), int(self._start[node + 1])))
+        for reach, rows in self.shared:
+            if reach[node]:
+                out += rows.tolist()
+        return sorted(out)
+
+    def count(self, chosen: Mask, rows: Rows | None = None) -> NDArray[np.int64]:
+        """(n,) number of the chosen devices that nodes reach: all nodes, or those in some rows."""
+        if rows is not None and len(rows) <= FEW:
+            return np.array([self._count_at(chosen, int(row)) for row in rows], dtype=np.int64)
+        local = chosen[: int(self._start[-1])]
+        sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(local, dtype=np.int64)])
+        counts: NDArray[np.int64] = sums[self._start[1:]] - sums[self._start[:-1]]
+        for reach, group in self.shared:
+            counts = counts + reach * int(np.count_nonzero(chosen[group]))
+        return counts if rows is None else counts[rows]
+
+    def _count_at(self, chosen: Mask, node: int) -> int:
+        local = int(np.count_nonzero(chosen[self._start[node] : self._start[node + 1]]))
+        return local + sum(int(np.count_nonzero(chosen[group])) for reach, group in self.shared if reach[node])
+
+    # --- what matches
+
+    def matching(self, ask: Ask, of: Class) -> Mask:
+        """(D,) devices that a request accepts.
+
+        Raises:
+            CelError: a selector cannot be compiled.
+        """
+        key = (of.selectors, ask.selectors, ask.tolerations if not ask.admin else None, ask.capacity)
+        known = self._masks.get(key)
+        if known is None:
+            known = self.node_of != UNREACHED
+            for expression in (*of.selectors, *ask.selectors):
+                known = known & self._selected(expression)
+            others = [self._tolerated(ask), self._large(ask.capacity)]
+            for mask in others:
+                known = known & mask
+            self._masks[key] = known
+        return known
+
+    def _tolerated(self, ask: Ask) -> Mask:
+        if ask.admin or not any(d.taints for d in self.devices):
+            return np.ones(len(self), dtype=bool)
+        verdicts = [all(any(tolerates(t, taint) for t in ask.tolerations) for taint in d.taints) for d in self.devices]
+        return np.array(verdicts, dtype=bool)
+
+    def _large(self, wanted: Iterable[tuple[str, int]]) -> Mask:
+        out = np.ones(len(self), dtype=bool)
+        for name, amount in wanted:
+            out &= np.array([_capacity(d, name) >= amount for d in self.devices], dtype=bool)
+        return out
+
+    def _selected(self, expression: str) -> Mask:
+        """(D,) devices for which an expression is true; those for which it fails are passed over, with a fault."""
+        known = self._by_expression.get(expression)
+        if known is not None:
+            return known
+        matches = device_matcher(expression)
+        firsts, which = self._kinds()
+        verdicts, failed = [], ""
+        for first in firsts:
+            try:
+                verdicts.append(matches(self.devices[first].view))
+            except CelError as error:
+                verdicts.append(False)
+                failed = failed or f"{error} (device {'/'.join(self.devices[first].id)})"
+        if failed:
+            self.faults.append(Fault(f"selector {expression}", f"{failed}; such devices are passed over"))
+        known = self._by_expression[expression] = np.array(verdicts, dtype=bool)[which]
+        return known
+
+    def _kinds(self) -> tuple[list[int], NDArray[np.intp]]:
+        """Devices of which no two have equal content, and for every device the number of its like."""
+        if self._profiles is None:
+            known: dict[tuple[object, ...], int] = {}
+            firsts: list[int] = []
+            which = np.empty(len(self), dtype=np.intp)
+            for row, d in enumerate(self.devices):
+                content = (d.id.driver, repr(d.attributes), repr(d.capacity))
+                number = known.setdefault(content, len(firsts))
+                if number == len(firsts):
+                    firsts.append(row)
+                which[row] = number
+            self._profiles = (firsts, which)
+        return self._profiles
+
+    def column(self, attribute: str) -> NDArray[np.intp]:
+        """(D,) number of the value that each device has for an attribute; -1 without it."""
+        known = self._columns.get(attribute)
+        if known is None:
+            values: dict[str, int] = {}
+            numbers = []
+            for device in self.devices:
+                value: Any = device.attributes.get(attribute)
+                numbers.append(-1 if value is None else values.setdefault(f"{type(value)} {value}", len(values)))
+            known = self._columns[attribute] = np.array(numbers, dtype=np.intp)
+        return known
+
+    def rows_of(self, ids: Iterable[DeviceId]) -> list[int]:
+        """Rows of devices, those that are gone left out."""
+        return [row for each in ids if (row := self.index.get(each, -1)) >= 0]
+
+
+def _capacity(device: Device, name: str) -> int:
+    full = name if "/" in name else f"{device.id.driver}/{name}"
+    return device.capacity.get(full, -1)
+
+
+def _pool_problem(parts: Sequence[Slice]) -> str:
+    """The reason why a pool cannot be used: slices of it are missing, or devices have the same name."""
+    if len(parts) < parts[0].count:
+        return f"{len(parts)} of its {parts[0].count} slices of generation {parts[0].generation} exist"
+    names = Counter(device.id.device for part in parts for device in part.devices)
+    twice = sorted(name for name, count in names.items() if count > 1)
+    return f"device {twice[0]} is listed more than once" if twice else ""

@@ -1,0 +1,168 @@
+"""Devices for the claims of one pod on one node: the first choice, in the order of requests and devices, that is whole.
+
+Depth first with a bound on its steps, so a claim that is hard to satisfy delays nothing. Of devices that no request and
+no constraint tells apart, only the first is tried at each place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.model.claims.facts import Ask, Constraint, Demand
+from kilauea.engine.model.claims.inventory import Inventory, Mask
+
+MOST_STEPS = 20_000
+"""After so many devices tried, a node is passed over."""
+MOST_DEVICES = 32
+"""A claim gets at most so many devices, as in Kubernetes."""
+MOST_OF_A_POD = 256
+"""The claims of a pod get at most so many devices together."""
+
+
+class Choice(NamedTuple):
+    """A device for a request of a claim."""
+
+    claim: int
+    request: str
+    device: int
+    admin: bool
+
+
+class Slot(NamedTuple):
+    """A request of a claim that waits for devices."""
+
+    claim: int
+    request: int
+
+
+@dataclass
+class Search:
+    """One search.
+
+    Attributes:
+        inventory: the devices.
+        demands: what the claims ask.
+        masks: (D,) devices that match, by ask.
+        here: rows of the devices that the node reaches, in order.
+        free: (D,) devices that are not in use.
+        left: (C,) what is left of the counters.
+    """
+
+    inventory: Inventory
+    demands: Sequence[Demand]
+    masks: Mapping[Ask, Mask]
+    here: Sequence[int]
+    free: Mask
+    left: NDArray[np.int64]
+    chosen: list[Choice] = field(default_factory=list)
+    taken: set[int] = field(default_factory=set)
+    steps: int = 0
+
+    def run(self) -> tuple[Choice, ...] | None:
+        """The devices, or None if there are not enough."""
+        self.left = self.left.copy()
+        slots = [Slot(c, r) for c, demand in enumerate(self.demands) for r in range(len(demand.requests))]
+        return tuple(self.chosen) if self._fill(slots, 0) else None
+
+    def _fill(self, slots: Sequence[Slot], at: int) -> bool:
+        """Find devices for all slots from one on."""
+        if at == len(slots):
+            return True
+        if len(self.chosen) > MOST_OF_A_POD:
+            return False
+        request = self.demands[slots[at].claim].requests[slots[at].request]
+        return any(self._satisfy(slots, at, way) for way in request.ways)
+
+    def _satisfy(self, slots: Sequence[Slot], at: int, way: Ask) -> bool:
+        """Find devices for one way to satisfy a slot, and for all slots after it."""
+        mask = self.masks.get(way)
+        if mask is None:
+            return False
+        matching = [row for row in self.here if mask[row]]
+        if (len(matching) if way.all else way.number) > MOST_DEVICES - self._devices_of(slots[at].claim):
+            return False
+        if way.all:
+            if not matching or (not way.admin and not all(self.free[row] for row in matching)):
+                return False
+            return self._choose(slots, at, way, matching, 0, len(matching))
+        if not way.admin:
+            matching = [row for row in matching if self.free[row]]
+        return len(matching) >= way.number and self._choose(slots, at, way, matching, 0, way.number)
+
+    def _devices_of(self, claim: int) -> int:
+        return sum(1 for choice in self.chosen if choice.claim == claim)
+
+    def _choose(
+        self, slots: Sequence[Slot], at: int, way: Ask, matching: Sequence[int], start: int, missing: int
+    ) -> bool:
+        """Choose the missing devices of a slot among those from `start` on, then fill the slots after it."""
+        if not missing:
+            return self._fill(slots, at + 1)
+        failed: set[tuple[object, ...]] = set()
+        for number in range(start, len(matching) - missing + 1):
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                return False
+            row = matching[number]
+            like = self._likeness(row)
+            if like not in failed and self._take(slots[at], way, row):
+                if self._choose(slots, at, way, matching, number + 1, missing - 1):
+                    return True
+                self._give_back(way)
+            if way.all:
+                return False
+            failed.add(like)
+        return False
+
+    def _likeness(self, row: int) -> tuple[object, ...]:
+        """Equal for devices of which one will do as well as the other."""
+        inventory = self.inventory
+        values = [int(inventory.column(c.attribute)[row]) for d in self.demands for c in d.constraints]
+        matches = [bool(mask[row]) for mask in self.masks.values()]
+        return (*values, *matches, row in self.taken, inventory.consumes[row])
+
+    def _take(self, slot: Slot, way: Ask, row: int) -> bool:
+        """Take a device, if nothing speaks against it."""
+        request = self.demands[slot.claim].requests[slot.request].name
+        if not way.admin:
+            if row in self.taken or any(self.left[c] < amount for c, amount in self.inventory.consumes[row]):
+                return False
+        elif any(c.claim == slot.claim and c.request == way.name and c.device == row for c in self.chosen):
+            return False
+        for constraint in self.demands[slot.claim].constraints:
+            if constraint.concerns(way, request) and not self._agrees(constraint, slot, row):
+                return False
+        if not way.admin:
+            self.taken.add(row)
+            for counter, amount in self.inventory.consumes[row]:
+                self.left[counter] -= amount
+        self.chosen.append(Choice(slot.claim, way.name, row, way.admin))
+        return True
+
+    def _give_back(self, way: Ask) -> None:
+        """Undo the last `_take`."""
+        row = self.chosen.pop().device
+        if not way.admin:
+            self.taken.discard(row)
+            for counter, amount in self.inventory.consumes[row]:
+                self.left[counter] += amount
+
+    def _agrees(self, constraint: Constraint, slot: Slot, row: int) -> bool:
+        """Return True if a device keeps a constraint beside what is chosen."""
+        column = self.inventory.column(constraint.attribute)
+        if column[row] < 0:
+            return False
+        for other in self.chosen:
+            if other.claim != slot.claim:
+                continue
+            name = other.request.partition("/")[0]
+            if constraint.requests and name not in constraint.requests and other.request not in constraint.requests:
+                continue
+            if (column[other.device] == column[row]) == constraint.distinct:
+                return False
+        return True

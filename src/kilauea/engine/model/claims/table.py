@@ -1,0 +1,205 @@
+"""The objects of dynamic resource allocation seen last, and what running sessions have decided on top of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kilauea.api import dynamic as wire
+from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod
+from kilauea.api.errors import object_label
+from kilauea.api.meta import Object, SelectorRequirement
+from kilauea.api.selectors import NODE_NAME_FIELD
+from kilauea.engine.model.claims.facts import Claim, Class, Demand, Grant, Reach, Slice, claim_of, class_of, slice_of
+from kilauea.engine.model.claims.inventory import Inventory
+from kilauea.engine.model.nodes import NodeTable
+
+
+class ClaimRef(NamedTuple):
+    """A claim as a pod names it."""
+
+    name: str
+    """The pod's own name for it."""
+    key: str
+    """`namespace/name`; empty while the claim is not made yet, or if none is needed."""
+    template: str
+    """Key of the template that it is made from; empty for a claim that the pod names itself."""
+    needed: bool
+    """False for a claim of a template that turned out not to be needed."""
+
+
+class Wish(NamedTuple):
+    """One claim of a shape: the claim itself, where it matters which one it is, else only what it asks."""
+
+    key: str
+    demand: Demand
+
+
+class Decision(NamedTuple):
+    """Devices that a session gives to a claim that has none."""
+
+    grants: tuple[Grant, ...]
+    rows: tuple[int, ...]
+    """Rows of the devices in the inventory, those of administrators' access left out."""
+    reaches: tuple[Reach, ...]
+    """The nodes that reach them, device by device, each once."""
+
+
+class ClaimAllocation(NamedTuple):
+    """A resource claim of a pod that starts."""
+
+    claim: str
+    """The claim, as `namespace/name`."""
+    uid: str
+    """Its UID."""
+    allocation: wire.Allocation | None
+    """The devices that it gets, as its status says it; None if it has devices already."""
+
+
+def claims_of_pod(pod: Pod) -> tuple[ClaimRef, ...]:
+    """Return the claims of a pod, in their order."""
+    made = {each.name: each for each in (pod.status.resource_claim_statuses if pod.status else None) or ()}
+    out = []
+    for each in pod.spec.resource_claims or ():
+        if each.resource_claim_name:
+            out.append(ClaimRef(each.name, f"{pod.namespace}/{each.resource_claim_name}", "", needed=True))
+            continue
+        template, found = f"{pod.namespace}/{each.resource_claim_template_name or ''}", made.get(each.name)
+        name = found.resource_claim_name if found else None
+        key = f"{pod.namespace}/{name}" if name else ""
+        out.append(ClaimRef(each.name, key, template, needed=found is None or bool(name)))
+    return tuple(out)
+
+
+class DeviceTable:
+    """Claims, classes and slices by key."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, Claim] = {}
+        self.classes: dict[str, Class] = {}
+        self.slices: dict[str, Slice] = {}
+        self.templates: dict[str, bool] = {}
+        """Templates that there are."""
+        self.decided: dict[str, Decision] = {}
+        """By claim: devices that the running sessions give it."""
+        self._inventory: Inventory | None = None
+        self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
+            "ResourceClaim": (self.claims, claim_of),
+            "DeviceClass": (self.classes, class_of),
+            "ResourceSlice": (self.slices, slice_of),
+            "ResourceClaimTemplate": (self.templates, lambda _: True),
+        }
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds that are remembered here."""
+        return list(self._kinds)
+
+    def keys(self, kind: str) -> list[str]:
+        """Keys of the objects of a kind; none for kinds that are not remembered here."""
+        return list(self._kinds[kind][0]) if kind in self._kinds else []
+
+    def put(self, obj: Object) -> None:
+        """Remember an object.
+
+        Raises:
+            ValueError: it cannot be read.
+        """
+        table, read = self._kinds[obj.kind]
+        table[object_label(obj)] = read(obj)
+        self._forget(obj.kind)
+
+    def drop(self, kind: str, key: str) -> None:
+        """Forget an object."""
+        self._kinds[kind][0].pop(key, None)
+        self._forget(kind)
+
+    def _forget(self, kind: str) -> None:
+        if kind == "ResourceSlice":
+            self._inventory = None
+
+    def inventory(self, nodes: NodeTable) -> Inventory:
+        """The devices of all slices, as the nodes reach them."""
+        if self._inventory is None or self._inventory.nodes is not nodes:
+            self._inventory = Inventory(list(self.slices.values()), nodes)
+        return self._inventory
+
+    def wishes(self, refs: tuple[ClaimRef, ...], uid: str) -> tuple[Wish, ...]:
+        """The claims of a pod, as its shape has them.
+
+        Of a claim that only this pod may use and that has no devices yet, only the content matters, so that the pods of
+        a job have one shape.
+        """
+        out = []
+        for ref in refs:
+            claim = self.claims.get(ref.key)
+            if claim is None:
+                out.append(Wish(ref.key, Demand((), ())))
+            elif claim.allocated or claim.owner != uid or claim.key in self.decided:
+                out.append(Wish(claim.key, claim.demand))
+            else:
+                out.append(Wish("", claim.demand))
+        return tuple(out)
+
+    # --- what a plan says
+
+    def allocations(self, refs: tuple[ClaimRef, ...]) -> tuple[ClaimAllocation, ...]:
+        """The claims of a pod that starts, with the devices that those without any get."""
+        out = []
+        for ref in refs:
+            claim = self.claims.get(ref.key)
+            if claim is not None and (claim.allocated or claim.key in self.decided):
+                decision = None if claim.allocated else self.decided[claim.key]
+                allocation = None if decision is None else self._written(claim, decision)
+                out.append(ClaimAllocation(claim.key, claim.uid, allocation))
+        return tuple(out)
+
+    def _written(self, claim: Claim, decision: Decision) -> wire.Allocation:
+        """The `status.allocation` of a claim."""
+        asked = {way.name: way for request in claim.demand.requests for way in request.ways}
+        results = [
+            wire.AllocatedDevice(
+                grant.request,
+                *grant.device,
+                admin_access=grant.admin or None,
+                tolerations=[
+                    wire.DeviceToleration(t.key or None, t.operator, t.value or None, t.effect or None)
+                    for t in asked[grant.request].tolerations
+                ]
+                or None,
+            )
+            for grant in decision.grants
+        ]
+        used = dict.fromkeys(grant.request for grant in decision.grants)
+        config = [
+            wire.AllocatedConfiguration([name], each.opaque, "FromClass")
+            for name in used
+            if (of := self.classes.get(asked[name].class_name)) is not None
+            for each in of.config
+        ]
+        config += [
+            wire.AllocatedConfiguration(each.requests, each.opaque, "FromClaim")
+            for each in claim.config
+            if not each.requests or any(name in each.requests or name.split("/")[0] in each.requests for name in used)
+        ]
+        return wire.Allocation(wire.AllocatedDevices(results, config or None), _selector(decision.reaches))
+
+
+def _selector(reaches: tuple[Reach, ...]) -> NodeSelector | None:
+    """The nodes that reach all of some devices; None for all nodes."""
+    for reach in reaches:
+        if reach.node:
+            field = SelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=[reach.node])
+            return NodeSelector([NodeSelectorTerm(match_fields=[field])])
+    terms: list[NodeSelectorTerm] | None = None
+    for selector in (reach.selector for reach in reaches if reach.selector is not None):
+        more = selector.node_selector_terms or []
+        terms = more if terms is None else [_both(one, other) for one in terms for other in more]
+    return None if terms is None else NodeSelector(terms)
+
+
+def _both(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=[*(one.match_expressions or ()), *(other.match_expressions or ())] or None,
+        match_fields=[*(one.match_fields or ()), *(other.match_fields or ())] or None,
+    )

@@ -1,0 +1,211 @@
+"""Shared devices, read once when an object arrives: cards of nodes, cards that pods ask for, and those they have.
+
+A node may have cards of several kinds; each kind has its own resources and its own annotations. Memory is in MiB,
+cores are in hundredths of a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kilauea.api import devices, wellknown
+from kilauea.api.core import Container, Pod
+from kilauea.api.devices import Card, DeviceTextError, Slice
+from kilauea.api.quantity import resource_amounts
+
+SHARE, VGPU, ASCEND = "gpu", "vgpu", "ascend:"
+"""Kinds: GPUs shared by memory or taken whole; vGPUs; with the name of a chip behind it, Ascend vNPUs."""
+
+UNIT = 1000
+"""Thousandths in which extended resources are counted."""
+
+_RESOURCES = frozenset(
+    {devices.GPU_MEMORY, devices.GPU_NUMBER, devices.VGPU_NUMBER, devices.VGPU_MEMORY, devices.VGPU_PERCENTAGE}
+)
+_MEMORY, _CORE = "-memory", "-core"
+MIG = "mig"
+
+
+class DeviceSet(NamedTuple):
+    """The cards of one kind that a node has."""
+
+    kind: str
+    cards: tuple[Card, ...]
+    mode: str = ""
+    fault: str = ""
+    """The fault of the annotation, if it cannot be read."""
+
+
+def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, int]) -> tuple[DeviceSet, ...]:
+    """The cards of a node, by kind, from its annotations and from what it offers (in the engine's units)."""
+    out = []
+    number = allocatable.get(devices.GPU_NUMBER, 0) // UNIT
+    if number > 0:
+        memory = allocatable.get(devices.GPU_MEMORY, 0) // UNIT
+        try:
+            cards = devices.share_cards(memory, number, annotations.get(devices.GPU_UNHEALTHY))
+            out.append(DeviceSet(SHARE, cards))
+        except DeviceTextError as error:
+            out.append(DeviceSet(SHARE, (), fault=f"{devices.GPU_NUMBER}: {error}"))
+    text = annotations.get(devices.VGPU_REGISTER)
+    if text is not None:
+        try:
+            out.append(DeviceSet(VGPU, *devices.vgpu_cards(text)))
+        except DeviceTextError as error:
+            out.append(DeviceSet(VGPU, (), fault=f"{devices.VGPU_REGISTER}: {error}"))
+    for key in sorted(key for key in annotations if key.startswith(devices.ASCEND_REGISTER)):
+        kind = ASCEND + key.removeprefix(devices.ASCEND_REGISTER)
+        try:
+            out.append(DeviceSet(kind, devices.ascend_cards(annotations[key])))
+        except DeviceTextError as error:
+            out.append(DeviceSet(kind, (), fault=f"{key}: {error}"))
+    return tuple(out)
+
+
+class CardRequest(NamedTuple):
+    """Cards of one kind that a container asks for."""
+
+    kind: str
+    container: int
+    number: int
+    """Number of cards."""
+    memory: int
+    """MiB of each card; 0 for a percentage."""
+    percent: int
+    """Percentage of each card's memory, where `memory` is 0."""
+    cores: int
+    """Hundredths of each card's cores."""
+    alone: bool = False
+    """Takes cards that no other pod uses."""
+
+
+class DeviceWish(NamedTuple):
+    """Cards that a pod asks for."""
+
+    requests: tuple[CardRequest, ...]
+    containers: int
+    mode: str = ""
+    models: tuple[str, ...] = ()
+    not_models: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    not_ids: tuple[str, ...] = ()
+    apart: str = ""
+    """The pod group whose pods take no card together; empty if they may."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of cards that are asked for."""
+        return frozenset(request.kind for request in self.requests)
+
+
+def asks_for_devices(requests: Mapping[str, int]) -> bool:
+    """Return True if any of the resources is one that cards are shared by."""
+    return any(name in _RESOURCES or name.startswith(devices.ASCEND_PREFIX) for name in requests)
+
+
+def device_wish(pod: Pod) -> DeviceWish | None:
+    """Return the cards that a pod asks for; None if it asks for none."""
+    containers = pod.spec.containers or ()
+    requests = [*_share_requests(pod)]
+    for number, container in enumerate(containers):
+        limits = _limits(container)
+        requests += _vgpu_requests(number, limits)
+        requests += _ascend_requests(number, limits)
+    if not requests:
+        return None
+    marks = pod.annotations
+    group = marks.get(wellknown.GROUP_NAME, "")
+    return DeviceWish(
+        tuple(requests),
+        len(containers),
+        marks.get(devices.VGPU_MODE, ""),
+        _listed(marks.get(devices.VGPU_USE_TYPE), fold=True),
+        _listed(marks.get(devices.VGPU_NOT_TYPE), fold=True),
+        _listed(marks.get(devices.VGPU_USE_ID)),
+        _listed(marks.get(devices.VGPU_NOT_ID)),
+        f"{pod.namespace}/{group}" if marks.get(devices.VGPU_GROUP_POLICY) == "spread" and group else "",
+    )
+
+
+def _limits(container: Container) -> Mapping[str, int]:
+    if not container.resources:
+        return {}
+    return resource_amounts(container.resources.limits) or resource_amounts(container.resources.requests)
+
+
+def _units(limits: Mapping[str, int], name: str) -> int:
+    """A whole number of a resource, rounded up."""
+    return -(-max(limits.get(name, 0), 0) // UNIT)
+
+
+def _share_requests(pod: Pod) -> list[CardRequest]:
+    """A share of one card by memory, or whole cards: the sum of the containers, or the largest init container."""
+
+    def most(name: str) -> int:
+        total = sum(_units(_limits(container), name) for container in pod.spec.containers or ())
+        return max([total, *(_units(_limits(container), name) for container in pod.spec.init_containers or ())])
+
+    out = []
+    if memory := most(devices.GPU_MEMORY):
+        out.append(CardRequest(SHARE, 0, 1, memory, 0, 0))
+    if number := most(devices.GPU_NUMBER):
+        out.append(CardRequest(SHARE, 0, number, 0, 100, devices.WHOLE, alone=True))
+    return out
+
+
+def _vgpu_requests(container: int, limits: Mapping[str, int]) -> list[CardRequest]:
+    number, memory = _units(limits, devices.VGPU_NUMBER), _units(limits, devices.VGPU_MEMORY)
+    percent = _units(limits, devices.VGPU_PERCENTAGE)
+    if not (number or memory or percent):
+        return []
+    cores = min(_units(limits, devices.VGPU_CORES), devices.WHOLE)
+    part = 0 if memory else min(percent or 100, 100)
+    return [CardRequest(VGPU, container, number or 1, memory, part, cores, cores == devices.WHOLE)]
+
+
+def _ascend_requests(container: int, limits: Mapping[str, int]) -> list[CardRequest]:
+    out = []
+    for name in sorted(limits):
+        if not name.startswith(devices.ASCEND_PREFIX) or name.endswith((_MEMORY, _CORE)):
+            continue
+        count, memory = _units(limits, name), _units(limits, name + _MEMORY)
+        if count:
+            kind, cores = ASCEND + name.split("/", 1)[1], min(_units(limits, name + _CORE), devices.WHOLE)
+            part = 0 if memory else 100
+            out.append(CardRequest(kind, container, count, memory, part, cores, alone=cores == devices.WHOLE))
+    return out
+
+
+def _listed(text: str | None, *, fold: bool = False) -> tuple[str, ...]:
+    if not text or len(text) > devices.LONGEST:
+        return ()
+    return tuple(part.strip().upper() if fold else part.strip() for part in text.split(",") if part.strip())
+
+
+Record = tuple[tuple[str, str], ...]
+"""Kinds of cards, each with the text of the annotation that says which cards a pod has."""
+
+
+def record_of(annotations: Mapping[str, str]) -> Record:
+    """The device records of a pod."""
+    if not annotations:
+        return ()
+    out = []
+    if text := annotations.get(devices.GPU_INDEX):
+        out.append((SHARE, text))
+    if text := annotations.get(devices.VGPU_RECORD):
+        out.append((VGPU, text))
+    for key, text in annotations.items():
+        if key.endswith("-devices-allocated") and key.startswith("hami.io/"):
+            out.append((ASCEND + key.removeprefix("hami.io/").removesuffix("-devices-allocated"), text))
+    return tuple(sorted(out))
+
+
+def slices_in(kind: str, text: str) -> tuple[tuple[Slice, ...], ...]:
+    """The slices of each container in the record of a kind.
+
+    Raises:
+        DeviceTextError: it cannot be read.
+    """
+    return devices.read_indices(text) if kind == SHARE else devices.read_record(text)

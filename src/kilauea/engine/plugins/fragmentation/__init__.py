@@ -1,0 +1,133 @@
+"""Place pods where the least of the free cards becomes unusable for the pods that usually come.
+
+What:
+    Free cards on a node are of use to a pod only if the node has the cores and the memory for it too, if enough cards
+    are free, and if the free part of a card is large enough. The free cards that the average pod cannot use are the
+    node's fragments. A node scores -100 for each card by which a pod would make its fragments grow, times the weight.
+    Of the cards of a node, too, a pod gets the one that makes them grow least. The average is taken over all pods with
+    cards that the cluster has: those that wait, run, or have ended and are not deleted. A pod weighs the square root
+    of the cards that it asks for.
+
+Why:
+    A full cluster leaves its fragments unused. Packing fills nodes, but not with what fits together: cores run out
+    while cards are free, or each card keeps a rest that nothing fits in. This is the method of Weng et al., Beware of
+    Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023.
+
+Arguments:
+    fragmentation.weight (number, 1): weight of the score; 0 switches the plugin off.
+    fragmentation.resources (text, "nvidia.com/gpu"): resources that count whole cards, separated by commas. Parts of
+    cards count where the plugin deviceshare gives them out.
+
+Example:
+    tiers:
+    - plugins:
+      - name: predicates
+      - name: deviceshare
+        arguments:
+          deviceshare.VGPUEnable: true
+      - name: fragmentation
+        arguments:
+          fragmentation.weight: 10
+
+Difference from the original:
+    The original has no such plugin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.conf import argument
+from kilauea.engine.devices.table import CardTable, IntArray
+from kilauea.engine.model.devices import CardRequest
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.plugins.fragmentation.families import Family, SharedCards, WholeCards
+from kilauea.engine.plugins.fragmentation.mix import mix_of
+from kilauea.engine.session import Session
+
+CARD_SCORE = 100.0
+"""Points for a card that becomes unusable."""
+
+
+@dataclass(frozen=True)
+class FragmentationArguments:
+    """Arguments of fragmentation."""
+
+    weight: float = argument("fragmentation.weight", 1.0, "Weight of the score; 0 switches the plugin off.", minimum=0)
+    resources: str = argument("fragmentation.resources", "nvidia.com/gpu", "Resources that count whole cards.")
+
+
+class Fragmentation(Plugin):
+    """See the module."""
+
+    name = "fragmentation"
+    depends_on_time = False
+    Arguments = FragmentationArguments
+
+    def on_session_open(self, session: Session) -> None:
+        self._session = session
+        self._families: list[Family] | None = None
+        self._shared: dict[str, SharedCards] = {}
+        if not self.arguments.weight or not self._has_cards(session):
+            return
+        session.add_node_score(self.name, self._score, applies=lambda shape: bool(self._opened()))
+        session.add_event_handler(self.name, self._changed, self._changed)
+        session.card_order = self._order
+
+    def _names(self) -> list[str]:
+        return [name.strip() for name in self.arguments.resources.split(",") if name.strip()]
+
+    def _has_cards(self, session: Session) -> bool:
+        """Return True if there is anything that a pod could break up."""
+        rows = [session.axis.rows[name] for name in self._names() if name in session.axis.rows]
+        return bool(session.state.with_devices) or bool(session.nodes.allocatable[rows].any())
+
+    def _opened(self) -> list[Family]:
+        """Kinds of cards with the pods that want them; made at the first question, once all plugins have registered."""
+        if self._families is None:
+            session, nodes = self._session, self._session.nodes
+            mixes = mix_of(session.state.tasks.values(), self._names(), nodes)
+            self._families = [
+                WholeCards(mix, nodes, session.axis.rows[name])
+                for name, mix in mixes.whole.items()
+                if name in session.axis.rows
+            ]
+            ledger = session.devices
+            for kind, mix in mixes.shared.items():
+                if ledger is not None and kind in ledger.tables:
+                    self._shared[kind] = SharedCards(mix, nodes, kind, ledger)
+            self._families += self._shared.values()
+        return self._families
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+        growth: NDArray[np.float64] | None = None
+        for family in self._opened():
+            more = family.growth(shape, nodes) * family.part
+            growth = more if growth is None else growth + more
+        return None if growth is None else growth * (-CARD_SCORE * self.arguments.weight)
+
+    def _changed(self, task: Task, row: int) -> None:
+        for family in self._families or ():
+            family.stale[row] = True
+
+    def _order(
+        self,
+        table: CardTable,
+        request: CardRequest,
+        shape: TaskShape,
+        nodes: NodeRows,
+        used: IntArray,
+        placed: bool,
+    ) -> NDArray[np.float64]:
+        """(n, C) thousandths of a card that become unusable if a pod gets one of the cards."""
+        self._opened()
+        family = self._shared.get(request.kind)
+        if family is None:
+            return np.zeros(used.shape[1:])
+        return family.loss(request, shape, nodes, used, placed=placed)

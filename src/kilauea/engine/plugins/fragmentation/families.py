@@ -1,0 +1,304 @@
+"""The usable part of free cards, for the typical pods of one kind of cards.
+
+A free card is of use to a typical pod if the pod may be on the node and has its cores and memory there, if the free
+part of the card is as large as the pod's share, and for a pod with several cards, if that many are wholly free. Summed
+over the cards and the typical pods by their weight, this is the usable part; the rest of what is free is fragments.
+
+Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so that a node has the
+same score alone as among others.
+
+A pod weighs the square root of the cards that it asks for. In the paper all pods weigh the same, so that many small
+shares outweigh the few pods that need most of the cards; weighed by their cards, the small shares count for nothing. On
+the trace that the paper uses, the root between both leaves the fewest cards unused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.devices.ledger import DeviceLedger
+from kilauea.engine.devices.table import CORES, SLOTS, IntArray
+from kilauea.engine.devices.table import MEMORY as CARD_MEMORY
+from kilauea.engine.model.devices import CardRequest
+from kilauea.engine.model.nodes import NodeRows, NodeTable
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plugins.fragmentation.mix import Mix, Typical
+
+CARD = 1000
+WEIGHTS = 1 << 20
+"""About the sum of the weights of typical pods: small enough for sums in float32 to be exact."""
+FloatArray = NDArray[np.float64]
+
+
+class Family(Protocol):
+    """Cards of one kind, and the pods that want them."""
+
+    stale: NDArray[np.bool_]
+    """(N,) nodes that changed since their fragments were computed."""
+    part: float
+    """Part of the pods with cards that want these."""
+
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
+
+
+class Weights(NamedTuple):
+    """Weights of the typical pods that some nodes (n) can take."""
+
+    by_share: FloatArray
+    """(n, J + 1) of pods with a share of at most the first j sizes."""
+    by_count: FloatArray
+    """(n, K) of pods with several cards, by number of cards."""
+
+
+class Demand:
+    """The shares and numbers of cards that typical pods ask for, on cards of one size."""
+
+    def __init__(self, mix: Mix, card_memory: int) -> None:
+        shares = [_share(typical, card_memory) for typical in mix.pods]
+        self.sizes = np.array(
+            sorted({s for s, t in zip(shares, mix.pods, strict=True) if t.cards == 1}), dtype=np.int64
+        )
+        """(J,) shares of pods with one card."""
+        self.counts = np.array(sorted({t.cards for t in mix.pods if t.cards > 1}), dtype=np.int64)
+        """(K,) numbers of cards of pods with several."""
+        single = np.zeros((len(shares), len(self.sizes)))
+        several = np.zeros((len(shares), len(self.counts)))
+        roots = [math.isqrt(CARD * t.cards * s) * n for s, t, n in zip(shares, mix.pods, mix.numbers, strict=True)]
+        weights = [max(root * WEIGHTS // sum(roots), 1) for root in roots]
+        self.total = sum(weights)
+        for number, (share, typical, weight) in enumerate(zip(shares, mix.pods, weights, strict=True)):
+            if typical.cards == 1:
+                single[number, np.searchsorted(self.sizes, share)] = weight
+            else:
+                several[number, np.searchsorted(self.counts, typical.cards)] = weight
+        none = np.zeros((len(shares), 1))
+        # Sums of whole numbers below 2**24 are exact in float32, in whatever order they are summed.
+        self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
+        self._cut = len(self.sizes) + 1
+
+    def weights(self, able: NDArray[np.bool_]) -> Weights:
+        """The weights on nodes that can take some typical pods (n, M) but for cards."""
+        found = (able.astype(np.float32) @ self._table).astype(np.float64)
+        return Weights(np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :])
+
+    def of_cards(self, weights: Weights, free: IntArray) -> FloatArray:
+        """(n, C) usable part of each card for pods with one card, by what is free of it (n, C)."""
+        index = self.sizes.searchsorted(free, side="right")
+        index += np.arange(0, len(free) * self._cut, self._cut)[:, None]
+        part: FloatArray = free * weights.by_share.take(index)
+        return part
+
+    def of_whole(self, weights: Weights, whole: IntArray) -> FloatArray:
+        """(n,) usable part of so many wholly free cards (n,) for pods with several cards."""
+        if not len(self.counts):
+            return np.zeros(len(whole))
+        wanted: FloatArray = (weights.by_count * (whole[:, None] >= self.counts)).sum(axis=1)
+        return wanted * whole * CARD
+
+    def fragments(self, usable: FloatArray, free: FloatArray) -> FloatArray:
+        """(n,) cards that the average pod cannot use, of what is free in thousandths (n,)."""
+        out: FloatArray = (free * self.total - usable) / (CARD * self.total)
+        return out
+
+    def usable(self, weights: Weights, free: IntArray) -> FloatArray:
+        """(n,) usable part of the free cards (n, C)."""
+        out: FloatArray = self.of_cards(weights, free).sum(axis=1) + self.of_whole(weights, (free == CARD).sum(axis=1))
+        return out
+
+
+def _share(typical: Typical, card_memory: int) -> int:
+    """Thousandths of a card that a typical pod takes of each of its cards; more than a card if it does not fit."""
+    if typical.card_memory:
+        by_memory = -(-typical.card_memory * CARD // card_memory) if card_memory else CARD + 1
+    else:
+        by_memory = typical.percent * CARD // 100
+    return min(max(by_memory, typical.cores * CARD // 100, 1), CARD + 1)
+
+
+class Able:
+    """The typical pods that nodes can take but for cards."""
+
+    def __init__(self, mix: Mix, nodes: NodeTable) -> None:
+        self._allowed = mix.allowed(nodes)
+        self._everywhere = bool(self._allowed.all())
+        self._cpu = np.array([typical.cpu for typical in mix.pods], dtype=np.int64)
+        self._memory = np.array([typical.memory for typical in mix.pods], dtype=np.int64)
+
+    def at(self, nodes: NodeRows, shape: TaskShape | None) -> NDArray[np.bool_]:
+        """(n, M) for nodes as they are, or with a pod of a shape."""
+        free = nodes.allocatable[:2] - nodes.used[:2] + nodes.releasing[:2] - nodes.pipelined[:2]
+        if shape is not None:
+            free = free - shape.request[:2, None]
+        out: NDArray[np.bool_] = (free[0][:, None] >= self._cpu) & (free[1][:, None] >= self._memory)
+        if not self._everywhere:
+            out &= self._allowed if nodes.rows is None else self._allowed.take(nodes.rows, axis=0)
+        return out
+
+
+class Fragments:
+    """Fragments of nodes as they are, computed again where something changed."""
+
+    def __init__(self, nodes: NodeTable, mix: Mix) -> None:
+        self._nodes = nodes
+        self.part = sum(mix.numbers) / max(mix.total, 1)
+        """Part of the pods with cards that want these."""
+        self.stale = np.ones(len(nodes), dtype=bool)
+        self._known = np.zeros(len(nodes))
+
+    def _compute(self, nodes: NodeRows) -> FloatArray:
+        raise NotImplementedError
+
+    def now(self, nodes: NodeRows) -> FloatArray:
+        """(n,) cards that are fragments now."""
+        stale = np.flatnonzero(self.stale)
+        if len(stale):
+            self._known[stale] = self._compute(self._nodes.select(stale))
+            self.stale[stale] = False
+        return nodes.take(self._known)
+
+
+class WholeCards(Fragments):
+    """Cards that a node only counts."""
+
+    def __init__(self, mix: Mix, nodes: NodeTable, resource: int) -> None:
+        super().__init__(nodes, mix)
+        self._resource = resource
+        self._able = Able(mix, nodes)
+        self._demand = Demand(mix, 0)
+
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        return self._at(nodes, shape) - self.now(nodes)
+
+    def _compute(self, nodes: NodeRows) -> FloatArray:
+        return self._at(nodes, None)
+
+    def _at(self, nodes: NodeRows, shape: TaskShape | None) -> FloatArray:
+        row = self._resource
+        free = nodes.future_idle[row] - (shape.request[row] if shape is not None else 0)
+        cards = np.maximum(free // CARD, 0)
+        weights = self._demand.weights(self._able.at(nodes, shape))
+        usable = cards * CARD * weights.by_share[:, -1] + self._demand.of_whole(weights, cards)
+        return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
+
+
+class SharedCards(Fragments):
+    """Cards that pods share, one by one."""
+
+    def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger) -> None:
+        super().__init__(nodes, mix)
+        self._kind = kind
+        self._ledger = ledger
+        self._cards = ledger.tables[kind].cards
+        self._able = Able(mix, nodes)
+        sizes = self._cards.capacity[CARD_MEMORY].max(axis=1)
+        known = np.unique(sizes[self._cards.registered])
+        sizes[~self._cards.registered] = known[0] if len(known) else 0
+        self._demands = [Demand(mix, int(size)) for size in known] or [Demand(mix, 0)]
+        self._demand_of = known.searchsorted(sizes)
+        """(N,) number of the demand, by the memory of the node's cards."""
+
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        request = self._only_request(shape)
+        if request is not None:
+            return self._with_one_card(request, shape, nodes) - self.now(nodes)
+        _, after = self._ledger.after(shape, nodes, self._kind)
+        return self._at(nodes, shape, after) - self.now(nodes)
+
+    def _only_request(self, shape: TaskShape) -> CardRequest | None:
+        """The request of a pod that wants one card, and nothing else of this kind."""
+        wish = shape.spec.devices
+        found = [r for r in wish.requests if r.kind == self._kind] if wish is not None else []
+        return found[0] if len(found) == 1 and found[0].number == 1 else None
+
+    def _with_one_card(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """(n,) fragments with a pod that gets the card of which least is lost; as `_at`, but quicker."""
+        mask, used = self._ledger.free_cards(request, shape, nodes)
+        able, before, left = self._able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
+        out = np.zeros(len(nodes))
+        for demand, part in self._by_demand(nodes):
+            weights = demand.weights(able[part])
+            cards = demand.of_cards(weights, before[part])
+            lost = cards - demand.of_cards(weights, left[part])
+            whole = (before[part] == CARD).sum(axis=1)
+            several = demand.of_whole(weights, whole)
+            lost += _broken(demand, weights, before[part], whole, several)
+            lost[~mask[part]] = np.inf
+            column = lost.argmin(axis=1)
+            rows = np.arange(len(column))
+            usable = cards.sum(axis=1) + several - np.where(mask[part].any(axis=1), lost[rows, column], 0.0)
+            taken = (before[part] - left[part])[rows, column]
+            out[part] = demand.fragments(usable, before[part].sum(axis=1).astype(np.float64) - taken)
+        return out
+
+    def _compute(self, nodes: NodeRows) -> FloatArray:
+        return self._at(nodes, None, nodes_of(self._ledger.tables[self._kind].later, nodes))
+
+    def _at(self, nodes: NodeRows, shape: TaskShape | None, used: IntArray) -> FloatArray:
+        able, free = self._able.at(nodes, shape), self.free(nodes, used)
+        out = np.zeros(len(nodes))
+        for demand, part in self._by_demand(nodes):
+            usable = demand.usable(demand.weights(able[part]), free[part])
+            out[part] = demand.fragments(usable, free[part].sum(axis=1).astype(np.float64))
+        return out
+
+    def _by_demand(self, nodes: NodeRows) -> list[tuple[Demand, NDArray[np.intp] | slice]]:
+        """Demands with the nodes that each applies to."""
+        if len(self._demands) == 1:
+            return [(self._demands[0], slice(None))]
+        which = nodes.take(self._demand_of)
+        return [(self._demands[number], np.flatnonzero(which == number)) for number in np.unique(which)]
+
+    def free(self, nodes: NodeRows, used: IntArray) -> IntArray:
+        """(n, C) thousandths of each card that are free, by the scarcer of memory and cores."""
+        capacity = nodes_of(self._cards.capacity, nodes)
+        there = self._cards.there if nodes.rows is None else self._cards.there.take(nodes.rows, axis=0)
+        left = np.maximum(capacity - used, 0) * CARD // np.maximum(capacity, 1)
+        free: IntArray = np.minimum(left[CARD_MEMORY], left[CORES])
+        free[~there | (left[SLOTS] == 0)] = 0
+        return free
+
+    def loss(
+        self, request: CardRequest, shape: TaskShape, nodes: NodeRows, used: IntArray, *, placed: bool
+    ) -> FloatArray:
+        """(n, C) usable part that is lost if the request is served by one of the cards.
+
+        With `placed` the figures of the nodes contain the pod already.
+        """
+        able = self._able.at(nodes, None if placed else shape)
+        before, left = self.free(nodes, used), self._left(request, nodes, used)
+        out = np.zeros(before.shape)
+        for demand, part in self._by_demand(nodes):
+            weights = demand.weights(able[part])
+            whole = (before[part] == CARD).sum(axis=1)
+            out[part] = demand.of_cards(weights, before[part]) - demand.of_cards(weights, left[part])
+            out[part] += _broken(demand, weights, before[part], whole, demand.of_whole(weights, whole))
+        return out
+
+    def _left(self, request: CardRequest, nodes: NodeRows, used: IntArray) -> IntArray:
+        """(n, C) what is free of each card once the request has been served by it."""
+        capacity, after = nodes_of(self._cards.capacity, nodes), used.copy()
+        after[CARD_MEMORY] += self._ledger.tables[self._kind].memory_of(request, capacity)
+        after[CORES] += request.cores
+        after[SLOTS] += 1
+        return self.free(nodes, after)
+
+
+def _broken(
+    demand: Demand, weights: Weights, free: IntArray, whole: NDArray[np.intp], several: FloatArray
+) -> FloatArray:
+    """(n, C) usable part for pods with several cards that is lost with each card that is wholly free."""
+    lost = several - demand.of_whole(weights, np.maximum(whole - 1, 0))
+    out: FloatArray = np.where(free == CARD, lost[:, None], 0.0)
+    return out
+
+
+def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:
+    """The part (3, n, C) of an array over cards (3, N, C) that belongs to some nodes."""
+    return columns if nodes.rows is None else columns.take(nodes.rows, axis=1)

@@ -1,0 +1,288 @@
+"""Resource claims: pods that wait for theirs, the nodes where claims find devices, and who gets which device.
+
+A claim that has devices binds its pods to the nodes that reach them. One that has none gets devices on the node that is
+chosen; they are taken until the pod is taken back, so claims of other pods pass them by, and pods with the same claim
+follow it. Devices of pods that are terminating are free later: a pod may be nominated to them, and starts once they are
+given back.
+
+A cluster in which no pod that waits has a claim pays for none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.api.dynamic import MOST_CONSUMERS
+from kilauea.api.selectors import NODE_NAME_FIELD, NodeTerm, node_term_matches
+from kilauea.engine.conf import Finding
+from kilauea.engine.extension import Refusal, Rejection, Scope
+from kilauea.engine.model import status
+from kilauea.engine.model.claims.facts import Claim, Demand
+from kilauea.engine.model.claims.table import ClaimRef, Decision, Wish
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.tasks import Task
+from kilauea.engine.plugins.predicates.claim_devices import FITS, Codes, Holdings
+from kilauea.engine.session import Session
+
+CODE = "ResourceClaimsNotReady"
+CANNOT = "cannot allocate all claims"
+LACKS = Rejection("DynamicResources", CANNOT)
+NEVER = Rejection("DynamicResourcesMissing", CANNOT, hopeless=True)
+LATER = Rejection("DynamicResourcesReleasing", "node(s) had devices in use by pods that are terminating", later=True)
+ELSEWHERE = Rejection("ResourceClaimElsewhere", "resourceclaim not available on the node", hopeless=True)
+REJECTIONS = (LACKS, NEVER, LATER, ELSEWHERE)
+"""In the order of the verdicts of `claim_devices`, and one for claims whose devices are elsewhere."""
+AT_OTHER_NODES = 4
+
+EVERYWHERE = -1
+"""In the list of changes: all nodes."""
+
+
+class Verdicts:
+    """The verdict on all nodes for what one shape asks, and how far it has followed the changes."""
+
+    __slots__ = ("codes", "seen")
+
+    def __init__(self, codes: Codes, seen: int) -> None:
+        self.codes = codes
+        self.seen = seen
+
+
+class ClaimFilter:
+    """Judges nodes by the claims of pods, and gives devices to claims."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._table = session.state.devices
+        self._size = len(session.nodes)
+        self._mine: dict[str, None] = {}
+        """Claims that this session gave devices to."""
+        self._users: dict[str, set[str]] = {}
+        """By claim: tasks that use it, those that are ending left out."""
+        self._lapsed: set[str] = set()
+        """Claims with devices whose pods are all ending."""
+        self._evicted: dict[str, list[tuple[str, Decision]]] = {}
+        """By task that was evicted in this session: the devices that it had been given in it."""
+        self._known: dict[tuple[Wish, ...], Verdicts] = {}
+        self._changed: list[int] = []
+        """Rows of nodes whose devices came or went, or EVERYWHERE."""
+        self._problems: dict[Demand, str] = {}
+        self._active = any(task.claims for task in session.state.unplaced.values()) if self._size else False
+        if self._active:
+            self._holdings = Holdings(self._table, self._table.inventory(session.nodes))
+            self._take_stock()
+
+    def register(self, plugin: str) -> None:
+        """Take part in the session, if any pod that waits has claims."""
+        if not self._active:
+            return
+        session = self._session
+        session.add_predicate(plugin, self._verdicts, REJECTIONS, scope=Scope.NODE, applies=self._is_local)
+        session.add_predicate(plugin, self._verdicts, REJECTIONS, scope=Scope.CLUSTER, applies=self._is_shared)
+        session.add_event_handler(plugin, self._placed, self._gone)
+
+    def report_faults(self) -> None:
+        """Say which slices, devices and selectors are passed over."""
+        for fault in self._holdings.inventory.faults if self._active else ():
+            self._session.findings.append(Finding(fault.where, fault.message))
+
+    # --- how it stands
+
+    def _take_stock(self) -> None:
+        """Note who holds what."""
+        state = self._session.state
+        for key, task in state.with_resource_claims.items():
+            if int(state.placements.node[task.row]) >= 0 and task.status != status.RELEASING:
+                for ref in task.claims:
+                    self._users.setdefault(ref.key, set()).add(key)
+        for claim in self._table.claims.values():
+            if not claim.allocated:
+                continue
+            rows = self._rows_of(claim)
+            if claim.reserved and not self._users.get(claim.key) and not self._is_awaited(claim):
+                self._lapsed.add(claim.key)
+                self._holdings.hold_until_ended(rows)
+            else:
+                self._holdings.hold(rows)
+        for decision in self._table.decided.values():
+            self._holdings.view(decision.rows, 1)
+
+    def _rows_of(self, claim: Claim) -> list[int]:
+        return self._holdings.inventory.rows_of(grant.device for grant in claim.grants if not grant.admin)
+
+    def _is_awaited(self, claim: Claim) -> bool:
+        """Return True if a pod that waits has the claim already."""
+        tasks, namespace = self._session.state.tasks, claim.key.partition("/")[0]
+        reserved = ((tasks.get(f"{namespace}/{name}"), uid) for name, uid in claim.reserved)
+        return any(task is not None and task.uid == uid and task.status == status.PENDING for task, uid in reserved)
+
+    # --- pods that wait for their claims
+
+    def refusal(self, task: Task) -> Refusal | None:
+        """Return the reason why a pod waits for its claims, whatever the node."""
+        if not task.claims or not self._active:
+            return None
+        for ref in task.claims:
+            message = self._not_ready(task, ref)
+            if message:
+                return Refusal(CODE, message)
+        return None
+
+    def _not_ready(self, task: Task, ref: ClaimRef) -> str:
+        """The reason why a claim cannot be used; empty if it can."""
+        if not ref.needed:
+            return ""
+        if not ref.key and ref.template not in self._table.templates:
+            return f'resourceclaimtemplate "{ref.template.partition("/")[2]}" not found'
+        if not ref.key:
+            return f'waiting for the resource claim controller to create the resourceclaim of "{ref.name}"'
+        claim, name = self._table.claims.get(ref.key), ref.key.partition("/")[2]
+        if claim is None:
+            return f'resourceclaim "{name}" not found'
+        if claim.deleting:
+            return f'resourceclaim "{name}" is being deleted'
+        if ref.template and claim.owner != task.uid:
+            return f"ResourceClaim {claim.key} was not created for pod {task.key} (pod is not owner)"
+        if len(claim.reserved) >= MOST_CONSUMERS and (task.name, task.uid) not in claim.reserved:
+            return "resourceclaim in use"
+        return "" if claim.allocated or claim.key in self._table.decided else self._problem(claim.demand)
+
+    def _problem(self, demand: Demand) -> str:
+        if demand not in self._problems:
+            self._problems[demand] = self._holdings.problem(demand)
+        return self._problems[demand]
+
+    # --- verdicts
+
+    def _is_local(self, shape: TaskShape) -> bool:
+        return bool(shape.claims) and not self._is_shared(shape)
+
+    def _is_shared(self, shape: TaskShape) -> bool:
+        """Return True if what is given to other pods elsewhere may change the verdict on any node."""
+        for wish in shape.claims:
+            claim = self._table.claims.get(wish.key)
+            if claim is not None and not claim.allocated:
+                return True
+            if (claim is None or not claim.allocated) and self._holdings.reads_shared(wish.demand):
+                return True
+        return False
+
+    def _verdicts(self, shape: TaskShape, nodes: NodeRows) -> Codes:
+        wishes = shape.claims
+        known = self._known.get(wishes)
+        if known is None:
+            known = self._known[wishes] = Verdicts(self._judge(wishes, np.arange(self._size)), len(self._changed))
+        elif known.seen < len(self._changed):
+            changed = set(self._changed[known.seen :])
+            rows = np.arange(self._size) if EVERYWHERE in changed else np.array(sorted(changed), dtype=np.intp)
+            known.codes[rows] = self._judge(wishes, rows)
+            known.seen = len(self._changed)
+        return nodes.take(known.codes)
+
+    def _judge(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> Codes:
+        """(n,) verdicts on nodes in some rows."""
+        reached = np.ones(len(rows), dtype=bool)
+        demands = []
+        for wish in wishes:
+            claim, decision = self._table.claims.get(wish.key), self._table.decided.get(wish.key)
+            if claim is not None and claim.allocated:
+                reached &= self._reach(claim.terms)[rows]
+            elif decision is not None:
+                for reach in decision.reaches:
+                    reached &= (self._at(reach.node) if reach.node else self._reach(reach.terms))[rows]
+            else:
+                demands.append(wish.demand)
+        codes = self._holdings.verdicts(demands, rows) if demands else np.full(len(rows), FITS, dtype=np.int8)
+        codes[~reached] = AT_OTHER_NODES
+        return codes
+
+    def _reach(self, terms: tuple[NodeTerm, ...] | None) -> NDArray[np.bool_]:
+        """(N,) nodes of a node selector."""
+        if terms is None:
+            return np.ones(self._size, dtype=bool)
+        if len(terms) == 1 and not terms[0].expressions and len(terms[0].fields) == 1:
+            only = terms[0].fields[0]
+            if only.key == NODE_NAME_FIELD and only.operator == "In" and len(only.values) == 1:
+                return self._at(only.values[0])
+        facts = self._session.nodes.facts
+        return np.array([any(node_term_matches(t, f.labels, f.name) for t in terms) for f in facts], dtype=bool)
+
+    def _at(self, node: str) -> NDArray[np.bool_]:
+        out = np.zeros(self._size, dtype=bool)
+        row = self._session.nodes.row_of.get(node, -1)
+        if row >= 0:
+            out[row] = True
+        return out
+
+    # --- who gets what
+
+    def _placed(self, task: Task, row: int) -> None:
+        if not task.claims:
+            return
+        waiting = []
+        for ref in task.claims:
+            claim = self._table.claims.get(ref.key)
+            if claim is None:
+                continue
+            self._users.setdefault(claim.key, set()).add(task.key)
+            if claim.key in self._lapsed:
+                self._lapsed.remove(claim.key)
+                self._view(self._rows_of(claim), 1)
+            elif not claim.allocated and claim.key not in self._table.decided:
+                waiting.append(claim)
+        for key, decision in self._evicted.pop(task.key, []):
+            if key not in self._table.decided:
+                self._decide(key, decision)
+                waiting = [claim for claim in waiting if claim.key != key]
+        if waiting:
+            self._choose(waiting, row, now=task.status != status.PIPELINED)
+
+    def _choose(self, claims: Sequence[Claim], row: int, *, now: bool) -> None:
+        """Give devices to claims; none where an action places a pod that no filter let through, and they lack."""
+        decisions = self._holdings.choose(claims, row, now=now)
+        for claim, decision in zip(claims, decisions or (), strict=False):
+            self._decide(claim.key, decision)
+
+    def _decide(self, key: str, decision: Decision) -> None:
+        self._table.decided[key] = decision
+        self._mine[key] = None
+        self._view(decision.rows, 1)
+        self._note_shared(key)
+
+    def _gone(self, task: Task, row: int) -> None:
+        if not task.claims:
+            return
+        had = []
+        for ref in task.claims:
+            claim, users = self._table.claims.get(ref.key), self._users.get(ref.key, set())
+            users.discard(task.key)
+            if claim is None or users:
+                continue
+            if claim.allocated:
+                if task.status == status.RELEASING and claim.key not in self._lapsed:
+                    self._lapsed.add(claim.key)
+                    self._view(self._rows_of(claim), -1)
+            elif claim.key in self._mine:
+                had.append((claim.key, self._table.decided.pop(claim.key)))
+                del self._mine[claim.key]
+                self._view(had[-1][1].rows, -1)
+                self._note_shared(claim.key)
+        if task.status == status.RELEASING and had:
+            self._evicted[task.key] = had
+
+    def _note_shared(self, key: str) -> None:
+        """The verdicts on all nodes change with a claim that pods share."""
+        if not self._table.claims[key].owner:
+            self._changed.append(EVERYWHERE)
+
+    def _view(self, rows: Sequence[int], by: int) -> None:
+        """Devices are taken or given up: their nodes are to be looked at again."""
+        if not rows:
+            return
+        self._holdings.view(rows, by)
+        places = self._holdings.inventory.node_of[list(rows)]
+        self._changed += [int(place) if place >= 0 else EVERYWHERE for place in places]

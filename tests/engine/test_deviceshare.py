@@ -1,0 +1,390 @@
+"""The plugin deviceshare: parts of cards, each card accounted for by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kilauea.api.core import Pod
+from kilauea.api.meta import Object
+from kilauea.engine.plan import Plan
+from support.builders import (
+    Data,
+    Objects,
+    binds,
+    codes,
+    conf,
+    gang,
+    group,
+    node,
+    pending,
+    plan_of,
+    plugin,
+    pod,
+    priority_class,
+)
+
+REGISTER = "volcano.sh/node-vgpu-register"
+RECORD = "volcano.sh/vgpu-ids-new"
+
+
+def shares(policy: str = "", weight: int = 0, **more: Any) -> Data:
+    """A configuration in which every kind of card is given out."""
+    flags = ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "AscendHAMiVNPUEnable")
+    given: dict[str, Any] = {f"deviceshare.{flag}": True for flag in flags}
+    given |= {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": weight}
+    return conf(
+        "allocate, backfill, preempt", ["gang", "priority"], ["predicates", plugin("deviceshare", given | more)]
+    )
+
+
+def vgpu_node(
+    name: str, cards: int = 2, memory: int = 32768, *, slots: int = 10, register: str | None = None
+) -> Object:
+    """A node with cards `NAME-0`, `NAME-1`, ..."""
+    text = "".join(f"{name}-{i},{slots},{memory},NVIDIA-A100,true,hami-core:" for i in range(cards))
+    offers = {
+        "volcano.sh/vgpu-number": cards * slots,
+        "volcano.sh/vgpu-memory": cards * memory,
+        "volcano.sh/vgpu-cores": cards * 100,
+    }
+    marks = {REGISTER: text if register is None else register}
+    return node(name, 64, "256Gi", resources=offers, annotations=marks)
+
+
+def vgpu(name: str, memory: int = 0, cores: int = 0, number: int = 1, owner: str = "", **more: Any) -> Object:
+    """A pod that asks for parts of cards; with a node it runs there."""
+    asked = {"cpu": "1", "volcano.sh/vgpu-number": number}
+    asked |= {"volcano.sh/vgpu-memory": memory} if memory else {}
+    asked |= {"volcano.sh/vgpu-cores": cores} if cores else {}
+    return pod(name, owner or name, requests=asked, **more)
+
+
+def running(name: str, record: str, on: str = "n", **more: Any) -> list[Object]:
+    """A pod with its group, on a node with some record."""
+    return [group(name, phase="Running"), vgpu(name, node=on, annotations={RECORD: record}, **more)]
+
+
+def waiting(name: str, **more: Any) -> list[Object]:
+    """A pod with its group."""
+    return [group(name), vgpu(name, **more)]
+
+
+def record(plan: Plan, name: str, key: str = RECORD) -> str | None:
+    """An annotation that a pod is bound with."""
+    return next((dict(b.annotations).get(key) for b in plan.binds if b.pod == f"ns/{name}"), None)
+
+
+# --- which card, and its record
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "expected"),
+    [
+        pytest.param("binpack", {"memory": 8192, "cores": 30}, "n-0,NVIDIA,8192,30:", id="binpack: the fuller card"),
+        pytest.param("spread", {"memory": 8192, "cores": 30}, "n-1,NVIDIA,8192,30:", id="spread: the empty card"),
+        pytest.param("", {"memory": 8192, "cores": 30}, "n-1,NVIDIA,8192,30:", id="no policy: the last card"),
+        pytest.param("binpack", {"memory": 8192, "cores": 100}, "n-1,NVIDIA,8192,100:", id="all cores: an unused card"),
+        pytest.param("binpack", {"memory": 30000}, "n-1,NVIDIA,30000,0:", id="where the memory is"),
+        pytest.param("binpack", {"memory": 1, "cores": 80}, "n-1,NVIDIA,1,80:", id="where the cores are"),
+        pytest.param("binpack", {}, "n-1,NVIDIA,32768,0:", id="without an amount all memory of a card"),
+        pytest.param("binpack", {"memory": 8, "number": 2}, "n-0,NVIDIA,8,0:n-1,NVIDIA,8,0:", id="parts of two cards"),
+    ],
+)
+def test_a_pod_gets_the_card_that_fits_and_its_record_is_part_of_the_bind(
+    policy: str, asked: dict[str, int], expected: str
+) -> None:
+    there = running("a", "n-0,NVIDIA,8192,30:", memory=8192, cores=30)
+    plan = plan_of(vgpu_node("n"), there, waiting("p", **asked), conf=shares(policy))
+    assert (binds(plan), record(plan, "p")) == ({"p": "n"}, expected)
+
+
+def test_the_annotations_of_a_bind_are_those_that_the_device_plugin_reads() -> None:
+    plan = plan_of(vgpu_node("n", 1), waiting("p", memory=8, cores=9), conf=shares())
+    assert dict(plan.binds[0].annotations) == {
+        "volcano.sh/vgpu-node": "n",
+        "volcano.sh/vgpu-time": "1767225600",
+        "volcano.sh/vgpu-ids-new": "n-0,NVIDIA,8,9:",
+        "volcano.sh/devices-to-allocate": "n-0,NVIDIA,8,9:",
+        "volcano.sh/bind-phase": "allocating",
+        "volcano.sh/bind-time": "1767225600",
+    }
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(["n-0,NVIDIA,20000,0:", "n-1,NVIDIA,20000,0:"], id="half of each card is free, no card is"),
+        pytest.param(["n-0,NVIDIA,1,50:", "n-1,NVIDIA,1,50:"], id="cores of two cards are not those of one"),
+    ],
+)
+def test_free_parts_of_two_cards_do_not_make_a_card(there: list[str]) -> None:
+    others = [running(f"r{i}", text, memory=int(text.split(",")[2])) for i, text in enumerate(there)]
+    plan = plan_of(vgpu_node("n"), others, waiting("p", memory=20000, cores=60), conf=shares())
+    assert codes(plan) == {"p": "Unschedulable"}
+    assert "no cards with enough free memory, cores and slots" in pending(plan)["p"].message
+
+
+def test_a_card_takes_no_more_pods_than_it_has_slots() -> None:
+    plan = plan_of(vgpu_node("n", 1, slots=2), [waiting(f"p{i}", memory=1) for i in range(3)], conf=shares())
+    assert (len(binds(plan)), len(codes(plan))) == (2, 1)
+
+
+def test_two_pods_that_start_in_one_cycle_do_not_get_the_same_card() -> None:
+    plan = plan_of(vgpu_node("n"), [waiting(f"p{i}", cores=100) for i in range(3)], conf=shares("binpack"))
+    assert {record(plan, f"p{i}") for i in range(3)} == {"n-0,NVIDIA,32768,100:", "n-1,NVIDIA,32768,100:", None}
+
+
+def test_a_gang_that_does_not_find_all_its_cards_gets_none() -> None:
+    mates = gang("g", 3, requests={"cpu": "1", "volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100})
+    plan = plan_of(vgpu_node("n"), mates, waiting("p", cores=100), conf=shares())
+    assert binds(plan) == {"p": "n"}
+
+
+def test_containers_of_a_pod_get_their_own_records() -> None:
+    several = vgpu("p", memory=100, cores=60)
+    assert isinstance(several, Pod)
+    assert several.spec.containers
+    first = several.spec.containers[0]
+    several.spec.containers = [first, msgspec.structs.replace(first, resources=None), first]
+    plan = plan_of(vgpu_node("n"), group("p"), several, conf=shares("binpack"))
+    assert record(plan, "p") == "n-0,NVIDIA,100,60:;;n-1,NVIDIA,100,60:"
+
+
+def test_all_containers_of_a_record_count_after_a_restart() -> None:
+    there = running("a", "n-0,NVIDIA,100,60:;n-1,NVIDIA,100,60:", memory=100, cores=60)
+    held = there[1]
+    assert isinstance(held, Pod)
+    assert held.spec.containers
+    held.spec.containers = [held.spec.containers[0], held.spec.containers[0]]
+    plan = plan_of(vgpu_node("n"), there, waiting("p", memory=1, cores=50), conf=shares())
+    assert codes(plan) == {"p": "Unschedulable"}
+
+
+@pytest.mark.parametrize("text", [None, "", "gone,NVIDIA,1,100:", "%%", "n-0,NVIDIA,x,1:", "n-0,NVIDIA,1,1:" * 100_000])
+def test_a_pod_without_a_record_that_can_be_read_counts_where_a_new_one_would_go(text: str | None) -> None:
+    held = vgpu("a", cores=100, node="n", annotations={} if text is None else {RECORD: text})
+    objects = [vgpu_node("n"), group("a", phase="Running"), held]
+    plan = plan_of(*objects, [waiting(f"p{i}", cores=100) for i in range(2)], conf=shares())
+    assert len(binds(plan)) == 1
+
+
+def test_the_cards_of_a_terminating_pod_are_given_out_again_when_it_is_gone() -> None:
+    leaving = running("a", "n-0,NVIDIA,20000,0:", memory=20000, deleting=True)
+    stays = running("b", "n-1,NVIDIA,20000,0:", memory=20000)
+    plan = plan_of(vgpu_node("n"), leaving, stays, waiting("p", memory=20000), conf=shares())
+    assert binds(plan) == {}
+    assert [n.node for n in plan.nominations] == ["n"]
+
+
+def test_preempt_makes_room_on_one_card() -> None:
+    held = [vgpu(f"r{i}", 20000, owner="r", node="n", annotations={RECORD: f"n-{i},NVIDIA,20000,0:"}) for i in range(2)]
+    others = [group("r", minimum=0, phase="Running"), *held]
+    preemptor = [priority_class("high", 9), group("p", priority="high"), vgpu("p", memory=20000, priority=9)]
+    plan = plan_of(vgpu_node("n"), others, preemptor, conf=shares())
+    assert (binds(plan), len(plan.evictions)) == ({}, 1)
+    assert [n.pod for n in plan.nominations] == ["ns/p"]
+
+
+# --- the pod's own conditions
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        pytest.param({"volcano.sh/vgpu-use-gpuuuid": "n-0"}, "n-0", id="only this card"),
+        pytest.param({"volcano.sh/vgpu-nouse-gpuuuid": "n-1"}, "n-0", id="not this card"),
+        pytest.param({"volcano.sh/vgpu-use-gpuuuid": "m-7"}, None, id="a card that is nowhere"),
+        pytest.param({"nvidia.com/use-gputype": "h100,a100"}, "n-1", id="one of these models, in any case"),
+        pytest.param({"nvidia.com/use-gputype": "H100"}, None, id="another model"),
+        pytest.param({"nvidia.com/nouse-gputype": "a100"}, None, id="not this model"),
+        pytest.param({"volcano.sh/vgpu-mode": "hami-core"}, "n-1", id="the mode of the node"),
+        pytest.param({"volcano.sh/vgpu-mode": "mig"}, None, id="another mode"),
+    ],
+)
+def test_annotations_of_the_pod_choose_its_cards(marks: dict[str, str], expected: str | None) -> None:
+    plan = plan_of(vgpu_node("n"), waiting("p", memory=1, annotations=marks), conf=shares())
+    found = record(plan, "p")
+    assert (found and found.split(",")[0]) == expected
+
+
+def test_pods_of_a_group_that_is_spread_take_no_card_together() -> None:
+    marks = {"volcano.sh/vgpu-podgroup-policy": "spread"}
+    mates = [vgpu(f"p{i}", memory=1, owner="g", annotations=marks) for i in range(3)]
+    plan = plan_of(vgpu_node("n"), group("g"), mates, conf=shares("binpack"))
+    assert len(binds(plan)) == 2
+    assert len({record(plan, bound) for bound in binds(plan)}) == 2
+
+
+# --- nodes
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        pytest.param("GPU-a,10,32768", id="too few fields"),
+        pytest.param("GPU-a,ten,32768,NVIDIA,true,hami-core:", id="a number in words"),
+        pytest.param("GPU-a,-1,32768,NVIDIA,true,hami-core:", id="a negative number"),
+        pytest.param("GPU-a,1,99999999999999999999,NVIDIA,true,hami-core:", id="a huge number"),
+        pytest.param("GPU-a,1,1,NVIDIA,true,hami-core:" * 2, id="a card twice"),
+        pytest.param("".join(f"GPU-{i},1,1,N,true,x:" for i in range(1000)), id="a thousand cards"),
+        pytest.param("x" * 1_000_000, id="a megabyte"),
+    ],
+)
+def test_a_node_with_a_register_that_cannot_be_read_is_passed_over_by_name(register: str) -> None:
+    plan = plan_of(vgpu_node("bad", register=register), vgpu_node("good"), waiting("p", memory=1), conf=shares())
+    assert binds(plan) == {"p": "good"}
+    assert [f.where for f in plan.findings if f.code == "DeviceAnnotations"] == ["node bad"]
+    alone = plan_of(vgpu_node("bad", register=register), waiting("p", memory=1), conf=shares())
+    assert "node(s) had device annotations that cannot be read" in pending(alone)["p"].message
+
+
+def test_a_node_that_offers_the_resource_and_registers_no_card_is_passed_over() -> None:
+    plan = plan_of(vgpu_node("n", register=""), waiting("p", memory=1), conf=shares())
+    assert "node(s) had no registered devices of the requested kind" in pending(plan)["p"].message
+
+
+def test_unhealthy_cards_are_not_given_out() -> None:
+    text = "n-0,10,100,NVIDIA,true,hami-core:n-1,10,100,NVIDIA,false,hami-core:"
+    plan = plan_of(vgpu_node("n", register=text), waiting("p", memory=1), conf=shares())
+    assert record(plan, "p") == "n-0,NVIDIA,1,0:"
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("binpack", "b"), ("spread", "a")])
+def test_the_policy_scores_nodes_by_their_cards(policy: str, expected: str) -> None:
+    there = running("x", "b-0,NVIDIA,8192,0:", on="b", memory=8192)
+    plan = plan_of(vgpu_node("a", 1), vgpu_node("b", 1), there, waiting("p", memory=8192), conf=shares(policy, 10))
+    assert binds(plan) == {"p": expected}
+
+
+def test_kinds_that_are_switched_off_do_not_hold_a_pod_up() -> None:
+    both = pod("p", "p", requests={"cpu": "1", "volcano.sh/gpu-memory": 1, "volcano.sh/vgpu-memory": 8})
+    there = vgpu_node("n", 1)
+    assert there.status is not None  # type: ignore[attr-defined]  # nodes have one
+    there.status.allocatable["volcano.sh/gpu-memory"] = 10  # type: ignore[attr-defined]
+    only = conf("allocate", ["gang"], ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True})])
+    plan = plan_of(there, group("p"), both, conf=only)
+    assert (binds(plan), record(plan, "p")) == ({"p": "n"}, "n-0,NVIDIA,8,0:")
+
+
+def test_without_its_plugin_nothing_is_written() -> None:
+    plan = plan_of(vgpu_node("n"), waiting("p", memory=1))
+    assert [b.annotations for b in plan.binds] == [()]
+
+
+# --- GPUs shared by memory, and taken whole
+
+
+def old_node(name: str = "n", cards: int = 2, memory: int = 10, **more: Any) -> Object:
+    """A node that offers the memory and the number of its cards."""
+    offers = {"volcano.sh/gpu-memory": cards * memory, "volcano.sh/gpu-number": cards}
+    return node(name, 64, "256Gi", resources=offers, **more)
+
+
+def old(name: str, memory: int = 0, number: int = 0, **more: Any) -> list[Object]:
+    """A pod that asks for memory of a card or for whole cards."""
+    asked: dict[str, Any] = {"cpu": "1"}
+    asked |= {"volcano.sh/gpu-memory": memory} if memory else {}
+    asked |= {"volcano.sh/gpu-number": number} if number else {}
+    return [group(name), pod(name, name, requests=asked, **more)]
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param([old("p", memory=6), old("q", memory=6)], {"p": "0", "q": "1"}, id="each on one card"),
+        pytest.param([old("p", memory=4), old("q", memory=6)], {"p": "0", "q": "0"}, id="the lowest card that fits"),
+        pytest.param([old("p", memory=6), old("q", number=1)], {"p": "0", "q": "1"}, id="whole cards beside shares"),
+        pytest.param([old("p", number=2), old("q", memory=1)], {"p": "0,1"}, id="no share of a whole card"),
+        pytest.param([old("p", memory=1), old("q", number=2)], {"p": "0"}, id="a shared card is not given out whole"),
+        pytest.param([old("p", memory=11)], {}, id="more than a card has"),
+    ],
+)
+def test_shares_by_memory_and_whole_cards_are_never_given_out_twice(
+    objects: list[Objects], expected: dict[str, str]
+) -> None:
+    plan = plan_of(old_node(), *objects, conf=shares())
+    found = {b.pod.removeprefix("ns/"): dict(b.annotations)["volcano.sh/gpu-index"] for b in plan.binds}
+    assert found == expected
+
+
+def test_unhealthy_ids_remove_cards() -> None:
+    marks = {"volcano.sh/gpu-unhealthy-ids": "0"}
+    plan = plan_of(old_node(annotations=marks), old("p", memory=1), conf=shares())
+    assert dict(plan.binds[0].annotations)["volcano.sh/gpu-index"] == "1"
+
+
+SAMPLE = {"predicate.GPUSharingEnable": True, "predicate.GPUNumberEnable": True}
+"""Switches as configurations for former versions have them."""
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param([plugin("predicates", SAMPLE)], "0", id="without deviceshare"),
+        pytest.param([plugin("predicates", SAMPLE), "deviceshare"], "0", id="with deviceshare, which says nothing"),
+        pytest.param(
+            [plugin("predicates", SAMPLE), plugin("deviceshare", {f"deviceshare{k[9:]}": False for k in SAMPLE})],
+            None,
+            id="with deviceshare, which says otherwise",
+        ),
+        pytest.param([plugin("predicates", dict.fromkeys(SAMPLE, False))], None, id="switched off"),
+    ],
+)
+def test_switches_of_former_versions_are_passed_on_with_a_warning(entries: list[Any], expected: str | None) -> None:
+    plan = plan_of(old_node(), old("p", memory=6), conf=conf("allocate", ["gang"], entries))
+    assert dict(plan.binds[0].annotations).get("volcano.sh/gpu-index") == expected
+    moved = [finding.hint for finding in plan.findings if finding.code == "moved-argument"]
+    assert moved == ["deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"]
+
+
+# --- Ascend
+
+
+def ascend_node(text: str | None = None) -> Object:
+    card = '{{"id":"npu-{0}","index":{0},"count":7,"devmem":21527,"devcore":100,"type":"Ascend310P","health":true}}'
+    cards = "[" + ",".join(card.format(i) for i in range(2)) + "]"
+    offers = {"huawei.com/Ascend310P": 14, "huawei.com/Ascend310P-memory": 2 * 21527}
+    return node("n", 64, resources=offers, annotations={"hami.io/node-register-Ascend310P": text or cards})
+
+
+def ascend(name: str, memory: int = 0) -> list[Object]:
+    asked: dict[str, Any] = {"cpu": "1", "huawei.com/Ascend310P": 1}
+    asked |= {"huawei.com/Ascend310P-memory": memory} if memory else {}
+    return [group(name), pod(name, name, requests=asked)]
+
+
+def test_npus_are_given_out_by_memory_with_hami_s_annotations() -> None:
+    plan = plan_of(ascend_node(), ascend("p", 6144), ascend("q"), conf=shares())
+    found = {b.pod.removeprefix("ns/"): dict(b.annotations) for b in plan.binds}
+    assert found["p"]["hami.io/Ascend310P-devices-allocated"] == "npu-0,Ascend310P,6144,0:"
+    assert found["q"]["hami.io/Ascend310P-devices-allocated"] == "npu-1,Ascend310P,21527,0:"
+    assert found["p"]["huawei.com/Ascend310P"] == '[{"UUID":"npu-0"}]'
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '[{"id":"a","count":"x"}]', '[{"index":0}]', "[" * 100_000])
+def test_a_node_with_npus_that_cannot_be_read_is_passed_over(text: str) -> None:
+    plan = plan_of(ascend_node(text), ascend("p"), conf=shares())
+    assert codes(plan) == {"p": "Unschedulable"}
+    assert [f.code for f in plan.findings] == ["DeviceAnnotations"]
+
+
+# --- arguments
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"deviceshare.VGPUEnable": "maybe"}, "deviceshare.VGPUEnable takes true or false", id="no bool"),
+        pytest.param({"deviceshare.SchedulePolicy": "binpak"}, "did you mean 'binpack'?", id="a policy misspelt"),
+        pytest.param({"deviceshare.ScheduleWeight": -1}, "cannot be less than 0", id="a negative weight"),
+        pytest.param({"deviceshare.VgpuEnable": True}, "did you mean 'deviceshare.VGPUEnable'?", id="a key misspelt"),
+    ],
+)
+def test_invalid_arguments_are_found_and_change_nothing(given: dict[str, Any], expected: str) -> None:
+    document = conf("allocate", ["gang"], ["predicates", plugin("deviceshare", given)])
+    plan = plan_of(vgpu_node("n"), waiting("p", memory=1), conf=document)
+    assert binds(plan) == {"p": "n"}
+    assert any(expected in finding.message for finding in plan.findings), plan.findings

@@ -1,0 +1,193 @@
+"""The plugin fragmentation: pods go where the fewest free cards become unusable for the pods that usually come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilauea.api.meta import Object
+from kilauea.engine.session import Session
+from support.builders import GPU, Data, Objects, binds, conf, gang, group, node, plan_of, plugin, pod
+from support.probes import inside
+
+CONF = conf(
+    "allocate", ["gang"], ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True}), "fragmentation"]
+)
+PLAIN = conf("allocate", ["gang"], ["predicates", "fragmentation"])
+RECORD = "volcano.sh/vgpu-ids-new"
+
+
+def shared_node(name: str, cards: int, cpu: int = 64) -> Object:
+    """A node with cards of 100 MiB."""
+    text = "".join(f"{name}-{i},10,100,NVIDIA-A,true,hami-core:" for i in range(cards))
+    names = ("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores")
+    offers = dict(zip(names, (cards * 10, cards * 100, cards * 100), strict=True))
+    return node(name, cpu, resources=offers, annotations={"volcano.sh/node-vgpu-register": text})
+
+
+def share(name: str, percent: int, number: int = 1, cpu: int = 1, **more: Any) -> list[Object]:
+    """A pod with a part of each of some cards, and its group."""
+    asked = {"cpu": cpu, "volcano.sh/vgpu-number": number, "volcano.sh/vgpu-memory": percent}
+    return [group(name), pod(name, name, requests={**asked, "volcano.sh/vgpu-cores": percent}, **more)]
+
+
+def held(name: str, on: str, card: int, percent: int) -> list[Object]:
+    """A pod that has a part of a card."""
+    return share(name, percent, node=on, annotations={RECORD: f"{on}-{card},NVIDIA,{percent},{percent}:"})
+
+
+def ended(name: str, size: int, percent: int, number: int = 1) -> list[Object]:
+    """Pods that have ended, as examples of what usually comes."""
+    return [each for i in range(size) for each in share(f"{name}{i}", percent, number, phase="Succeeded")]
+
+
+def test_a_pod_leaves_whole_the_node_whose_cards_go_together() -> None:
+    usual = ended("x", 9, 100, 2)
+    plan = plan_of(shared_node("a", 2), shared_node("b", 1), usual, share("p", 100), conf=CONF)
+    assert binds(plan) == {"p": "b"}
+
+
+def test_without_the_plugin_the_same_pod_breaks_it_up() -> None:
+    without = conf("allocate", ["gang"], ["predicates", plugin("deviceshare", {"deviceshare.VGPUEnable": True})])
+    plan = plan_of(shared_node("a", 2), shared_node("b", 1), ended("x", 9, 100, 2), share("p", 100), conf=without)
+    assert binds(plan) == {"p": "a"}
+
+
+@pytest.mark.parametrize(
+    ("usual", "expected"),
+    [
+        pytest.param(70, "n-0", id="pods of 70%: the card with 50% is useless to them, so it is taken"),
+        pytest.param(50, "n-1", id="pods of 50%: the card with 50% is kept, and the one with 80% leaves 50%"),
+    ],
+)
+def test_of_the_cards_of_a_node_the_one_is_taken_of_which_least_is_lost(usual: int, expected: str) -> None:
+    there = [held("a", "n", 0, 50), held("b", "n", 1, 20)]
+    plan = plan_of(shared_node("n", 2), there, ended("x", 30, usual), share("p", 30), conf=CONF)
+    assert dict(plan.binds[0].annotations)[RECORD].split(",")[0] == expected
+
+
+def test_a_pod_without_cards_leaves_the_cores_where_free_cards_need_them() -> None:
+    objects: list[Objects] = [shared_node("a", 1, cpu=8), node("b", 8), ended("x", 5, 100)]
+    plan = plan_of(objects, group("p"), pod("p", "p", cpu=8), conf=CONF)
+    assert binds(plan) == {"p": "b"}
+
+
+def test_whole_cards_that_nodes_only_count_are_kept_together() -> None:
+    usual = gang("x", 5, phase="Completed")
+    for each in usual[1:]:
+        each.status.phase = "Succeeded"  # type: ignore[attr-defined]  # pods have one
+    big = [pod(f"w{i}", "x", gpu=4, phase="Succeeded") for i in range(5)]
+    plan = plan_of(node("a", 64, gpu=4), node("b", 64, gpu=1), usual, big, group("p"), pod("p", "p", gpu=1), conf=PLAIN)
+    assert binds(plan) == {"p": "b"}
+
+
+def test_nodes_that_a_usual_pod_may_not_use_count_as_fragments_for_it() -> None:
+    there = [node("a", 64, gpu=1, labels={"model": "x"}), node("b", 64, gpu=1)]
+    usual = [pod(f"w{i}", "g", gpu=1, phase="Succeeded", nodeSelector={"model": "x"}) for i in range(5)]
+    plan = plan_of(there, usual, group("p"), pod("p", "p", gpu=1), conf=PLAIN)
+    assert binds(plan) == {"p": "b"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"fragmentation.weight": "much"}, "fragmentation.weight takes a number"),
+        ({"fragmentation.weight": -1}, "fragmentation.weight cannot be less than 0"),
+        ({"fragmentation.wait": 1}, "did you mean 'fragmentation.weight'?"),
+    ],
+)
+def test_invalid_arguments_are_found(given: Data, expected: str) -> None:
+    plan = plan_of(node("n"), conf=conf("allocate", ["predicates", plugin("fragmentation", given)]))
+    assert any(expected in finding.message for finding in plan.findings)
+
+
+def test_a_weight_of_0_switches_it_off() -> None:
+    document = conf("allocate", ["gang"], ["predicates", plugin("fragmentation", {"fragmentation.weight": 0})])
+    big = [pod(f"w{i}", "g", gpu=4, phase="Succeeded") for i in range(5)]
+    plan = plan_of(node("a", 64, gpu=4), node("b", 64, gpu=1), big, group("p"), pod("p", "p", gpu=1), conf=document)
+    assert binds(plan) == {"p": "a"}
+
+
+# --- the same by the definition of the paper
+
+
+def by_definition(free: list[int], cpu: int, mix: list[tuple[int, int, int, int]]) -> float:
+    """Cards of a node that the average pod cannot use; pods are (cores, number of cards, percent, how many)."""
+    out, total = 0.0, 0.0
+    for cores, number, percent, pods in mix:
+        weight = (1000 * number * percent * 10) ** 0.5 // 1 * pods
+        usable = sum(f for f in free if f >= percent)
+        able = cpu >= cores and sum(1 for f in free if f >= percent) >= number
+        out += weight * (sum(free) - (usable if able else 0)) / 100
+        total += weight
+    return out / total
+
+
+@given(
+    st.lists(st.sampled_from([0, 10, 30, 50, 70, 100]), min_size=1, max_size=4),
+    st.integers(1, 6),
+    st.sampled_from([(1, 30, 1), (1, 100, 2), (2, 100, 1), (1, 70, 3)]),
+    st.lists(
+        st.tuples(
+            st.integers(1, 4), st.sampled_from([(1, 30), (1, 50), (1, 100), (2, 100), (3, 100)]), st.integers(1, 3)
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_the_score_is_the_growth_that_the_paper_defines(
+    used: list[int], cpu: int, asked: tuple[int, int, int], usual: list[tuple[int, tuple[int, int], int]]
+) -> None:
+    number, percent, cores = asked
+    there = [held(f"h{i}", "n", i, part) for i, part in enumerate(used) if part]
+    examples = [
+        each
+        for i, (core, (count, part), size) in enumerate(usual)
+        for j in range(size)
+        for each in share(f"x{i}-{j}", part, count, core, phase="Succeeded")
+    ]
+    asker = share("p", percent, number, cores)
+
+    def scores(session: Session) -> list[float]:
+        task = session.state.tasks["ns/p"]
+        function = next(
+            scorer.function for name, scorer in session.points.walk("node_score") if name == "fragmentation"
+        )
+        found = function(session.shape_of(task), session.nodes.select(np.array([0])))
+        fits = session.evaluation(task).choose() is not None
+        return [float(found[0])] if fits else []
+
+    found = inside(
+        shared_node("n", len(used), cpu + len(there)),
+        there,
+        examples,
+        asker,
+        do=scores,
+        conf=CONF | {"actions": "enqueue"},
+    )
+    mix = [(core, count, part, size) for core, (count, part), size in usual]
+    mix += [(1, 1, part, 1) for part in used if part] + [(cores, number, percent, 1)]
+    free = [100 - part for part in used]
+    after = []
+    fitting = [i for i, part in enumerate(free) if part >= percent and (percent < 100 or part == 100)]
+    if number == 1:
+        after = [[part - percent * (i == j) for j, part in enumerate(free)] for i in fitting]
+    elif len(fitting) >= number:
+        after = [[0 if j in fitting[:number] else part for j, part in enumerate(free)]]
+    if found:
+        growth = min(by_definition(left, cpu - cores, mix) for left in after) - by_definition(free, cpu, mix)
+        assert found[0] == pytest.approx(-100 * growth, abs=0.01)
+
+
+def test_gpus_are_the_resource_unless_another_is_named() -> None:
+    document = conf(
+        "allocate", ["gang"], ["predicates", plugin("fragmentation", {"fragmentation.resources": "x.io/npu"})]
+    )
+    big = [pod(f"w{i}", "g", requests={"x.io/npu": 4}, phase="Succeeded") for i in range(5)]
+    nodes = [node("a", 64, resources={"x.io/npu": 4, GPU: 1}), node("b", 64, resources={"x.io/npu": 1})]
+    plan = plan_of(nodes, big, group("p"), pod("p", "p", requests={"x.io/npu": 1}), conf=document)
+    assert binds(plan) == {"p": "b"}

@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -270,18 +270,30 @@ def _told(text: str) -> tuple[dict[str, str], list[str]]:
 
 def _arguments(plugin: type[Plugin], text: str) -> list[str]:
     told, remarks = _told(text)
-    rows = []
-    for field in dataclasses.fields(plugin.Arguments):
-        family = field.default_factory is not dataclasses.MISSING
-        default = "" if family or field.default == () else field.default
-        kind = field.metadata.get("values", int).__name__ if family else type(field.default).__name__
-        key = field.metadata["key"] + ("NAME" if family and field.metadata["key"].endswith(".") else "")
-        shown = f"`{str(default).lower() if isinstance(default, bool) else default}`" if default != "" else ""
-        rows.append([f"`{key}`", _KINDS[kind], shown, _bounds(field), told.get(key) or field.metadata["doc"]])
+    rows = list(_argument_rows(plugin.Arguments, told))
     if not rows:
         return [f"**Arguments.** {prose(text)}", BLANK]
     shown_rows = table(["key", "type", "default", "allowed", "what it does"], rows)
     return ["**Arguments.**", BLANK, *shown_rows, BLANK, *(line for r in remarks for line in (r, BLANK))]
+
+
+def _argument_rows(of: type[Any], told: Mapping[str, str], prefix: str = "") -> Iterator[list[str]]:
+    """A row for each argument; those in a map have the key of the map before their own."""
+    for field in dataclasses.fields(of):
+        key, values = prefix + field.metadata["key"], field.metadata["values"]
+        if dataclasses.is_dataclass(field.default):
+            yield from _argument_rows(type(field.default), told, f"{key}.")
+            continue
+        if isinstance(values, type) and dataclasses.is_dataclass(values):
+            yield from _argument_rows(values, told, f"{key}.NAME.")
+            continue
+        family = field.default_factory is not dataclasses.MISSING
+        default = "" if family or field.default == () else field.default
+        kind = values.__name__ if family else type(field.default).__name__
+        shown_key = key + ("NAME" if key.endswith(".") else ".NAME" if prefix else "") if family else key
+        shown = f"`{str(default).lower() if isinstance(default, bool) else default}`" if default != "" else ""
+        doc = told.get(shown_key) or field.metadata["doc"]
+        yield [f"`{shown_key}`", _KINDS[kind], shown, _bounds(field), doc]
 
 
 _KINDS = {"int": "integer", "float": "number", "bool": "true or false", "str": "text", "tuple": "list"}

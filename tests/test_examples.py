@@ -26,6 +26,11 @@ BINPACK = ["--scheduler-conf", str(EXAMPLES / "scheduler-conf" / "binpack.conf")
 CARDS = ["--scheduler-conf", str(EXAMPLES / "cards" / "scheduler.conf"), "-o", "wide"]
 
 
+def placement(name: str) -> list[str]:
+    """Options for an example in `placement`."""
+    return ["--scheduler-conf", str(EXAMPLES / "placement" / f"{name}.conf"), "-o", "wide"]
+
+
 def planned(folder: str, *options: str) -> str:
     """The table of an example; nothing may have been written to standard error."""
     result = CliRunner().invoke(main, ["plan", "-f", str(EXAMPLES / folder), *options])
@@ -52,6 +57,9 @@ def compare(name: str, text: str) -> None:
         ("example-demo-wide", "demo", ["-o", "wide"]),
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),
+        ("example-strategy-fit", "placement/strategy-fit.yaml", placement("strategy-fit")),
+        ("example-task-topology", "placement/task-topology.yaml", placement("task-topology")),
+        ("example-node-groups", "placement/node-groups.yaml", placement("node-groups")),
         ("example-cards", "cards", CARDS),
         ("example-load", "load", ["-o", "wide", *LOAD]),
     ],
@@ -65,7 +73,11 @@ def test_the_default_configuration_written_out_is_the_built_in_one() -> None:
     assert written == default_conf()
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "scheduler-conf").glob("*.conf")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    sorted((*EXAMPLES.glob("scheduler-conf/*.conf"), *EXAMPLES.glob("placement/*.conf"))),
+    ids=lambda path: path.name,
+)
 def test_a_configuration_has_no_findings(path: Path) -> None:
     assert read_conf(str(path)).findings == ()
 

@@ -69,11 +69,6 @@ def test_errors_say_what_is_wrong_and_what_was_meant(document: Any, expected: st
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        pytest.param(
-            conf("allocate", ["extender"]),
-            "plugin extender is not part of this version and is skipped",
-            id="later",
-        ),
         pytest.param(conf("allocate", [{"name": "gang", "enableJobRedy": False}]), "did you mean", id="flag"),
         pytest.param(conf("allocate", [{"name": "gang", "enableJobReady": "no"}]), "takes true or false", id="value"),
         pytest.param(conf("allocate", ["proportion", "capacity"]), "both decide what queues get", id="two of a kind"),

@@ -53,13 +53,13 @@ def told_of_queue(plan: Plan) -> list[Condition]:
     [
         pytest.param(
             node_groups(nodeGroupAffinity=["g1"]),
-            "spec.affinity is ignored, since this version does not have plugin nodegroup: "
+            "spec.affinity is ignored, since the configuration does not name plugin nodegroup: "
             "its pods may run on any node group",
             id="node groups",
         ),
         pytest.param(
             node_groups(nodeGroupAntiAffinity=["g2"]),
-            "spec.affinity is ignored, since this version does not have plugin nodegroup: "
+            "spec.affinity is ignored, since the configuration does not name plugin nodegroup: "
             "its pods may run on any node group",
             id="node groups to avoid",
         ),
@@ -144,7 +144,7 @@ def test_a_pod_group_whose_wish_nothing_serves_says_so_until_it_is_served(
 @pytest.mark.parametrize("key", ["task-topology", "task-topology-affinity", "task-topology-task-order"])
 def test_task_topology_is_a_plugin_that_this_version_lacks(key: str) -> None:
     plan = plan_of(node("n1"), wishing({V + key: "ps,worker"}), conf=BARE)
-    assert "since this version does not have plugin task-topology" in of_group(plan)
+    assert "since the configuration does not name plugin task-topology" in of_group(plan)
 
 
 def test_a_numa_policy_of_a_pod_is_told_by_its_group_as_long_as_the_pod_is_there() -> None:

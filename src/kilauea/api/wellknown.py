@@ -17,7 +17,13 @@ CARD_NAME = "volcano.sh/card.name"
 SERVICE_TYPE = "volcano.sh/service.type"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+SCORING_TYPE = "volcano.sh/resource-strategy-scoring-type"
+"""On a pod: whether it prefers free nodes (`LeastAllocated`) or full ones (`MostAllocated`)."""
+SCORING_WEIGHT = "volcano.sh/resource-strategy-weight"
+"""On a pod with the former: a JSON object of weights by resource."""
 NUMA_POLICY = "volcano.sh/numa-topology-policy"
+NODE_GROUP = "volcano.sh/nodegroup-name"
+"""On a node: the group that it is in."""
 NODE_GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 TASK_TOPOLOGY = (
     "volcano.sh/task-topology",

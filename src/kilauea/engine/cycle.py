@@ -17,6 +17,7 @@ from kilauea.engine.explain.plan_builder import conclude, outline
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import UNWATCHED, ActionFault, Watchdog
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
+from kilauea.engine.extension.outside import NO_OUTSIDE, Outside
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
 from kilauea.engine.opening import close_plugins, execute, open_plugins
 from kilauea.engine.placement.admission_backoff import after_cycle
@@ -47,6 +48,7 @@ def cycle(
     reasons: bool = True,
     observer: Observer = UNOBSERVED,
     backoff: AdmissionBackoff = NO_BACKOFF,
+    outside: Outside = NO_OUTSIDE,
 ) -> Plan:
     """Decide what to do next.
 
@@ -62,10 +64,11 @@ def cycle(
         reasons: the plan says of each task that waits why; without, only of nominated ones.
         observer: takes the time of its parts.
         backoff: what the plan before said of groups that were admitted in vain, at the moment of this cycle.
+        outside: carries requests of plugins to servers.
     """
     with services_placed(state, now, seed, brief=brief, reasons=reasons) as services:
         decided = _decide(
-            state, conf, now, seed, plugins, actions, watchdog, observer, backoff, brief=brief, reasons=reasons
+            state, conf, now, seed, plugins, actions, watchdog, observer, backoff, outside, brief=brief, reasons=reasons
         )
         return joined(services, decided)
 
@@ -80,6 +83,7 @@ def _decide(
     watchdog: Watchdog,
     observer: Observer,
     backoff: AdmissionBackoff,
+    outside: Outside,
     *,
     brief: bool,
     reasons: bool,
@@ -88,7 +92,7 @@ def _decide(
     faults: list[Finding] = []
     while True:
         started = observer.now()
-        session = Session(state, conf, now, seed, observer, backoff=backoff)
+        session = Session(state, conf, now, seed, observer, backoff=backoff, outside=outside)
         session.findings.extend(faults)
         try:
             opened = open_plugins(session, conf, plugins, watchdog)

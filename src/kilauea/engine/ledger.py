@@ -91,7 +91,8 @@ class Ledger:
             owner = (task.sub_job or task.group) if close else ""
             queue = job.queue if job is not None and task.spec.cards is not None else ""
             claims = self.state.devices.wishes(task.claims, task.uid) if task.claims else ()
-            shape = task.shape = self._shapes.shape_of(task, owner, queue, claims)
+            traits = self._points.traits_of(task)
+            shape = task.shape = self._shapes.shape_of(task, owner, queue, claims, traits)
         return shape
 
     # --- tasks come and go

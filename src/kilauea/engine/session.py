@@ -21,6 +21,7 @@ from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
+from kilauea.engine.extension.outside import NO_OUTSIDE, Outside
 from kilauea.engine.ledger import Ledger
 from kilauea.engine.model import status
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
@@ -75,12 +76,15 @@ class Session:
         observer: Observer = UNOBSERVED,
         queues: Mapping[str, Queue] | None = None,
         backoff: AdmissionBackoff = NO_BACKOFF,
+        outside: Outside = NO_OUTSIDE,
     ) -> None:
         state.settle()
         self.state = state
         self.conf = conf
         self.now = now
         self.observer = observer
+        self.outside = outside
+        """Carries requests of plugins to servers."""
         self.backoff = backoff
         """Groups that were admitted in vain in earlier cycles."""
         self.turns: dict[str, int] = {}
@@ -158,6 +162,7 @@ class Session:
     add_best_node = _of_points(ExtensionPoints.add_best_node)
     add_target_job = _of_points(ExtensionPoints.add_target_job)
     add_reserved_nodes = _of_points(ExtensionPoints.add_reserved_nodes)
+    add_task_trait = _of_points(ExtensionPoints.add_task_trait)
     add_event_handler = _of_points(ExtensionPoints.add_event_handler)
     add_bind_annotations = _of_points(ExtensionPoints.add_bind_annotations)
     add_hyper_node_order = _of_points(ExtensionPoints.add_hyper_node_order)

@@ -84,7 +84,14 @@ def _with_turn(explanation: Explanation, result: Result, scenario: Scenario) -> 
         with (
             scenario.extensions.watched() as dog,
             replay(
-                result.state, scenario.conf, scenario.now, scenario.seed, Plan(), plugins=plugins, watchdog=dog
+                result.state,
+                scenario.conf,
+                scenario.now,
+                scenario.seed,
+                Plan(),
+                plugins=plugins,
+                watchdog=dog,
+                outside=scenario.extensions.outside,
             ) as session,
         ):
             return dataclasses.replace(explanation, ahead=ahead(session, result.plan, job))
@@ -99,7 +106,14 @@ def _with_queues(explanation: Explanation, result: Result, scenario: Scenario) -
         with (
             scenario.extensions.watched() as dog,
             replay(
-                result.state, scenario.conf, scenario.now, scenario.seed, result.plan, plugins=plugins, watchdog=dog
+                result.state,
+                scenario.conf,
+                scenario.now,
+                scenario.seed,
+                result.plan,
+                plugins=plugins,
+                watchdog=dog,
+                outside=scenario.extensions.outside,
             ) as session,
         ):
             return with_queues(explanation, result.plan, session)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from kilauea.engine.action import Action
 from kilauea.engine.actions import ACTIONS
 from kilauea.engine.extension.guard import UNWATCHED, Watchdog
+from kilauea.engine.extension.outside import NO_OUTSIDE, Outside
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
 
@@ -27,12 +28,14 @@ class Extensions:
         actions: by name.
         warnings: problems of installed packages, which are left out.
         watch: returns a watchdog that stops calls into the user's code, as long as the context lasts.
+        outside: carries requests of plugins to servers.
     """
 
     plugins: Mapping[str, type[Plugin]] = field(default_factory=lambda: PLUGINS)
     actions: Mapping[str, type[Action]] = field(default_factory=lambda: ACTIONS)
     warnings: tuple[str, ...] = ()
     watch: Callable[[], AbstractContextManager[Watchdog]] = unwatched
+    outside: Outside = NO_OUTSIDE
 
     @property
     def bring_any(self) -> bool:

@@ -119,6 +119,7 @@ class Scenario:
                 watchdog=watchdog,
                 brief=brief,
                 backoff=backoff,
+                outside=extensions.outside,
             )
 
     def plan(self, cycles: int = 1, timer: Callable[[], float] = lambda: 0.0, *, until_rest: bool = False) -> Result:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from kilauea.api.wellknown import parse_bool
 from kilauea.engine.conf.metrics import FIELDS as METRICS_KEYS
 from kilauea.engine.conf.metrics import NO_METRICS, MetricsConf, read_metrics
+from kilauea.engine.conf.moved import NEW_KEY, NEW_PLUGIN, moved_arguments
 
 T = TypeVar("T")
 
@@ -80,8 +81,6 @@ def flag_of(key: str) -> str:
 
 FLAGS = {flag_of(name): name for name in FLAG_NAMES}
 ALIASES = {"numaaware": "numa-aware", "topology": "task-topology", "capacity_card": "capacity-card"}
-KNOWN_ELSEWHERE = frozenset("extender nodegroup resource-strategy-fit task-topology".split())
-"""Plugins of the original that this version does not have yet; they are passed over with a warning."""
 QUEUE_PLUGINS = ("proportion", "capacity", "capacity-card")
 """Each gives queues their shares, so only one of them can be used."""
 DEVICE_KEYS = {
@@ -89,11 +88,6 @@ DEVICE_KEYS = {
     "predicate.GPUNumberEnable": "deviceshare.GPUNumberEnable",
 }
 """Arguments of predicates that deviceshare has now; they are passed on to it."""
-MOVED_KEYS = {
-    "predicate.ProportionalEnable": "proportional.enable of plugin resource-strategy-fit",
-    "predicate.resources": "proportional.resources of plugin resource-strategy-fit",
-}
-"""Arguments that live elsewhere now, with the new key."""
 
 
 Path = tuple[str | int, ...]
@@ -224,7 +218,7 @@ class _Reader:
         self._warn_of_duplicates(tiers)
         arguments = self._read_action_arguments(document)
         metrics = self._read_metrics(document.get("metrics"))
-        return SchedulerConf(actions, tiers, arguments, tuple(self.findings), metrics)
+        return SchedulerConf(actions, self._with_moved(tiers), arguments, tuple(self.findings), metrics)
 
     def _list(self, path: Path, value: object) -> list[object]:
         if value is None:
@@ -266,6 +260,41 @@ class _Reader:
             self._error(path, "proportion and drf with hierarchy enabled conflicts", "rival-plugins")
         return tuple(out)
 
+    def _with_moved(self, tiers: tuple[tuple[PluginConf, ...], ...]) -> tuple[tuple[PluginConf, ...], ...]:
+        """The tiers with the arguments of predicates that have moved where they are read now."""
+        olds = [p for tier in tiers for p in tier if p.name == "predicates" and moved_arguments(p.arguments).keys]
+        if not olds or NEW_PLUGIN not in self._plugins:
+            return tiers
+        new = next((p for tier in tiers for p in tier if p.name == NEW_PLUGIN), None)
+        out = []
+        for tier in tiers:
+            entries: list[PluginConf] = []
+            for entry in tier:
+                moved = moved_arguments(entry.arguments) if entry in olds else None
+                entries.append(entry if moved is None else dataclasses.replace(entry, arguments=moved.kept))
+                if moved is not None:
+                    self._warn_of_moved(entry, moved.keys, moved.proportional, new)
+                if moved is not None and new is None:
+                    # Its scores stay off: nobody has asked for them.
+                    arguments = {"resourceStrategyFitWeight": 0, NEW_KEY: moved.proportional}
+                    entries.append(PluginConf(NEW_PLUGIN, entry.flags, arguments, entry.path))
+            out.append(tuple(entries))
+        if new is None or NEW_KEY in new.arguments:
+            return tuple(out)
+        whole = {**new.arguments, NEW_KEY: moved_arguments(olds[-1].arguments).proportional}
+        changed = dataclasses.replace(new, arguments=whole)
+        return tuple(tuple(changed if entry is new else entry for entry in tier) for tier in out)
+
+    def _warn_of_moved(
+        self, old: PluginConf, keys: Sequence[str], proportional: Mapping[str, object], new: PluginConf | None
+    ) -> None:
+        named = keys[0] if len(keys) == 1 else f"{', '.join(keys[:-1])} and {keys[-1]}"
+        used = new is None or NEW_KEY not in new.arguments
+        done = f"read as {NEW_KEY}: {dict(proportional)!r}" if used else f"not used, as {NEW_KEY} is given there"
+        message = f"moved to {NEW_KEY} of plugin {NEW_PLUGIN}: {named}; {done}"
+        path = (*old.path, "arguments", keys[0])
+        self._warn(path, f"{where_of(old.path)} ({old.name})", message, "translated-argument")
+
     def _warn_of_rivals(self, tiers: Sequence[Sequence[PluginConf]]) -> None:
         used = [p for tier in tiers for p in tier if p.name in QUEUE_PLUGINS]
         names = list(dict.fromkeys(p.name for p in used))
@@ -293,12 +322,8 @@ class _Reader:
             return None
         name = self._plugin_name(name)
         if name not in self._plugins:
-            if name in KNOWN_ELSEWHERE:
-                message = f"plugin {name} is not part of this version and is skipped"
-                self._warn((*path, "name"), where, message, "missing-plugin")
-            else:
-                hint = nearest_name(name, {*self._plugins, *KNOWN_ELSEWHERE})
-                self._error((*path, "name"), f"unknown plugin {name!r}", "unknown-plugin", hint, where)
+            hint = nearest_name(name, self._plugins)
+            self._error((*path, "name"), f"unknown plugin {name!r}", "unknown-plugin", hint, where)
             return None
         where = f"{where} ({name})"
         flags: dict[str, bool] = {}
@@ -321,7 +346,7 @@ class _Reader:
             return name
         lower = name.lower()
         meant = ALIASES.get(lower, lower)
-        return next((known for known in (*self._plugins, *KNOWN_ELSEWHERE) if known.lower() == meant), name)
+        return next((known for known in self._plugins if known.lower() == meant), name)
 
     def _arguments(self, path: Path, where: str, entry: Mapping[Any, Any]) -> dict[str, object]:
         arguments = entry.get("arguments") or {}
@@ -424,7 +449,10 @@ def argument(
     """A field of an `Arguments` dataclass, read from `key`.
 
     A default of type dict stands for a map: if `key` ends with a dot, of all keys that begin with it, by what follows
-    it; else of that one key, whose value is a map. Its values are of the type `values`. A tuple stands for a list.
+    it; else of that one key, whose value is a map. Its values are of the type `values`.
+    A default of type tuple stands for a list of names, which may also be a text with commas; with `values=object`
+    for a list of anything.
+    A default that is a dataclass of arguments, or such a class as `values`, stands for a map with those keys.
     A value below `minimum` or above `maximum`, or that is none of the `choices`, is refused with a warning. With
     `numbers`, a text may be written as an integer too.
     """
@@ -452,10 +480,14 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
     fields = {f.metadata["key"]: f for f in dataclasses.fields(of)}  # type: ignore[arg-type]
     families = {key: f for key, f in fields.items() if f.default_factory is not dataclasses.MISSING}
     for key, value in given.items():
+        if (nested := fields.get(key)) is not None and dataclasses.is_dataclass(nested.default):
+            values[nested.name], found = _read_nested(type(nested.default), key, value, where)
+            findings.extend(found)
+            continue
         family = next((f for f in families if key == f or (f.endswith(".") and key.startswith(f))), None)
         known = fields.get(key)
         if known is not None and family is None:
-            read = _typed(value, type(known.default))
+            read = _typed(value, _type_of(known))
             if read is None and known.metadata["numbers"] and _typed(value, int) is not None:
                 read = str(value)
             problem = _problem(key, value, read, known)
@@ -472,14 +504,20 @@ def read_arguments(of: type[T], given: Mapping[str, object], where: str) -> tupl
         elif key in DEVICE_KEYS:
             message = f"{key} has moved to {DEVICE_KEYS[key]}; it is passed on to plugin deviceshare: write it there"
             findings.append(Finding(where, message, False, "moved-argument", (key,), DEVICE_KEYS[key]))
-        elif key in MOVED_KEYS:
-            message = f"{key} has moved to {MOVED_KEYS[key]}; it has no effect here"
-            findings.append(Finding(where, message, False, "moved-argument", (key,), MOVED_KEYS[key].split()[0]))
         else:
             hint = nearest_name(key, fields)
             message = f"unknown argument {key!r}{_meant(hint)}"
             findings.append(Finding(where, message, False, "unknown-argument", (key,), hint))
     return of(**values), findings
+
+
+def _read_nested(of: type[Any], key: str, value: object, where: str) -> tuple[Any, list[Finding]]:
+    """The arguments in the map that is the value of a key."""
+    if not isinstance(value, Mapping):
+        message = f"{key} takes a map, not {_kind(value)}; its default is kept"
+        return of(), [Finding(where, message, False, "wrong-type", (key,))]
+    read, findings = read_arguments(of, {str(k): v for k, v in value.items()}, where)
+    return read, [dataclasses.replace(f, message=f"{key}: {f.message}", path=(key, *f.path)) for f in findings]
 
 
 def _read_family(
@@ -499,6 +537,10 @@ def _read_family(
     findings = []
     for name, entry in given.items():
         path, shown = ((key,), key) if family.endswith(".") else ((key, str(name)), f"{key}.{name}")
+        if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+            out[str(name)], found = _read_nested(wanted, shown, entry, where)
+            findings += [dataclasses.replace(f, path=(*path, *f.path[1:])) for f in found]
+            continue
         read = _typed(entry, wanted) if isinstance(name, str) else None
         if read is None:
             message = f"{shown} takes {_TYPE_NAMES[wanted]}, not {entry!r}; its default is kept"
@@ -518,7 +560,7 @@ def _read_family(
 def _problem(key: str, value: object, read: object, known: dataclasses.Field[Any]) -> str:
     default = known.default
     if read is None:
-        return f"{key} takes {_TYPE_NAMES[type(default)]}, not {value!r}; {default!r} is kept"
+        return f"{key} takes {_TYPE_NAMES[_type_of(known)]}, not {value!r}; {default!r} is kept"
     choices = known.metadata["choices"]
     if choices and read not in choices:
         return f"{key} takes {' or '.join(choices)}, not {value!r}{nearest(str(value), choices)}; {default!r} is kept"
@@ -536,20 +578,42 @@ def _outside(read: object, known: dataclasses.Field[Any]) -> str:
     return f"more than {maximum}" if maximum is not None and read > maximum else ""
 
 
-_TYPE_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "text", tuple: "a list"}
+_TYPE_NAMES = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    tuple: "a list of names",
+    list: "a list",
+}
+
+
+def _type_of(known: dataclasses.Field[Any]) -> type:
+    """The type that an argument takes: tuple for a list of names, list for a list of anything."""
+    of = type(known.default)
+    return list if of is tuple and known.metadata["values"] is object else of
 
 
 def _typed(value: object, wanted: type) -> Any:
     """The value if it has the type (spec 3.3.2: numbers accept integers, booleans the usual words), else None."""
+    if wanted is tuple:
+        return _names(value.split(",") if isinstance(value, str) else value)
+    if wanted is list:
+        return tuple(value) if isinstance(value, list) else None
     if wanted is bool:
         return value if isinstance(value, bool) else parse_bool(value) if isinstance(value, str) else None
     if isinstance(value, bool) or (isinstance(value, (int, float)) and not abs(value) <= LARGEST):  # NaN too
         return None
-    if wanted is tuple:
-        return tuple(value) if isinstance(value, list) else None
     if wanted is float and isinstance(value, int):
         return float(value)
     return value if isinstance(value, wanted) else None
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    """A list of names; None if it is anything else."""
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        return None
+    return tuple(name.strip() for name in value if name.strip())
 
 
 def nearest(name: str, known: Collection[str]) -> str:

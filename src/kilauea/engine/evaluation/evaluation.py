@@ -78,7 +78,9 @@ class Evaluation:
         self._local = [p for p in chosen if p.scope in (Scope.NODE, Scope.FIGURES)]
         self._cluster = [p for p in chosen if p.scope is Scope.CLUSTER]
         scorers: list[NodeScorer] = [s for _, s in points.walk("node_score")]
-        self._scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
+        chosen_scorers = [s for s in scorers if s.applies is None or s.applies(shape)]
+        self._static_scorers = [s for s in chosen_scorers if s.scope is Scope.STATIC]
+        self._scorers = [s for s in chosen_scorers if s.scope is not Scope.STATIC]
         batch = (*points.walk("node_map"), *points.walk("batch_node_score"))
         self._batch: list[NodeScorer] = [s for _, s in batch]
         # What looks at numbers only is asked once for nodes with equal numbers; the rest is asked about each node.
@@ -181,6 +183,7 @@ class Evaluation:
             fit = self._fit(predicate, everything)
             if fit is not None:
                 self._possible = fit if self._possible is None else self._possible & fit
+        self._base = self._scores(self._static_scorers, everything) if self._static_scorers else None
         self._now = np.empty(count)
         self._score = np.empty(count)
         self._later = np.zeros(count, dtype=bool)
@@ -246,6 +249,8 @@ class Evaluation:
         fit, room, score = found
         if self._possible is not None:
             fit = fit & self._possible[rows]
+        if self._base is not None:
+            score = score + self._base[rows]
         self._score[rows] = score
         self._now[rows] = np.where(fit & room, score, kernels.NEVER)
         if self._nodes.future:

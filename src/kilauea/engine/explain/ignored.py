@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kilauea.engine.conf import KNOWN_ELSEWHERE, Finding, SchedulerConf
+from kilauea.engine.conf import Finding, SchedulerConf
 from kilauea.engine.model.jobs import COMPLETED, PHASES
 from kilauea.engine.model.wishes import OF_GROUPS, Wish
 from kilauea.engine.plan import Condition
@@ -25,8 +25,7 @@ def is_served(wish: Wish, conf: SchedulerConf) -> bool:
 def sentence(wish: Wish) -> str:
     """A sentence: the field that is ignored, why, and the effect."""
     form = f"{wish.plugin} with enableHierarchy" if wish.tree else wish.plugin
-    lacking = "this version does not have" if wish.plugin in KNOWN_ELSEWHERE else "the configuration does not name"
-    return f"{wish.field} is ignored, since {lacking} plugin {form}: {wish.effect}"
+    return f"{wish.field} is ignored, since the configuration does not name plugin {form}: {wish.effect}"
 
 
 def ignored_wishes(session: Session) -> dict[str, Condition]:

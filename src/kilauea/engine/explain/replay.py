@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.extension.guard import UNWATCHED, Watchdog
+from kilauea.engine.extension.outside import NO_OUTSIDE, Outside
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import PENDING
 from kilauea.engine.opening import open_plugins
@@ -30,6 +31,7 @@ def replay(
     *,
     plugins: Mapping[str, type[Plugin]] = PLUGINS,
     watchdog: Watchdog = UNWATCHED,
+    outside: Outside = NO_OUTSIDE,
 ) -> Iterator[Session]:
     """The session at the end of the cycle that made a plan; the block restores the state when it ends.
 
@@ -41,11 +43,12 @@ def replay(
         plan: the plan.
         plugins: plugins by name.
         watchdog: the watchdog of the cycle.
+        outside: carries requests of plugins to servers.
 
     Raises:
         PluginFault: a plugin fails.
     """
-    session = Session(state, conf, now, seed)
+    session = Session(state, conf, now, seed, outside=outside)
     try:
         open_plugins(session, conf, plugins, watchdog)
         _admit(session, plan)

@@ -55,6 +55,7 @@ class Job(TaskCounts):
         "sub_group_minimum",
         "sub_groups",
         "sub_jobs",
+        "task_topology",
         "tasks",
         "topology",
         "uncounted_minimum",
@@ -104,6 +105,8 @@ class Job(TaskCounts):
         self.preemptable: bool | None = None
         self.phase = PENDING
         self.topology: NetworkTopology | None = None
+        self.task_topology = ("", "", "")
+        """Tasks that belong together, that belong apart, and their order, as annotations say it."""
         self.own_wishes = 0
         """Bits of what the group itself asks of plugins that may not be configured (`kilauea.engine.model.wishes`)."""
         self.sub_groups: tuple[SubGroup, ...] = ()
@@ -147,6 +150,8 @@ class Job(TaskCounts):
         self.preemptable = None if text is None else bool(wellknown.parse_bool(text))
         self.phase = (obj.status.phase if obj.status else None) or PENDING
         self.topology = spec.network_topology
+        _, together, apart, order = (obj.annotations.get(key, "") for key in wellknown.TASK_TOPOLOGY)
+        self.task_topology = (together, apart, order)
         topologies = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy or ()))
         self.own_wishes = wishes_of_group(obj.annotations, obj.labels, topologies)
         self.order = (self.creation, self.key)

@@ -12,6 +12,7 @@ from kilauea.api.scheduling import Queue as QueueObject
 from kilauea.api.times import parse_time
 from kilauea.engine.model.cards import card_counts
 from kilauea.engine.model.claims.charges import is_of_devices
+from kilauea.engine.model.node_groups import group_limits_of, node_groups_of
 from kilauea.engine.model.resources import MOST_PODS, within
 from kilauea.engine.model.wishes import wishes_of_queue
 
@@ -28,11 +29,13 @@ class Queue:
         "devices",
         "elastic",
         "figures",
+        "group_limits",
         "guarantee",
         "hierarchy",
         "hierarchy_weights",
         "inqueue",
         "name",
+        "node_groups",
         "parent",
         "priority",
         "reclaimable",
@@ -68,6 +71,10 @@ class Queue:
         """The devices of classes that its pods may claim at most."""
         self.cards = card_counts(obj.annotations, wellknown.CARD_QUOTA, f"queue/{self.name}")
         """Accelerator cards by model that the queue may use."""
+        self.node_groups = node_groups_of(spec.affinity if spec else None)
+        """Groups of nodes that the queue uses or avoids; None if it does not say."""
+        self.group_limits = group_limits_of(obj.annotations)
+        """The most that it may use in each group."""
         self.hierarchy, self.hierarchy_weights = path_of(obj.annotations)
         """Names and weights on the way from the root to the queue, in the tree that annotations describe."""
         self.wishes = wishes_of_queue(obj.annotations, spec.affinity if spec else None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from kilauea.engine.model.claims.table import Wish
 from kilauea.engine.model.placements import LabelClasses
 from kilauea.engine.model.resources import ResourceAxis
@@ -23,16 +25,24 @@ class ShapeTable:
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def shape_of(self, task: Task, owner: str, queue: str = "", claims: tuple[Wish, ...] = ()) -> TaskShape:
-        """The shape of a task; `owner`, `queue` and `claims` as in `TaskShape`."""
+    def shape_of(
+        self,
+        task: Task,
+        owner: str,
+        queue: str = "",
+        claims: tuple[Wish, ...] = (),
+        traits: tuple[tuple[str, Hashable], ...] = (),
+    ) -> TaskShape:
+        """The shape of a task; `owner`, `queue`, `claims` and `traits` as in `TaskShape`."""
         label_class = self._classes.get(task.label_class)
         images = task.images if self._images else (0, ())
-        key: tuple[object, ...] = (task.spec, images, owner, queue, claims)
+        key: tuple[object, ...] = (task.spec, images, owner, queue, claims, traits)
         if self._selected is not None:
             labels = label_class.labels
             chosen = tuple((k, labels[k]) for k in sorted(self._selected & labels.keys()))
             key = (*key, label_class.namespace, chosen)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = TaskShape(task.spec, label_class, images, owner, queue, self._axis, claims)
+            shape = TaskShape(task.spec, label_class, images, owner, queue, self._axis, claims, traits)
+            self._shapes[key] = shape
         return shape

@@ -2,11 +2,13 @@
 
 Two tasks with the same `TaskSpec` have the same shape unless something depends on what the spec leaves out: labels and
 namespace (only the labels that a selector in the cluster names), images (only if nodes say which they hold), the
-gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, and what
-resource claims come to.
+gang, if its tasks are to be close together in the network, the queue of tasks that name accelerator cards, what
+resource claims come to, and the traits by which plugins tell tasks apart.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,7 @@ class TaskShape:
         "queue",
         "request",
         "spec",
+        "traits",
     )
 
     def __init__(
@@ -46,10 +49,13 @@ class TaskShape:
         queue: str,
         axis: ResourceAxis,
         claims: tuple[Wish, ...] = (),
+        traits: tuple[tuple[str, Hashable], ...] = (),
     ):
         self.spec = spec
         self.claims = claims
         """The pod's resource claims."""
+        self.traits = dict(traits)
+        """By plugin: what it tells tasks apart by, beside the spec (`session.add_task_trait`)."""
         self.queue = queue
         """The queue of tasks that name accelerator cards, whose quota decides where they go; empty for other tasks."""
         self.owner = owner

@@ -115,6 +115,7 @@ class TaskSpec:
         "scored_cpu",
         "scored_memory",
         "spread",
+        "strategy",
         "tolerations",
     )
 
@@ -145,6 +146,9 @@ class TaskSpec:
     """The whole processors that the pod wants; None if it wants none."""
     revocable: bool
     """May run on nodes that are lent for a time of the day."""
+
+    strategy: tuple[str, str] | None
+    """Type and weights by which the pod wants nodes scored, as its annotations have them."""
 
     @property
     def selects_pods(self) -> bool:
@@ -189,6 +193,7 @@ class SpecTable:
             "devices": device_wish(pod) if asks_for_devices(requests) else None,
             "revocable": _revocable(pod.annotations),
             "numa": numa_wish(pod),
+            "strategy": _strategy(pod.annotations),
         }
         key = (tuple(requests.items()), *asks.values())
         known = self._known.get(key)
@@ -369,3 +374,8 @@ def _revocable(annotations: Mapping[str, str]) -> bool:
     if zone is not None:
         return zone == "*"
     return bool(wellknown.parse_bool(annotations.get(wellknown.PREEMPTABLE)))
+
+
+def _strategy(annotations: Mapping[str, str]) -> tuple[str, str] | None:
+    kind = annotations.get(wellknown.SCORING_TYPE)
+    return (kind, annotations.get(wellknown.SCORING_WEIGHT, "")) if kind else None

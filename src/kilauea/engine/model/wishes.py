@@ -63,15 +63,17 @@ NUMA = Wish(
 )
 SOFT = Wish("network-topology-aware", "spec.networkTopology with mode soft", "its pods may be far apart")
 
+TOPOLOGY = Wish(
+    "task-topology",
+    "its annotations for task topology",
+    "its tasks are placed without regard to one another",
+    wellknown.TASK_TOPOLOGY,
+)
+
 OF_GROUPS = (
     NUMA,
     SOFT,
-    Wish(
-        "task-topology",
-        "its annotations for task topology",
-        "its tasks are placed without regard to one another",
-        wellknown.TASK_TOPOLOGY,
-    ),
+    TOPOLOGY,
     Wish("sla", f"annotation {wellknown.WAITING_TIME[0]}", "it may wait longer", wellknown.WAITING_TIME),
     Wish(
         "tdm",
@@ -94,6 +96,7 @@ OF_GROUPS = (
 )
 """Wishes of pod groups, in the order of their bits."""
 
+TASK_TOPOLOGY_BIT = 1 << OF_GROUPS.index(TOPOLOGY)
 NUMA_BIT, SOFT_BIT = 1 << OF_GROUPS.index(NUMA), 1 << OF_GROUPS.index(SOFT)
 
 

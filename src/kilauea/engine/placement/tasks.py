@@ -117,7 +117,13 @@ def _place(session: Session, statement: Statement, task: Task, rows: NDArray[np.
         name = session.domains.tree.names[domain] if domain > 0 else ""
         session.report.unfit[task.group][task.key] = evaluation.unfit(rows if domain > 0 else None, name)
         return False
+    checkpoint = statement.checkpoint()
     statement.take(task, choice.row, now=choice.now)
+    objection = session.points.objections.get(task.key)
+    if objection is not None:
+        statement.discard(checkpoint)
+        session.report.unfit[task.group][task.key] = objection
+        return False
     return True
 
 

@@ -27,6 +27,7 @@ from kilauea.engine.conf import ALIASES
 from kilauea.engine.extension.guard import describe
 from kilauea.engine.plugin import Plugin
 from kilauea.engine.plugins import PLUGINS
+from kilauea.runtime.requests import HttpRequests
 from kilauea.runtime.watchdog import watchdog
 from kilauea.simulator.extensions import Extensions
 
@@ -63,7 +64,7 @@ def load_extensions(folders: Iterable[str], *, installed: bool = True) -> Extens
         found = entry_points(group=ENTRY_POINTS)
         for entry in sorted(found, key=lambda e: (e.name, e.value)):
             warnings.extend(f"{problem}; it is left out" for problem in collector.take_entry_point(entry))
-    return Extensions(collector.plugins, collector.actions, tuple(warnings), watchdog)
+    return Extensions(collector.plugins, collector.actions, tuple(warnings), watchdog, HttpRequests())
 
 
 def _files(folder: Path, problems: list[str]) -> Iterator[Path]:

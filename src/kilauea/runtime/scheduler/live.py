@@ -109,6 +109,7 @@ def deciding(extensions: Extensions, seed: int | None, clock: Clock, metrics: Sc
                 reasons=reasons,
                 observer=observer,
                 backoff=backoff,
+                outside=extensions.outside,
             )
 
     return decide

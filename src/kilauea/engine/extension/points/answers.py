@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plan import SpareReason
+from kilauea.engine.plan import Refusal, SpareReason
 
 PERMIT, ABSTAIN, REJECT = 1, 0, -1
 """Votes."""
@@ -51,7 +51,7 @@ NodeScore = Callable[[TaskShape, NodeRows], NDArray[np.float64] | None]
 Applies = Callable[[TaskShape], bool]
 VictimVote = Callable[[Task, Sequence[Task]], tuple[Sequence[Task], int]]
 WhySpared = SpareReason | Callable[[Any, Task], SpareReason]
-EventHandler = Callable[[Task, int], None]
+EventHandler = Callable[[Task, int], Refusal | None]
 BindAnnotations = Callable[[Task], Mapping[str, str]]
 
 
@@ -71,7 +71,7 @@ class NodePredicate:
 
     plugin: str
     function: Predicate
-    rejections: tuple[Rejection, ...]
+    rejections: Sequence[Rejection]
     scope: Scope
     applies: Applies | None
     has_later: bool = False

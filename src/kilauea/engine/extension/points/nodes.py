@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Refusal
 
 
 class NodePoints(Registry):
@@ -45,12 +46,12 @@ class NodePoints(Registry):
         The answer has shape (n,): booleans (true where the node fits), or integers, 0 where it fits and i where it is
         rejected for `rejections[i - 1]`, or None where all fit. `scope` says what the answer depends on: an answer with
         scope NODE or FIGURES is asked again only for nodes on which something changed. A plugin may register several
-        predicates.
+        predicates. The list of rejections may grow while the session lasts.
 
         `predicate` counts what is being freed as free. `room` answers for what is free now, where that differs: on a
         node that fits without it, a task is nominated instead of started. It needs scope NODE or FIGURES.
         """
-        named = tuple(rejections) or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
+        named = rejections or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
         room = self.guarded("predicate", plugin, room)
@@ -62,7 +63,8 @@ class NodePoints(Registry):
     ) -> None:
         """Add a score of nodes for a task of a shape, by what they offer and run; the scores of plugins add up.
 
-        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes; that is quicker.
+        `scope` is FIGURES for a score that looks at nothing but the columns of the nodes, and STATIC for one that looks
+        at nothing but their objects; both are quicker.
         """
         self._add_scorer("node_score", plugin, score, applies, scope)
 
@@ -118,8 +120,26 @@ class NodePoints(Registry):
         """All predicates, in order."""
         return [predicate for several in dict(self.walk("predicate")).values() for predicate in several]
 
+    def add_task_trait(self, plugin: str, trait: Callable[[Task], Hashable]) -> None:
+        """Tell tasks apart that ask for the same: predicates and scores find the value in `shape.traits[plugin]`.
+
+        Tasks of different values are evaluated apart, which costs time; None stands for tasks that do not matter to
+        the plugin, and is not among the traits.
+        """
+        self.task_traits.append((plugin, self.guarded("task_trait", plugin, trait)))
+
+    def traits_of(self, task: Task) -> tuple[tuple[str, Hashable], ...]:
+        """The traits of a task, by plugin."""
+        if not self.task_traits:
+            return ()
+        told = ((plugin, self.ask("task_trait", plugin, trait, task)) for plugin, trait in self.task_traits)
+        return tuple((plugin, value) for plugin, value in told if value is not None)
+
     def add_event_handler(self, plugin: str, on_allocate: EventHandler, on_deallocate: EventHandler) -> None:
-        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it."""
+        """To be told (task, row of the node) when a task comes to a node's view and when it leaves it.
+
+        A refusal that `on_allocate` returns takes the task from the node again, if an action has just placed it there.
+        """
         self.on_allocate.append((plugin, self.guarded("on_allocate", plugin, on_allocate)))
         self.on_deallocate.append((plugin, self.guarded("on_deallocate", plugin, on_deallocate)))
 
@@ -137,9 +157,12 @@ class NodePoints(Registry):
     def arrived(self, task: Task, row: int) -> None:
         """Tell the plugins that a task came to a node's view."""
         for plugin, handler in self.on_allocate:
-            self.ask("event handler", plugin, handler, task, row)
+            objection = self.ask("event handler", plugin, handler, task, row)
+            if isinstance(objection, Refusal):
+                self.objections[task.key] = objection
 
     def departed(self, task: Task, row: int) -> None:
         """Tell the plugins that a task left a node's view."""
+        self.objections.pop(task.key, None)
         for plugin, handler in self.on_deallocate:
             self.ask("event handler", plugin, handler, task, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -65,8 +65,11 @@ class Registry:
         self._guards: dict[str, Guarding] = {}
         self._opening = ""
         """The plugin that is registering."""
+        self.task_traits: list[tuple[str, Callable[[Any], Hashable]]] = []
         self.on_allocate: list[tuple[str, EventHandler]] = []
         self.on_deallocate: list[tuple[str, EventHandler]] = []
+        self.objections: dict[str, Refusal] = {}
+        """By task that has come to a node: the reason why a plugin refuses that."""
 
     def close(self) -> None:
         """Forget all plugins.
@@ -77,6 +80,7 @@ class Registry:
         self._registered = {point: {} for point in FLAGS}
         self._walks.clear()
         self._guards.clear()
+        self.task_traits.clear()
         self.on_allocate.clear()
         self.on_deallocate.clear()
 

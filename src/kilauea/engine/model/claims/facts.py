@@ -39,7 +39,7 @@ class Ask(NamedTuple):
     """All devices that match, at least one; else a number of them."""
     number: int
     admin: bool
-    """Access beside whoever uses the device, for its administration."""
+    """Access beside the user of the device, for its administration."""
     tolerations: tuple[TolerationKey, ...]
     capacity: tuple[tuple[str, int], ...]
     """The least that a device must have, in thousandths."""

@@ -76,8 +76,8 @@ class ReschedulingArguments:
 
     interval: str = argument("interval", "5m", "A duration; the strategies run no more often.")
     period: str = argument("metricsPeriod", PERIOD, "Period of the averages.", choices=(PERIOD,))
-    strategies: tuple[object, ...] = argument("strategies", (), "Strategies, with their params.")
-    queues: tuple[object, ...] = argument("queueSelector", (), "Queues whose pods may be moved.")
+    strategies: tuple[object, ...] = argument("strategies", (), "Strategies, with their params.", values=object)
+    queues: tuple[object, ...] = argument("queueSelector", (), "Queues whose pods may be moved.", values=object)
     labels: dict[str, str] = argument("labelSelector", NO_LABELS, "Labels of pods that may be moved.", values=str)
 
 

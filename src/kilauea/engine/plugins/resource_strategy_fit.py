@@ -1,0 +1,336 @@
+"""Each resource says whether it prefers full nodes or free ones; scarce devices are kept for pods that ask for them.
+
+What:
+    Three things, each by itself. The strategy scores a node by the resources that a pod asks for: with `MostAllocated`
+    a resource scores (used + asked) / allocatable, with `LeastAllocated` 1 minus that; the weighted mean, times 100,
+    times `resourceStrategyFitWeight`. A node that would overflow gets 0. Scarce resource avoidance (`sra`) scores a
+    node by the listed resources that it does not have: (1 - their part of the weights) x 100 x `sra.weight`; a node
+    that lacks a resource that the pod asks for gets 0. `proportional` keeps cpu and memory free beside idle devices: a
+    pod that asks for none of the listed resources does not run where fewer cores, or gigabytes (10^9 bytes), would be
+    left for each idle device than its rate.
+
+Why:
+    Devices are worth packing, cpus are worth spreading. And a node whose cpus are taken by pods without devices has
+    devices that no pod can use.
+
+Arguments:
+    resourceStrategyFitWeight (integer, 10): weight of the strategy; 0 switches it off.
+
+    `resources`, `sra` and `proportional` are maps, as in the example. Without `resources`, cpu and memory are
+    `LeastAllocated` with weight 1. A name may end with `*` and stands for all resources that begin so; an exact name
+    comes first, then the longest. `sra` has no effect without a weight.
+
+    A pod may choose for itself: annotation `volcano.sh/resource-strategy-scoring-type` (`LeastAllocated` or
+    `MostAllocated`) together with `volcano.sh/resource-strategy-weight`, a JSON object of integers by resource.
+
+    The arguments `predicate.ProportionalEnable`, `predicate.resources` and `predicate.resources.NAME.cpu` and
+    `.memory` of plugin predicates are read as `proportional`, with a warning.
+
+Example:
+    tiers:
+    - plugins:
+      - name: resource-strategy-fit
+        arguments:
+          resourceStrategyFitWeight: 10
+          resources:
+            nvidia.com/gpu: {type: MostAllocated, weight: 2}
+            cpu: {type: LeastAllocated, weight: 1}
+          sra:
+            enable: true
+            resources: nvidia.com/gpu
+            weight: 10
+          proportional:
+            enable: true
+            resources: nvidia.com/gpu
+            resourceProportion: {nvidia.com/gpu.cpu: 4, nvidia.com/gpu.memory: 8}
+
+Difference from the original:
+    An argument of the wrong type is a warning, and its default stays; the original ends. `proportional` counts what is
+    being freed as free and what is promised as taken, and a pod that it keeps out may preempt others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.api.wellknown import SCORING_WEIGHT
+from kilauea.engine.conf import Finding, argument
+from kilauea.engine.extension import Rejection, Scope
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.resources import CPU, MEMORY, names
+from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.plugin import Plugin
+from kilauea.engine.session import Session
+
+LEAST, MOST = TYPES = ("LeastAllocated", "MostAllocated")
+A_GIGABYTE = 10**9 // 1000
+"""Bytes for a thousandth of a device at a rate of 1."""
+SHOWN = 200
+
+NO_WEIGHTS: dict[str, int] = {}
+NO_RATES: dict[str, float] = {}
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Arguments for one resource."""
+
+    type: str = argument("type", LEAST, "Prefer free nodes or full ones.", choices=TYPES)
+    weight: int = argument("weight", 1, "Weight of the resource.", minimum=1)
+
+
+NO_STRATEGIES: dict[str, Strategy] = {}
+
+
+@dataclass(frozen=True)
+class ScarceArguments:
+    """Arguments of scarce resource avoidance."""
+
+    enable: bool = argument("enable", False, "Keep nodes with the listed resources for pods that ask for them.")
+    resources: str = argument("resources", "", "The resources, separated by commas.")
+    weight: int = argument("weight", 0, "Weight of this score; with 0 it has no effect.", minimum=0)
+    weights: dict[str, int] = argument("resourceWeight", NO_WEIGHTS, "Weight of one of the resources, else 1.")
+
+
+@dataclass(frozen=True)
+class ProportionalArguments:
+    """Arguments about what stays free beside idle devices."""
+
+    enable: bool = argument("enable", False, "Keep cpu and memory free beside idle devices.")
+    resources: str = argument("resources", "", "The devices, resources separated by commas.")
+    rates: dict[str, float] = argument(
+        "resourceProportion",
+        NO_RATES,
+        "Cores (`RESOURCE.cpu`) or gigabytes (`RESOURCE.memory`) to keep for each idle device, else 1.",
+        values=float,
+    )
+
+
+@dataclass(frozen=True)
+class FitArguments:
+    """Arguments of resource-strategy-fit."""
+
+    weight: int = argument("resourceStrategyFitWeight", 10, "Weight of the strategy; 0 switches it off.", minimum=0)
+    resources: dict[str, Strategy] = argument("resources", NO_STRATEGIES, "Strategies by resource.", values=Strategy)
+    sra: ScarceArguments = argument("sra", ScarceArguments(), "Scarce resource avoidance.")
+    proportional: ProportionalArguments = argument("proportional", ProportionalArguments(), "What stays free.")
+
+
+class Counted(NamedTuple):
+    """The resources that count for a shape."""
+
+    rows: list[int]
+    asked: NDArray[np.int64]
+    """(r, 1)"""
+    weights: NDArray[np.float64]
+    """(r, 1)"""
+    most: NDArray[np.bool_]
+    """(r, 1) full nodes are better."""
+    factor: float
+    """The factor of the weighted sum."""
+
+
+class Kept(NamedTuple):
+    """Cpu and memory that stay free beside one idle device."""
+
+    row: int
+    cpu: float
+    memory: float
+
+
+class ResourceStrategyFit(Plugin):
+    """See the module."""
+
+    name = "resource-strategy-fit"
+    depends_on_time = False
+    Arguments = FitArguments
+
+    def on_session_open(self, session: Session) -> None:
+        given: FitArguments = self.arguments
+        self._session = session
+        self._rows = session.axis.rows
+        self._plans: dict[TaskShape, Counted | None] = {}
+        self._told: set[str] = set()
+        self._strategies: Mapping[str, Strategy] = {}
+        if given.weight:
+            self._strategies = (
+                self._usable(given.resources) if given.resources else {CPU: Strategy(), MEMORY: Strategy()}
+            )
+        self._scarce = self._scarce_weights(given.sra) if given.sra.enable else {}
+        if given.weight or self._scarce:
+            session.add_node_score(self.name, self._score, scope=Scope.FIGURES)
+        if given.proportional.enable:
+            self._open_proportional(given.proportional)
+
+    def _find(self, path: tuple[str, ...], message: str) -> None:
+        key = ".".join(path)
+        self._session.findings.append(Finding(f"plugin {self.name}", f"{key} {message}", code="wrong-value", path=path))
+
+    # --- the strategy
+
+    def _usable(self, given: Mapping[str, Strategy]) -> dict[str, Strategy]:
+        """The strategies whose names are resources or prefixes of such."""
+        out = {}
+        for name, strategy in given.items():
+            if "*" in name[:-1] or name == "*":
+                self._find(("resources", name), "is not used: a * may only end a name, after a part of it")
+            else:
+                out[name] = strategy
+        return out
+
+    def _strategy(self, resource: str) -> Strategy | None:
+        """The strategy of a resource, by its name or the longest prefix that has one."""
+        exact = self._strategies.get(resource)
+        if exact is not None:
+            return exact
+        prefixes = [n for n in self._strategies if n.endswith("*") and resource.startswith(n[:-1])]
+        return self._strategies[max(prefixes, key=len)] if prefixes else None
+
+    def _plan(self, shape: TaskShape) -> Counted | None:
+        """The resources that count for a shape; None if none does."""
+        if not self.arguments.weight:
+            return None
+        if shape not in self._plans:
+            requests = shape.spec.requests
+            if shape.spec.strategy is None:
+                found = {name: self._strategy(name) for name in names(requests)}
+            else:
+                found = {**self._of_pod(*shape.spec.strategy)}
+            counted = {n: s for n, s in found.items() if s is not None and requests.get(n, 0) > 0}
+            total = sum(strategy.weight for strategy in counted.values())
+            self._plans[shape] = self._counted(shape, counted, total) if total else None
+        return self._plans[shape]
+
+    def _counted(self, shape: TaskShape, strategies: Mapping[str, Strategy], total: int) -> Counted:
+        chosen = [name for name, strategy in strategies.items() if strategy.weight]
+        return Counted(
+            [self._rows[name] for name in chosen],
+            np.array([shape.spec.requests[name] for name in chosen], dtype=np.int64)[:, None],
+            np.array([strategies[name].weight for name in chosen], dtype=np.float64)[:, None],
+            np.array([strategies[name].type == MOST for name in chosen])[:, None],
+            100.0 * self.arguments.weight / total,
+        )
+
+    def _of_pod(self, kind: str, text: str) -> dict[str, Strategy]:
+        """The strategies in the annotations of a pod; none if they are invalid."""
+        weights = weights_of(text)
+        if kind in TYPES and weights is not None:
+            return {name: Strategy(kind, weight) for name, weight in weights.items()}
+        if text not in self._told:
+            self._told.add(text)
+            wanted = f"{' or '.join(TYPES)} and weights such as {{'cpu': 1}}".replace("'", '"')
+            message = f"annotations of pods for a strategy take {wanted}, not {kind[:SHOWN]!r} and {text[:SHOWN]!r} "
+            message += f"({SCORING_WEIGHT}): such pods have no preference"
+            self._session.findings.append(Finding("pods", message, code="InvalidStrategy"))
+        return {}
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+        fit = self._fit(shape, nodes)
+        if not self._scarce:
+            return fit
+        scarcity = self._scarcity(shape, nodes)
+        return scarcity if fit is None else fit + scarcity
+
+    def _fit(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64] | None:
+        """(n,) the score of the strategy; None if it has none for the shape."""
+        plan = self._plan(shape)
+        if plan is None:
+            return None
+        allocatable = nodes.allocatable[plan.rows]
+        there, taken = allocatable > 0, nodes.used[plan.rows] + plan.asked
+        full = np.divide(taken, allocatable, out=np.zeros(taken.shape), where=there)
+        parts = np.where(there, np.where(plan.most, full, 1 - full), 0.0)
+        score: NDArray[np.float64] = (plan.weights * parts).sum(axis=0) * plan.factor
+        score[((taken > allocatable) & there).any(axis=0)] = 0
+        return score
+
+    # --- scarce resources
+
+    def _scarce_weights(self, given: ScarceArguments) -> dict[str, int]:
+        """Weights by resource; none if they have no effect."""
+        weights = {name: given.weights.get(name, 1) for name in listed(given.resources)}
+        for name, weight in weights.items():
+            if weight < 0:
+                self._find(("sra", "resourceWeight", name), f"cannot be less than 0, but is {weight}; 1 is taken")
+                weights[name] = 1
+        if not given.weight:
+            self._find(("sra", "weight"), "is 0, so sra has no effect: set a weight, or enable: false")
+        return weights if given.weight and any(weights.values()) else {}
+
+    def _scarcity(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """(n,) the score of the resources that nodes do not have."""
+        has = np.zeros(len(nodes))
+        for name, weight in self._scarce.items():
+            row = self._rows.get(name)
+            if row is not None:
+                has += weight * (nodes.allocatable[row] > 0)
+        score: NDArray[np.float64] = (1 - has / sum(self._scarce.values())) * (100.0 * self.arguments.sra.weight)
+        asked = [self._rows[name] for name in names(shape.spec.requests) if name in self._rows]
+        score[(nodes.allocatable[asked] <= 0).any(axis=0)] = 0
+        return score
+
+    # --- what stays free beside devices
+
+    def _open_proportional(self, given: ProportionalArguments) -> None:
+        rates = dict(given.rates)
+        for key, rate in given.rates.items():
+            if rate < 0:
+                path = ("proportional", "resourceProportion", key)
+                self._find(path, f"cannot be less than 0, but is {rate:g}; 1 is taken")
+                rates[key] = 1.0
+        devices = listed(given.resources)
+        self._devices = frozenset(devices)
+        self._kept = [
+            Kept(self._rows[name], rates.get(f"{name}.cpu", 1.0), rates.get(f"{name}.memory", 1.0))
+            for name in devices
+            if name in self._rows
+        ]
+        reasons = [
+            Rejection("Proportional", f"proportional of resource {name} check failed")
+            for name in devices
+            if name in self._rows
+        ]
+        if self._kept:
+            self._session.add_predicate(
+                self.name, self._codes, reasons, scope=Scope.FIGURES, applies=lambda shape: not self._uses_any(shape)
+            )
+
+    def _uses_any(self, shape: TaskShape) -> bool:
+        return any(shape.spec.requests.get(name, 0) > 0 for name in self._devices)
+
+    def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64]:
+        """0 where enough is left for idle devices, else the number of the first resource for which it is not."""
+        idle = nodes.future_idle
+        requests = shape.spec.requests
+        cpu = idle[self._rows[CPU]] - requests.get(CPU, 0)
+        memory = idle[self._rows[MEMORY]] - requests.get(MEMORY, 0)
+        codes = np.zeros(len(nodes), dtype=np.int64)
+        for number, (row, cores, gigabytes) in reversed(list(enumerate(self._kept, start=1))):
+            free = np.maximum(idle[row], 0)
+            # A device is 1000 in its unit and a core is 1000 thousandths, so that the rate needs no factor.
+            short = (cpu < free * cores) | (memory < free * gigabytes * A_GIGABYTE)
+            codes[short & (free > 0)] = number
+        return codes
+
+
+def listed(text: str) -> list[str]:
+    """The names in a list with commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def weights_of(text: str) -> dict[str, int] | None:
+    """The weights in a JSON object of integers by resource; None for anything else, and for an empty one."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not found:
+        return None
+    whole = all(isinstance(w, int) and not isinstance(w, bool) and 0 <= w < 1 << 31 for w in found.values())
+    return found if whole else None

@@ -72,7 +72,7 @@ WHY = {
     "unknown-action": "Without the intended action the cycle behaves differently, so the file is not used.",
     "unknown-key": "Unknown keys are ignored, so the intended setting has no effect.",
     "unknown-argument": "Unknown arguments are ignored, so the default is used.",
-    "moved-argument": "The argument has moved to another plugin, and the next version may no longer pass it on.",
+    "moved-argument": "The argument has moved to another plugin.",
     "translated-argument": "The argument has moved to another plugin, where it is read.",
     "empty-action": "A cycle is a list of actions, so each entry needs a name.",
     "unused-arguments": "The arguments of an action that does not exist have no effect.",

@@ -101,6 +101,7 @@ ASKED_BY_THESE_ACTIONS = [
     "node_score",
     "batch_node_score",
     "best_node",
+    "bind_annotations",
 ]
 
 

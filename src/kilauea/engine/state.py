@@ -50,6 +50,9 @@ class Problem:
     message: str
 
 
+Handlers = dict[str, tuple[Callable[[Any], None], Callable[[str], None]]]
+
+
 class ClusterState:
     """Nodes, tasks, jobs, queues and what they refer to.
 
@@ -125,7 +128,11 @@ class ClusterState:
         self.kept: dict[str, tuple[Any, Any]] = {}
         """Values that plugins keep between cycles, by plugin: the inputs, and the value. A cache, never the truth.
         """
-        self._handlers: dict[str, tuple[Callable[[Any], None], Callable[[str], None]]] = {
+        self._handlers = self._handlers_by_kind()
+
+    def _handlers_by_kind(self) -> Handlers:
+        """For each kind, what takes in a changed object, and what forgets one by its key."""
+        handlers: Handlers = {
             "Pod": (self._set_pod, self._drop_pod),
             "Node": (self._set_node, self._drop_node),
             "PodGroup": (self._set_group, self._drop_group),
@@ -139,12 +146,13 @@ class ClusterState:
             "Numatopology": (self._set_numa, self._drop_from(self.numa)),
         }
         for kind in self.storage.kinds:
-            self._handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
+            handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
         for kind in self.devices.kinds:
-            self._handlers[kind] = (self.devices.put, functools.partial(self.devices.drop, kind))
+            handlers[kind] = (self.devices.put, functools.partial(self.devices.drop, kind))
         for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet"):
             self.spreaders[kind] = {}
-            self._handlers[kind] = (self._set_spreader, self._drop_from(self.spreaders[kind]))
+            handlers[kind] = (self._set_spreader, self._drop_from(self.spreaders[kind]))
+        return handlers
 
     @staticmethod
     def _drop_from(table: dict[str, Any]) -> Callable[[str], None]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from kilauea.api.dynamic import CLAIM_OF_POD, FINALIZER
 from kilauea.api.kinds import CLAIM_TEMPLATES, PODS, RESOURCE_CLAIMS
@@ -13,8 +16,9 @@ REQUEST = {"name": "g", "exactly": {"deviceClassName": "gpu"}}
 SPEC: dict[str, Any] = {"devices": {"requests": [REQUEST]}}
 
 
-def cluster() -> Cluster:
-    return Cluster(ResourceClaimController())
+@pytest.fixture
+def world(cluster_of: Callable[..., Cluster]) -> Cluster:
+    return cluster_of(ResourceClaimController())
 
 
 def pod(world: Cluster, name: str = "p", **entry: Any) -> dict[str, Any]:
@@ -55,8 +59,7 @@ def bind(world: Cluster, name: str) -> None:
     )
 
 
-def test_a_pod_gets_a_claim_of_its_own_from_its_template() -> None:
-    world = cluster()
+def test_a_pod_gets_a_claim_of_its_own_from_its_template(world: Cluster) -> None:
     template(world, labels={"team": "a"}, annotations={"why": "x"})
     owner = pod(world)
     world.settle()
@@ -68,9 +71,8 @@ def test_a_pod_gets_a_claim_of_its_own_from_its_template() -> None:
     assert (reference["kind"], reference["uid"], reference["controller"]) == ("Pod", owner["metadata"]["uid"], True)
 
 
-def test_a_claim_that_is_made_but_not_noted_is_not_made_again() -> None:
+def test_a_claim_that_is_made_but_not_noted_is_not_made_again(world: Cluster) -> None:
     """As after a crash between the two writes."""
-    world = cluster()
     template(world)
     pod(world)
     world.settle()
@@ -80,8 +82,7 @@ def test_a_claim_that_is_made_but_not_noted_is_not_made_again() -> None:
     assert (world.names(RESOURCE_CLAIMS), made_for(world, "p")) == ([name], name)
 
 
-def test_a_pod_whose_template_does_not_exist_is_told_and_gets_its_claim_when_it_comes() -> None:
-    world = cluster()
+def test_a_pod_whose_template_does_not_exist_is_told_and_gets_its_claim_when_it_comes(world: Cluster) -> None:
     pod(world)
     world.settle()
     assert ("p", "FailedResourceClaimCreation",
@@ -91,8 +92,7 @@ def test_a_pod_whose_template_does_not_exist_is_told_and_gets_its_claim_when_it_
     assert world.names(RESOURCE_CLAIMS) == [made_for(world, "p")]
 
 
-def test_a_claim_of_a_pod_that_has_ended_gives_its_devices_back_and_is_deleted() -> None:
-    world = cluster()
+def test_a_claim_of_a_pod_that_has_ended_gives_its_devices_back_and_is_deleted(world: Cluster) -> None:
     template(world)
     owner = pod(world)
     world.settle()
@@ -106,8 +106,7 @@ def test_a_claim_of_a_pod_that_has_ended_gives_its_devices_back_and_is_deleted()
     assert world.names(RESOURCE_CLAIMS) == []
 
 
-def test_a_claim_that_pods_share_keeps_its_devices_until_the_last_of_them_has_ended() -> None:
-    world = cluster()
+def test_a_claim_that_pods_share_keeps_its_devices_until_the_last_of_them_has_ended(world: Cluster) -> None:
     world.create(RESOURCE_CLAIMS, {"metadata": {"name": "c"}, "spec": SPEC})
     users = [pod(world, name, resourceClaimName="c") for name in ("p", "q")]
     given(world, "c", *users)
@@ -125,8 +124,7 @@ def test_a_claim_that_pods_share_keeps_its_devices_until_the_last_of_them_has_en
     assert not claim["metadata"].get("finalizers")
 
 
-def test_a_claim_that_is_being_deleted_stays_as_long_as_a_pod_uses_it() -> None:
-    world = cluster()
+def test_a_claim_that_is_being_deleted_stays_as_long_as_a_pod_uses_it(world: Cluster) -> None:
     world.create(RESOURCE_CLAIMS, {"metadata": {"name": "c"}, "spec": SPEC})
     user = pod(world, resourceClaimName="c")
     given(world, "c", user)
@@ -139,8 +137,7 @@ def test_a_claim_that_is_being_deleted_stays_as_long_as_a_pod_uses_it() -> None:
     assert world.names(RESOURCE_CLAIMS) == []
 
 
-def test_a_consumer_that_is_no_pod_keeps_its_claim() -> None:
-    world = cluster()
+def test_a_consumer_that_is_no_pod_keeps_its_claim(world: Cluster) -> None:
     world.create(RESOURCE_CLAIMS, {"metadata": {"name": "c"}, "spec": SPEC})
     given(world, "c")
     status = {"reservedFor": [{"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid": "u"}]}

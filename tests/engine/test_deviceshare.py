@@ -231,14 +231,15 @@ def test_pods_of_a_group_that_is_spread_take_no_card_together() -> None:
         pytest.param("GPU-a,1,1,NVIDIA,true,hami-core:" * 2, id="a card twice"),
         pytest.param("".join(f"GPU-{i},1,1,N,true,x:" for i in range(1000)), id="a thousand cards"),
         pytest.param("x" * 1_000_000, id="a megabyte"),
+        pytest.param("GPU-a,7,40960,NVIDIA,true,mig:", id="cards in mode mig, whose slices are not given out"),
     ],
 )
-def test_a_node_with_a_register_that_cannot_be_read_is_passed_over_by_name(register: str) -> None:
+def test_a_node_with_a_register_that_cannot_be_used_is_passed_over_by_name(register: str) -> None:
     plan = plan_of(vgpu_node("bad", register=register), vgpu_node("good"), waiting("p", memory=1), conf=shares())
     assert binds(plan) == {"p": "good"}
     assert [f.where for f in plan.findings if f.code == "DeviceAnnotations"] == ["node bad"]
     alone = plan_of(vgpu_node("bad", register=register), waiting("p", memory=1), conf=shares())
-    assert "node(s) had device annotations that cannot be read" in pending(alone)["p"].message
+    assert "node(s) had device annotations that cannot be used" in pending(alone)["p"].message
 
 
 def test_a_node_that_offers_the_resource_and_registers_no_card_is_passed_over() -> None:

@@ -26,6 +26,7 @@ VGPU_TIME = "volcano.sh/vgpu-time"
 VGPU_RECORD = "volcano.sh/vgpu-ids-new"
 VGPU_TO_ALLOCATE = "volcano.sh/devices-to-allocate"
 VGPU_MODE = "volcano.sh/vgpu-mode"
+MIG = "mig"
 VGPU_USE_ID = "volcano.sh/vgpu-use-gpuuuid"
 VGPU_NOT_ID = "volcano.sh/vgpu-nouse-gpuuuid"
 VGPU_USE_TYPE = "nvidia.com/use-gputype"
@@ -79,7 +80,7 @@ def vgpu_cards(text: str) -> tuple[tuple[Card, ...], str]:
     """Read the cards in `volcano.sh/node-vgpu-register`, and the mode of the node, which is that of its last card.
 
     Raises:
-        DeviceTextError: the text is too long, or an entry is incomplete or has an invalid number.
+        DeviceTextError: the text is too long, an entry is incomplete or has an invalid number, or the mode is mig.
     """
     _check_length(text)
     cards, mode = [], ""
@@ -93,6 +94,9 @@ def vgpu_cards(text: str) -> tuple[tuple[Card, ...], str]:
             Card(fields[0], _number(fields[1]), _number(fields[2]), WHOLE, fields[3], fields[4].lower() != "false")
         )
         mode = fields[5]
+    if mode == MIG:
+        # A part of such a card must be one of the slices that its geometry allows; a share by memory would not exist.
+        raise DeviceTextError("its cards are in mode mig, and this version does not give out MIG slices")
     return _checked(cards), mode
 
 

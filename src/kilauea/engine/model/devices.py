@@ -24,7 +24,6 @@ _RESOURCES = frozenset(
     {devices.GPU_MEMORY, devices.GPU_NUMBER, devices.VGPU_NUMBER, devices.VGPU_MEMORY, devices.VGPU_PERCENTAGE}
 )
 _MEMORY, _CORE = "-memory", "-core"
-MIG = "mig"
 
 
 class DeviceSet(NamedTuple):

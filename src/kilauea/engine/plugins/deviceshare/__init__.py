@@ -60,7 +60,7 @@ from kilauea.engine.plugins.deviceshare.records import annotations_for
 from kilauea.engine.session import Session
 
 BINPACK, SPREAD = "binpack", "spread"
-UNREADABLE = Rejection("DeviceAnnotations", "node(s) had device annotations that cannot be read", hopeless=True)
+UNREADABLE = Rejection("DeviceAnnotations", "node(s) had device annotations that cannot be used", hopeless=True)
 WITHOUT = Rejection("NoDevices", "node(s) had no registered devices of the requested kind", hopeless=True)
 NO_ROOM = Rejection("InsufficientDevices", "node(s) had no cards with enough free memory, cores and slots")
 MOST_NAMED = 5

@@ -130,3 +130,28 @@ def test_pods_of_a_deployment_are_placed_as_a_group(product: Product) -> None:
     }
     assert len(groups) == 1
     product.kubectl("delete", "deployment", "web")
+
+
+def test_a_job_whose_pods_a_webhook_refuses_says_so_and_starts_once_the_webhook_is_gone(product: Product) -> None:
+    hook = {
+        "name": "deny.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "objectSelector": {"matchLabels": {"refused": "yes"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    configuration = {**head, "metadata": {"name": "deny"}, "webhooks": [hook]}
+    product.kubectl("apply", "-f", "-", given=json.dumps(configuration))
+    refused = job("refused", 2)
+    refused["spec"]["tasks"][0]["template"]["metadata"]["labels"] = {"refused": "yes"}
+    product.kubectl("apply", "-f", "-", given=json.dumps(refused))
+    said = 'failed calling webhook "deny.example.com"'
+    until(lambda: said in product.kubectl("describe", "vcjob/refused"), "the job to say what refuses its pods")
+    assert said in Console(product.kubeconfig).good("vcctl", "job", "view", "refused")
+    assert said in Console(product.kubeconfig).good("kilauea", "explain", "job", "refused")
+    product.kubectl("delete", "validatingwebhookconfiguration", "deny")
+    until(lambda: len(pods_of(product, "refused")) == 2, "the pods to be created", 90)
+    until_phase(product, "refused", "Running")

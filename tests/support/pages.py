@@ -52,6 +52,7 @@ CHANGING = (
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "<date>"),
     (re.compile(r"\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b(?: \((?:x\d+ over )?\S+ ago\))?"), "<age>"),
     (re.compile(r"^\S+: (?:Submitted|Pending|Running \(.*\)|Restarting|Completing)\n", re.M), ""),
+    (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "<suffix>"),
     (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "<ip>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:<port>"),
     (re.compile(r"[ \t]+"), " "),

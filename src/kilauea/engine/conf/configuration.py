@@ -275,7 +275,7 @@ class _Reader:
                 if moved is not None:
                     self._warn_of_moved(entry, moved.keys, moved.proportional, new)
                 if moved is not None and new is None:
-                    # Its scores stay off: nobody has asked for them.
+                    # Its scores stay off: no configuration asks for them.
                     arguments = {"resourceStrategyFitWeight": 0, NEW_KEY: moved.proportional}
                     entries.append(PluginConf(NEW_PLUGIN, entry.flags, arguments, entry.path))
             out.append(tuple(entries))

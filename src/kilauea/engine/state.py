@@ -379,7 +379,7 @@ class ClusterState:
             self._nodes_stale = True
 
     def _rebuild_nodes(self) -> None:
-        nodes = self._nodes = NodeTable(list(self._facts.values()), self.axis)
+        nodes = self._nodes = NodeTable(self._facts.values(), self.axis, self._nodes.row_of)
         self._nodes_stale = False
         self._tree = None
         self._loads = None

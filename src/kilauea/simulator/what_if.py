@@ -305,8 +305,7 @@ class WhatIf:
 
     def _uncordon(self, _: Explanation) -> Change | None:
         """Uncordon as few nodes as possible, the most useful ones first."""
-        cordoned = [node for node in self._of(Node) if node.spec and node.spec.unschedulable]
-        cordoned.sort(key=self._fitness)
+        cordoned = sorted((n for n in self._nodes_known() if n.spec and n.spec.unschedulable), key=self._fitness())
 
         def admits(count: int) -> bool:
             return self._admitted([remedies.uncordoned(node) for node in cordoned[:count]])
@@ -316,7 +315,7 @@ class WhatIf:
 
     def _ready(self, _: Explanation) -> Change | None:
         """Make as few nodes as possible ready, the most useful ones first."""
-        down = sorted((node for node in self._of(Node) if not remedies.is_ready(node)), key=self._fitness)
+        down = sorted((node for node in self._nodes_known() if not remedies.is_ready(node)), key=self._fitness())
 
         def admits(count: int) -> bool:
             return self._admitted([remedies.ready(node) for node in down[:count]])
@@ -494,18 +493,27 @@ class WhatIf:
 
     def _template(self) -> Node | None:
         """The largest node that only lacks resources for the group's first waiting pod; else the largest."""
-        nodes = [node for node in self._of(Node) if not node.name.startswith(NEW_NODE)]
-        return min(nodes, key=self._fitness, default=None)
+        nodes = (node for node in self._nodes_known() if not node.name.startswith(NEW_NODE))
+        return min(nodes, key=self._fitness(), default=None)
 
-    def _fitness(self, node: Node) -> tuple[object, ...]:
-        """Sort key of a node: least for the first waiting pod's labels, no taints, and much room."""
+    def _fitness(self) -> Callable[[Node], tuple[bool, bool, bool, int, int, str]]:
+        """Sort key of nodes: least for the first waiting pod's labels, no taints, and much room."""
         spec = next((task.spec for task in self._waiting()), None)
         wanted = dict(spec.node_selector) if spec else {}
-        has = remedies.offered(node)
-        lacking = [name for name in (spec.requests if spec else ()) if not has.get(name)]
-        tainted = bool(remedies.hard_taints(node)) or bool(node.spec and node.spec.unschedulable)
-        selected = wanted.items() <= node.labels.items()
-        return (not selected, bool(lacking), tainted, -has.get("cpu", 0), -has.get("memory", 0), node.name)
+        requested = tuple(spec.requests) if spec else ()
+
+        def fitness(node: Node) -> tuple[bool, bool, bool, int, int, str]:
+            has = remedies.offered(node)
+            lacking = any(not has.get(name) for name in requested)
+            tainted = bool(remedies.hard_taints(node)) or bool(node.spec and node.spec.unschedulable)
+            selected = wanted.items() <= node.labels.items()
+            return (not selected, lacking, tainted, -has.get("cpu", 0), -has.get("memory", 0), node.name)
+
+        return fitness
+
+    def _nodes_known(self) -> Iterator[Node]:
+        """The objects of the nodes, in no particular order."""
+        return (obj for obj in self._objects.values() if isinstance(obj, Node))
 
     def _of(self, kind: type[_Kind]) -> list[_Kind]:
         """The objects of a kind, in the order of their names."""

@@ -10,8 +10,9 @@ there a pod counts as soon as it is nominated, and no longer once it is evicted.
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -88,6 +89,17 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     return (*keys, (-1, 0, name))
 
 
+def in_order(facts: Collection[NodeFacts], before: Mapping[str, int]) -> list[NodeFacts]:
+    """Nodes in the natural order of their names; `before` has the rows of those whose order is known already."""
+    added = [f for f in facts if f.name not in before]
+    if len(added) > len(before):
+        return sorted(facts, key=lambda f: natural(f.name))
+    ordered = sorted((f for f in facts if f.name in before), key=lambda f: before[f.name])
+    for one in added:
+        bisect.insort(ordered, one, key=lambda f: natural(f.name))
+    return ordered
+
+
 @dataclass(frozen=True)
 class LabelColumn:
     """One label over all nodes: its distinct values, and by node the index of its value (-1 without the label)."""
@@ -117,8 +129,10 @@ class LabelColumn:
 class NodeTable:
     """All nodes. Arrays over nodes have shape (N,), over resources and nodes (R, N); amounts are int64."""
 
-    def __init__(self, facts: Sequence[NodeFacts], axis: ResourceAxis) -> None:
-        self.facts = sorted(facts, key=lambda f: natural(f.name))
+    def __init__(
+        self, facts: Collection[NodeFacts], axis: ResourceAxis, before: Mapping[str, int] | None = None
+    ) -> None:
+        self.facts = in_order(facts, before or {})
         self.axis = axis
         self.names = [f.name for f in self.facts]
         self.row_of = {name: row for row, name in enumerate(self.names)}

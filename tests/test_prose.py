@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 FOLDERS = ("src", "docs", "examples", "benchmarks")
+SELF = Path(__file__).name
 
 # What is found, what to write instead, and examples of both; the pattern is searched in the text of a file.
 PHRASES = [
@@ -31,6 +32,8 @@ PHRASES = [
         '"x" is no address',
         "there is no queue of this name, and it is no longer looked for",
     ),
+    (r"(?i)\b(?:that|which) (?:is|are) none\b(?! of)", "invalid ...", "a number that is none", "an invalid number"),
+    (r"(?i)\bsomebody\b", "a user, a client, another ...", "somebody waits", "a client waits"),
     (
         r'\bfact\(\s*"(?:What|Whether|Who|How|Why|When|Where|Which)\b',
         "a noun, as kubectl explain has it",
@@ -51,21 +54,37 @@ PHRASES = [
 ]
 
 
-def prose_files() -> list[Path]:
-    """Sources and documents."""
-    found = [path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
+EVERYWHERE = [row for row in PHRASES if row[0].startswith("(?i)") and "promised" not in row[0]]
+"""Those that tests avoid, too."""
+
+
+def prose_files(*, tests: bool = False) -> list[Path]:
+    """Sources and documents, or the tests."""
+    folders = ("tests",) if tests else FOLDERS
+    found = [path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
+    if tests:
+        return sorted(path for path in found if path.name != SELF)
     return sorted([*found, *(ROOT / name for name in DOCUMENTS)])
 
 
 @pytest.mark.parametrize(("pattern", "instead"), [row[:2] for row in PHRASES])
 def test_the_phrase_is_not_used(pattern: str, instead: str) -> None:
-    hits = [
+    assert uses(pattern, instead, prose_files()) == []
+
+
+@pytest.mark.parametrize(("pattern", "instead"), [row[:2] for row in EVERYWHERE])
+def test_tests_do_not_use_the_phrase_either(pattern: str, instead: str) -> None:
+    assert uses(pattern, instead, prose_files(tests=True)) == []
+
+
+def uses(pattern: str, instead: str, paths: list[Path]) -> list[str]:
+    """Places where files use a phrase, and what to write there."""
+    return [
         f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, hit.start()) + 1}: {hit[0]!r}; write {instead}"
-        for path in prose_files()
+        for path in paths
         for text in [path.read_text()]
         for hit in re.finditer(pattern, text)
     ]
-    assert hits == []
 
 
 @pytest.mark.parametrize(("pattern", "_", "bad", "good"), PHRASES)

@@ -279,7 +279,7 @@ def _check_whole(name: str, value: object, least: int) -> None:
     """Look at an argument that is a whole number.
 
     Raises:
-        InvalidInput: it is none, or too small.
+        InvalidInput: it is not a whole number, or too small.
     """
     if not isinstance(value, int) or value < least:
         raise InvalidInput(f"{name}: must be a whole number, {least} or more; got {value!r}")

@@ -92,7 +92,7 @@ def test_another_way_to_write_the_same_is_no_change(path: tuple[Any, ...], value
 
 
 def applied_again(replicas: int) -> Data:
-    """A job as it is after somebody has applied a manifest again, which says nothing of the tasks but these numbers."""
+    """A job as it is after a user has applied a manifest again, which says nothing of the tasks but these numbers."""
     new = copy.deepcopy(OLD)
     new["spec"]["tasks"] = [task(replicas=replicas, template=TEMPLATE), copy.deepcopy(OLD["spec"]["tasks"][1])]
     found: Data = json_patch(copy.deepcopy(new), mutate(review_of(new, "UPDATE", OLD), VIEW, SETTINGS))

@@ -296,7 +296,7 @@ def test_root_never_gets_a_parent(parent: str) -> None:
     assert refusal({**new, "spec": {"parent": parent, "weight": 2}}, queue("q"), old=new) == ""
 
 
-def test_the_amounts_of_root_are_protected_unless_somebody_wants_otherwise() -> None:
+def test_the_amounts_of_root_are_protected_unless_told_otherwise() -> None:
     old, new = queue("root"), {"metadata": {"name": "root"}, "spec": cpu("capability", "3")}
     words = "root queue's resource attributes (capability, deserved, guarantee) cannot be modified"
     assert refusal(new, old=old) == words

@@ -85,7 +85,7 @@ IS = '"Is" is not an operator: use one of DoesNotExist, Exists, In, NotIn'
 
 CASES = [
     case(
-        "a request that is no quantity",
+        "a request that is not a quantity",
         container(resources={"requests": {"cpu": "1x"}}),
         "spec.containers[1].resources.requests[cpu]",
         no_quantity("1x"),
@@ -265,7 +265,7 @@ CASES = [
         "missing: give a value",
     ),
     case(
-        "a quota that is no quantity",
+        "a quota that is not a quantity",
         make(ResourceQuota, spec={"hard": {"requests.cpu": "1", "count/jobs": "x"}}),
         "spec.hard[count/jobs]",
         no_quantity("x"),

@@ -1,4 +1,4 @@
-"""What is said of bytes that are no JSON or YAML; the words were heard from the real server."""
+"""What is said of bytes that are not JSON or YAML; the words were heard from the real server."""
 
 from __future__ import annotations
 

@@ -84,13 +84,13 @@ def test_what_a_file_says_of_its_cluster_is_read(tmp_path: Path) -> None:
             "insecure-skip-tls-verify": True,
             "disable-compression": True,
         },
-        {"as": "somebody"},
+        {"as": "jane"},
     )
     content["contexts"][0]["context"]["namespace"] = "team"
     access = loaded(tmp_path, content)
     assert (access.server, access.authority, access.server_name) == ("https://127.0.0.1:6443", b"CA", "kubernetes")
     assert (access.proxy, access.insecure, access.compression) == ("http://proxy:3128", True, False)
-    assert (access.namespace, access.impersonate) == ("team", (("impersonate-user", "somebody"),))
+    assert (access.namespace, access.impersonate) == ("team", (("impersonate-user", "jane"),))
 
 
 def test_of_several_files_the_first_that_says_something_counts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Leader election: never two at a time, and always somebody in the end."""
+"""Leader election: never two leaders at a time, and always one in the end."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
 
 class Disturbed:
-    """A transport at the other end of which somebody writes whenever a page has been given."""
+    """A transport whose server writes whenever a page has been given."""
 
     def __init__(self, world: World, writes: int) -> None:
         self._world = world

@@ -10,7 +10,7 @@ from typing import Any
 import schemathesis
 
 REFUSALS = (
-    "strconv.ParseUint: parsing",  # a watch from a resourceVersion that is no number
+    "strconv.ParseUint: parsing",  # a watch from a resourceVersion that is not a number
     "resourceVersion should not be set on objects to be created",
     "Too large resource version",
 )

@@ -314,7 +314,7 @@ def test_what_makes_sense_runs_beside_all_that_makes_none(nonsense: Server) -> N
 
 
 def test_a_copy_of_the_folder_without_its_store_begins_again(nonsense: Server, tmp_path: Path) -> None:
-    """The credentials alone make no cluster, but they are no hindrance either."""
+    """The credentials alone make no cluster, but they do not prevent one either."""
     shutil.copytree(nonsense.data_dir / "credentials", tmp_path / "data" / "credentials")
     with running_up(tmp_path / "data", "--nodes", "1") as server:
         assert server.token == nonsense.token

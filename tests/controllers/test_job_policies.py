@@ -90,7 +90,7 @@ def pod_that(codes: dict[str, int], *conditions: tuple[str, str], init: int | No
         pytest.param(
             [exit_codes("FailJob", "NotIn", 42)], pod_that({"a": 1}), "FailJob", id="a code that is not named"
         ),
-        pytest.param([exit_codes("FailJob", "NotIn", 42)], pod_that({"a": 0}), "Count", id="success is no failure"),
+        pytest.param([exit_codes("FailJob", "NotIn", 42)], pod_that({"a": 0}), "Count", id="success is not a failure"),
         pytest.param([exit_codes("Ignore", "In", 3)], pod_that({"a": 0, "b": 3}), "Ignore", id="any container"),
         pytest.param(
             [exit_codes("Ignore", "In", 3, container="a")], pod_that({"a": 0, "b": 3}), "Count", id="one container"

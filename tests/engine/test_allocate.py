@@ -164,7 +164,7 @@ OWN_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 @pytest.mark.parametrize(
     "gates",
     [
-        pytest.param(["example.com/wait"], id="a gate of somebody else"),
+        pytest.param(["example.com/wait"], id="a gate of another controller"),
         pytest.param([OWN_GATE], id="the gate of the queue"),
         pytest.param([OWN_GATE, "example.com/wait"], id="both"),
     ],

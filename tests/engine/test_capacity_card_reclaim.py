@@ -343,7 +343,7 @@ ALL = ("by-word", "by-owner", "service", "other", "missing", "odd")
         pytest.param(None, None, True, [], id="what has no type: nothing"),
         pytest.param("DaemonSet", None, True, [], id="nor what has one that no one knows"),
         pytest.param(None, None, False, ["by-word", "by-owner"], id="unless that is allowed"),
-        pytest.param("ReplicaSet", "batch", True, [], id="a word that means nothing is no type"),
+        pytest.param("ReplicaSet", "batch", True, [], id="a word that means nothing is not a type"),
     ],
 )
 def test_who_may_take_back_from_whom(owner: str | None, said: str | None, strict: bool, expected: list[str]) -> None:

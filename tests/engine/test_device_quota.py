@@ -123,7 +123,7 @@ def test_huge_counts_do_not_wrap() -> None:
 
 
 def test_a_limit_of_devices_leaves_shares_as_they_are() -> None:
-    """It is no resource of nodes: a queue that names only devices is still without a promise."""
+    """It is not a resource of nodes: a queue that names only devices is still without a promise."""
     found = plan_of(
         node("n1", cpu=99), device_class(), slice_("n1", *CARDS), pods(1),
         queue("q", capability={"deviceclass/gpu": 4}, deserved={"deviceclass/gpu": 4}), conf=FLAT,

@@ -96,7 +96,7 @@ def test_the_level_that_blocks_is_found_at_any_depth(blocked: int) -> None:
 
 
 def test_borrowers_are_named_the_nearest_first() -> None:
-    """Of the same cluster: sister, cousin, stranger; who holds what it deserves is none."""
+    """Of the same cluster: sister, cousin, stranger; a queue that holds what it deserves is not among them."""
     queues = [
         queue("root"),
         queue("top", parent="root", deserved={"cpu": "40"}),

@@ -80,7 +80,7 @@ def failing(_: Any) -> Reply:
 
 
 MALFORMED: list[Any] = [None, 3, "yes", [], {"status": []}, {"status": {}}, {"status": 1.5}]
-"""Answers that are none to any verb that has a status."""
+"""Invalid answers to any verb that has a status."""
 
 
 # --- predicate
@@ -233,8 +233,8 @@ def preempted(answer: Answer, **arguments: Any) -> Plan:
         pytest.param(lambda _: {"status": 1, "victims": [{"UID": "other"}]}, False, id="no strangers"),
         pytest.param(lambda _: {"status": 1, "victims": []}, False, id="none"),
         pytest.param(lambda _: {"status": 1}, False, id="nor without a list"),
-        pytest.param(lambda _: {"status": 7, "victims": [{"UID": "low-0"}]}, False, id="a status that is none"),
-        pytest.param(lambda _: {"status": 1, "victims": ["low-0"]}, False, id="victims that are none"),
+        pytest.param(lambda _: {"status": 7, "victims": [{"UID": "low-0"}]}, False, id="an invalid status"),
+        pytest.param(lambda _: {"status": 1, "victims": ["low-0"]}, False, id="invalid victims"),
         pytest.param(failing, False, id="one that fails"),
     ],
 )

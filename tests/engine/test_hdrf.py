@@ -116,7 +116,7 @@ def test_unequal_weights_inside_a_branch_do_not_change_what_the_branch_gets(
         pytest.param("root/a", "1/2.5", (("a",), (2.5,)), id="a weight need not be whole"),
         pytest.param("eng/prod", "2/8", (("eng", "prod"), (2, 8)), id="the root may be left out"),
         pytest.param("rootless/a", "2/8", (("rootless", "a"), (2, 8)), id="a name may begin like the root's"),
-        pytest.param("root", "1", ((), ()), id="the root alone is no path"),
+        pytest.param("root", "1", ((), ()), id="the root alone is not a path"),
         pytest.param("", "", ((), ()), id="nor is nothing"),
         pytest.param("root//a/", "1/2/3/4", (("a",), (3,)), id="empty names are passed over with their weights"),
     ],

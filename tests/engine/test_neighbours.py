@@ -40,7 +40,7 @@ EVERYONE: Data = {}
 
 
 def zones(**cores: int) -> list[Objects]:
-    """A node for each keyword `a1=cores`, in zone `a`; zone `x` is none."""
+    """A node for each keyword `a1=cores`, in zone `a`; zone `x` means no zone."""
     return [node(name, cpu=cpu, labels={} if name[0] == "x" else {"zone": name[0]}) for name, cpu in cores.items()]
 
 
@@ -163,7 +163,7 @@ def test_anti_affinity_against_all() -> None:
     ("labels", "affinity", "expected"),
     [
         pytest.param({"app": "api"}, away(labels_of({"app": "api"})), "b1", id="its term means the newcomer"),
-        pytest.param({"app": "api"}, away(labels_of({"app": "db"})), "a1", id="its term means somebody else"),
+        pytest.param({"app": "api"}, away(labels_of({"app": "db"})), "a1", id="its term means other pods"),
         pytest.param({}, away(EVERYONE), "b1", id="its term means everybody"),
         pytest.param({}, away(None), "a1", id="its term means no one"),
         pytest.param({"app": "api"}, near(labels_of({"app": "db"})), "a1", id="affinity binds only its owner"),

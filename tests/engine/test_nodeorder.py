@@ -204,7 +204,7 @@ def test_worked_example_of_preferred_neighbours() -> None:
     [
         pytest.param(rather(5, WEB), {"app": "web"}, [100, 0], id="a pod that runs would like the newcomer near"),
         pytest.param(rather(5, WEB, away=True), {"app": "web"}, [0, 100], id="or far away"),
-        pytest.param(rather(5, WEB), {"app": "db"}, [0, 0], id="its wish is about somebody else"),
+        pytest.param(rather(5, WEB), {"app": "db"}, [0, 0], id="its wish is about other pods"),
     ],
 )
 def test_wishes_of_pods_that_run(affinity: Data, labels: dict[str, str], expected: list[int]) -> None:

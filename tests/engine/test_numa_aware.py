@@ -133,7 +133,7 @@ def test_a_node_is_refused_with_the_reason(numa: list[Object], wish: Object, rea
         pytest.param([], wanting("p", "", 4), id="no policy and no Numatopology"),
         pytest.param([topology("n1", manager="none")], wanting("p", "", 5), id="the CPU manager shares"),
         pytest.param([topology("n1", "none")], wanting("p", "", 5), id="the node has no policy"),
-        pytest.param([topology("n1")], wanting("p", "none", 3), id="the policy none is no wish"),
+        pytest.param([topology("n1")], wanting("p", "none", 3), id="the policy none is not a wish"),
         pytest.param([topology("n1")], wanting("p", SINGLE, "4500m"), id="no whole processors"),
         pytest.param([], pod("p", cpu=5, annotations={POLICY: SINGLE}), id="another class of service"),
     ],

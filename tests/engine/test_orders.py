@@ -98,7 +98,7 @@ def test_a_class_counts_whenever_it_arrives() -> None:
             {"priority": 9, "annotations": {TASK_PRIORITY: "-1"}}, {"priority": 0}, id="even over the priority"
         ),
         pytest.param(
-            {"priority": 5, "annotations": {TASK_PRIORITY: "x"}}, {"priority": 6}, id="unless it is no number"
+            {"priority": 5, "annotations": {TASK_PRIORITY: "x"}}, {"priority": 6}, id="unless it is not a number"
         ),
         pytest.param(
             {"priority": 5, "annotations": {TASK_PRIORITY: "2147483648"}}, {"priority": 6}, id="or none of 32 bits"

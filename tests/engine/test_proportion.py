@@ -140,7 +140,7 @@ def test_running_pods_count_as_asked_for() -> None:
     [
         pytest.param({}, {"cpu": 70000, "memory": 60 * GI}, id="without a capability what others are not promised"),
         pytest.param(
-            {"capability": {"cpu": 40}}, {"cpu": 40000, "memory": 60 * GI}, id="an unset resource is no limit"
+            {"capability": {"cpu": 40}}, {"cpu": 40000, "memory": 60 * GI}, id="an unset resource is not a limit"
         ),
         pytest.param(
             {"capability": {"cpu": 90}}, {"cpu": 70000, "memory": 60 * GI}, id="no one has more than there is"

@@ -202,7 +202,7 @@ def test_no_gang_is_left_below_its_minimum_and_every_preemptor_is_placed_whole(
 
 
 def keeps_limits(action: str, case: Case) -> bool:
-    """Whether queues and their ancestors stay within what they may use, of those where somebody is promised room."""
+    """Whether queues and their ancestors stay within what they may use, of those with a guarantee."""
     objects = case.cluster.objects()
     plan = plan_for(objects, case.conf(action))
     done, jobs = effects(case.cluster, objects, plan), state_of(objects).jobs

@@ -376,8 +376,8 @@ BROKEN = [
     ("a counter that the pool does not have",
      {"devices": [device("a", consumesCounters=[{"counterSet": "s", "counters": {"c": {"value": 1}}}])]},
      "it takes of counter s/c, which its pool does not have"),
-    ("a version that is none", {"devices": [device("a", v={"version": "one"})]}, '"one" is not a semantic version'),
-    ("a quantity that is none", {"devices": [device("a", capacity={"memory": "much"})]}, '"much" is not a quantity'),
+    ("a version that is invalid", {"devices": [device("a", v={"version": "one"})]}, '"one" is not a semantic version'),
+    ("a quantity that is invalid", {"devices": [device("a", capacity={"memory": "much"})]}, '"much" is not a quantity'),
     ("an attribute without a value", {"devices": [device("a", v={})]}, "an attribute has no value"),
 ]  # fmt: skip
 

@@ -222,9 +222,9 @@ def test_requests_of_a_pod(spec: dict[str, Any], cpu: int, memory: int) -> None:
     [
         pytest.param({GPU: 2}, {GPU: 2000}, id="an extended resource counts in thousandths"),
         pytest.param({"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": 4 << 20}, id="huge pages count in bytes"),
-        pytest.param({"count/jobs.batch": 3}, {}, id="a count of objects is no resource"),
-        pytest.param({"storage": "1Gi"}, {}, id="a name without a domain is no resource"),
-        pytest.param({"requests.nvidia.com/gpu": 3}, {}, id="a name of a quota is no resource"),
+        pytest.param({"count/jobs.batch": 3}, {}, id="a count of objects is not a resource"),
+        pytest.param({"storage": "1Gi"}, {}, id="a name without a domain is not a resource"),
+        pytest.param({"requests.nvidia.com/gpu": 3}, {}, id="a name of a quota is not a resource"),
     ],
 )
 def test_which_requests_count(requests: dict[str, Any], counted: dict[str, int]) -> None:

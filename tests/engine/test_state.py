@@ -230,13 +230,13 @@ def test_an_object_that_is_gone_may_come_back_with_any_version() -> None:
 
 
 BAD = [
-    pytest.param(pod("bad", cpu="much"), "Pod", "ns/bad", id="a request that is no quantity"),
+    pytest.param(pod("bad", cpu="much"), "Pod", "ns/bad", id="a request that is not a quantity"),
     pytest.param(pod("bad", cpu="-1"), "Pod", "ns/bad", id="a request below zero"),
     pytest.param(pod("bad", cpu=10**30), "Pod", "ns/bad", id="a request beyond all bounds"),
-    pytest.param(node("bad", memory="big"), "Node", "bad", id="an offer that is no quantity"),
+    pytest.param(node("bad", memory="big"), "Node", "bad", id="an offer that is not a quantity"),
     pytest.param(node("bad", cpu="-4"), "Node", "bad", id="an offer below zero"),
-    pytest.param(queue("bad", capability={"cpu": "lots"}), "Queue", "bad", id="a capability that is no quantity"),
-    pytest.param(group("bad", resources={"cpu": "x"}), "PodGroup", "ns/bad", id="a minimum that is no quantity"),
+    pytest.param(queue("bad", capability={"cpu": "lots"}), "Queue", "bad", id="a capability that is not a quantity"),
+    pytest.param(group("bad", resources={"cpu": "x"}), "PodGroup", "ns/bad", id="a minimum that is not a quantity"),
 ]
 
 

@@ -151,7 +151,7 @@ def test_parts_of_a_job_are_numbers_or_percentages_rounded_up(text: str, total: 
         ),
         pytest.param({}, ["shut"], "current time beyond revocable zone shut:12:00-13:00", id="that is told first"),
         pytest.param({"zone": "*"}, ["odd"], "revocable zone odd not support", id="not in a zone that has no hours"),
-        pytest.param({"zone": "*"}, ["bad"], "revocable zone noon format error", id="nor with hours that are none"),
+        pytest.param({"zone": "*"}, ["bad"], "revocable zone noon format error", id="nor with hours that are invalid"),
         pytest.param({}, [""], None, id="an empty zone is none"),
     ],
 )
@@ -231,7 +231,7 @@ def job_with(**annotations: str) -> Object:
         pytest.param({"least": "9"}, {"Running": 8, "Pending": 2}, 1, id="fewer are there: one, all the same"),
         pytest.param({}, {"Running": 8, "Pending": 2}, 1, id="without a budget: one"),
         pytest.param({"least": "5", "most": "0"}, {"Running": 8, "Pending": 2}, 3, id="the first budget counts"),
-        pytest.param({"least": "a"}, {"Running": 8}, 1, id="a budget that is none: one"),
+        pytest.param({"least": "a"}, {"Running": 8}, 1, id="a budget that is invalid: one"),
         pytest.param({"most": "a"}, {"Running": 8}, 1, id="likewise"),
     ],
 )
@@ -375,7 +375,7 @@ def test_pods_that_are_not_preemptable_stay() -> None:
         pytest.param(0, {"evict.period": "2m"}, [], id="the period is longer"),
         pytest.param(30, {"evict.period": "10s"}, ["low-3"], id="or shorter"),
         pytest.param(30, {"evict.period": "0s"}, ["low-3"], id="or nothing"),
-        pytest.param(30, {"evict.period": "often"}, [], id="what is none counts as a minute"),
+        pytest.param(30, {"evict.period": "often"}, [], id="an invalid period counts as a minute"),
     ],
 )
 def test_a_job_has_peace_for_a_period_after_it_made_a_pod(second: int, arguments: Data, expected: list[str]) -> None:

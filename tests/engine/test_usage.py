@@ -295,7 +295,7 @@ def limited(name: str, requests: Data, limits: Data) -> Object:
         pytest.param(best_effort("y", "r", node="n1"), {}, 250, id="a pod that asks for nothing"),
         pytest.param(best_effort("y", "r", node="n1"), {"estimator.be_cpu": 100}, 100, id="of so many milli-cores"),
         pytest.param(
-            best_effort("y", "r", node="n1"), {"estimator.be_cpu": "1"}, 1, id="a text of digits is no quantity"
+            best_effort("y", "r", node="n1"), {"estimator.be_cpu": "1"}, 1, id="a text of digits is not a quantity"
         ),
         pytest.param(best_effort("y", "r", node="n1"), {"estimator.be_cpu": "1.5"}, 1500, id="of a quantity"),
         pytest.param(

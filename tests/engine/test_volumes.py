@@ -188,7 +188,7 @@ def test_a_pod_waits_for_a_claim_that_is_not_ready(objects: list[Object], messag
         pytest.param(
             [claim("p-scratch", bound="v", owner="q")],
             "PVC ns/p-scratch was not created for pod ns/p (pod is not owner)",
-            id="somebody else's claim",
+            id="the claim of another pod",
         ),
     ],
 )

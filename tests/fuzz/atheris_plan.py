@@ -1,6 +1,6 @@
 """A coverage-guided fuzz target for atheris: bytes through everything that `kilauea plan` does.
 
-atheris is no requirement of this repository, because it has no wheels for every machine that Kilauea is built on. Where
+atheris is not a requirement of this repository: it has no wheels for every machine that Kilauea is built on. Where
 it has (CPython 3.11 on Linux x86-64 or macOS) no compiler is needed:
 
     python3.11 -m venv ../fuzzing

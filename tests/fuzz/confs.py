@@ -79,7 +79,7 @@ def sound(draw: st.DrawFn) -> Data:
 
 @st.composite
 def spoiled(draw: st.DrawFn) -> Any:
-    """A configuration with some parts spoiled, or something that is none at all."""
+    """A configuration with some parts spoiled, or something that is not a configuration."""
     how = draw(st.integers(0, 19))
     if how == 19:
         return copy.deepcopy(draw(VALUES))

@@ -153,7 +153,7 @@ def notation(field: dict[str, Any]) -> str:
     """How Go writes a field: `[=][*][Embedded/]type`.
 
     `=` is written even if empty, `*` tells null from empty (so that empty values stay), `Embedded/` is the embedded
-    struct that the field stands in, which errors name. Structs that are no pointers cannot be left out, whatever they
+    struct that the field stands in, which errors name. Structs that are not pointers cannot be left out, whatever they
     ask for, unless they say `omitzero`.
     """
     struct = field["kind"] == "struct" and not field["pointer"] and not field["omitzero"]

@@ -80,7 +80,7 @@ def _nodes(books: Books, plan: Plan) -> Iterator[str]:
     gone = {e.pod for e in plan.evictions} | {key for key, pod in books.pods.items() if is_terminating(pod)}
     for node in sorted({p.node for p in placements(plan)}):
         if node not in books.nodes:
-            yield f"pods go to nodes: {node} is none"
+            yield f"pods go to nodes: {node} is not a node"
             continue
         bound = [p.pod for p in plan.binds if p.node == node]
         if bound and (over := _over(books, books.idle(node), bound)):

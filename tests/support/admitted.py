@@ -57,12 +57,10 @@ def task(name: str = "a", replicas: int = 1, **fields: Any) -> Data:
 
 
 def review_of(obj: Any, operation: Operation = "CREATE", old: Any = None, resource: Resource = VC_JOBS) -> Review:
-    """A request by somebody."""
+    """A request by a user."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     named = metadata if isinstance(metadata, Mapping) else {}
-    return Review(
-        operation, resource, str(named.get("namespace", "")), str(named.get("name", "")), obj, old, "somebody"
-    )
+    return Review(operation, resource, str(named.get("namespace", "")), str(named.get("name", "")), obj, old, "user")
 
 
 def completed(mutate: Mutate, obj: Any, settings: Settings = SETTINGS) -> Any:

@@ -157,7 +157,7 @@ def amounts(given: Mapping[str, float] | None) -> dict[str, float] | None:
 
 
 def slots(thing: Any, *left_out: str) -> dict[str, Any]:
-    """The attributes of an object with slots, as text where they are no plain values."""
+    """The attributes of an object with slots, as text where they are not plain values."""
     return {name: _plain(getattr(thing, name)) for name in sorted(type(thing).__slots__) if name not in left_out}
 
 

@@ -1,4 +1,4 @@
-"""Time that passes at once: an event loop that, when all wait, goes to the next moment for which somebody waits.
+"""Time that passes at once: an event loop that, when all wait, goes to the next moment for which a task waits.
 
 with virtual_loop() as loop:
     loop.run_until_complete(main(LoopClock(loop)))      # an hour of sleep takes no time

@@ -264,7 +264,7 @@ class History:
         process.faults.rate = rate
 
     def _never_ends(self, step: str) -> str:
-        """A pod is deleted that somebody's finalizer keeps."""
+        """A pod with a foreign finalizer is deleted."""
         pods = [each for each in self.users.all(PODS) if not each["metadata"].get("deletionTimestamp")]
         if not pods:
             return ""

@@ -106,7 +106,7 @@ class Guarded(Line):
 
 
 class SchedulerProcess(Process):
-    """The live scheduler; somebody looks at each plan before it is carried out.
+    """The live scheduler; an observer looks at each plan before it is carried out.
 
     Args:
         server: what it speaks to.

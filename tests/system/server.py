@@ -142,7 +142,7 @@ class ServerProcess:
         """Read the data and answer.
 
         Raises:
-            AssertionError: something is gone that somebody has seen.
+            AssertionError: something is gone that a client has seen.
         """
         rng = self._rng
         self._log = FaultyLog(self._folder, Random(rng.random()), self._see)
@@ -182,14 +182,14 @@ class ServerProcess:
         """The process that there is now.
 
         Raises:
-            ApiError: there is none.
+            ApiError: the object does not exist.
         """
         if self.core is None:
             raise unreachable("connection refused")
         return self.core
 
     async def until_death(self, core: ApiServer, work: Coroutine[Any, Any, T]) -> T:
-        """Work of a process for somebody; the connection breaks when it dies.
+        """Work of a process for a client; the connection breaks when it dies.
 
         Raises:
             ApiError: it is dead.

@@ -98,7 +98,7 @@ def validate(review: Review, _view: View, settings: Settings) -> list[str]:
     """No warnings; pods of other schedulers are not looked at.
 
     Raises:
-        Denied: a disruption budget in the annotations is none.
+        Denied: a disruption budget in the annotations is invalid.
     """
     pod = read(review.obj, Pod)
     if pod.spec is None or pod.spec.scheduler_name not in settings.scheduler_names:

@@ -167,7 +167,7 @@ def _values(field: str, name: str, least: int, most: int, words: dict[str, int])
 
 
 def _number(text: str, words: dict[str, int]) -> int:
-    """A number; -1 for what is none."""
+    """A number; -1 for text that is not a number."""
     if text.lower() in words:
         return words[text.lower()]
     return int(text) if text.isascii() and text.isdigit() else -1

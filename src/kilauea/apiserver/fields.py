@@ -32,7 +32,7 @@ def wrong_type(path: str, value: Any, detail: str) -> Cause:
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> Cause:
-    """A word that is none of those allowed."""
+    """A word that is not among the allowed ones."""
     message = ", ".join(f'"{each}"' for each in supported)
     return Cause(path, "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {message}")
 

@@ -20,7 +20,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path = FOLDER) -> Access:
     """The way to the server from a pod.
 
     Raises:
-        AccessError: this is none, or its service account has no token.
+        AccessError: the process does not run in a cluster, or its service account has no token.
     """
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:

@@ -87,7 +87,7 @@ def _bound(pod: Obj) -> int | None:
 
 
 def killed(pod: Obj, node: Obj, now: int, code: int) -> Mapping[str, Any]:
-    """The last status of a pod whose containers are ended because it is deleted; empty if it is none of ours."""
+    """The last status of a pod whose containers are ended because it is deleted; empty if it is not one of ours."""
     life = _Life.of(pod)
     if life is None:
         return {}

@@ -69,7 +69,7 @@ def test_remembered_sets_are_those_of_a_comparison(reset: Any) -> None:
 
 
 def test_objects_of_the_same_keys_are_not_taken_for_one_another() -> None:
-    """Fields that are no leaves tell them apart, also when the first of them is empty."""
+    """Fields that are not leaves tell them apart, also when the first of them is empty."""
     below = shape_of(builtin_schema("", "v1", "Pod")).field("spec")[1].field("containers")[1].items
     empty = whole(below, {"name": "a", "resources": {}})
     assert empty == whole(below, {"name": "b", "resources": {}}) == {".": {}, "f:name": {}, "f:resources": {}}

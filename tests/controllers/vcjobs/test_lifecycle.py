@@ -239,7 +239,7 @@ def test_a_suspended_job_has_neither_pods_nor_group_and_goes_on_when_it_is_resum
     world.start()
     assert world.history == ["Aborting", "Aborted", "Restarting", "Pending", "Running"]
     assert world.uids()["m-a-0"] == done, "what is done is done"
-    assert world.retries == 0, "to resume is no restart"
+    assert world.retries == 0, "to resume is not a restart"
 
 
 def test_a_job_can_be_resumed_while_it_is_being_aborted() -> None:

@@ -387,7 +387,7 @@ LAUNCH = conf("enqueue, launch", ["proportion"])
 
 
 def three_nodes() -> list[Objects]:
-    """Three equal nodes; the first runs two pods that are no one's, the others one each."""
+    """Three equal nodes; the first runs two pods without a controller, the others one each."""
     on = {"a": "n1", "b": "n1", "c": "n2", "d": "n3"}
     system: dict[str, Any] = {"namespace": "kube-system", "schedulerName": "default-scheduler"}
     return [queue("q"), *(node(f"n{i}") for i in (1, 2, 3)), *(pod(p, "", node=n, **system) for p, n in on.items())]

@@ -116,7 +116,7 @@ def test_pods_that_do_not_run_yet_are_not_reclaimed() -> None:
 
 
 def test_a_queue_that_is_overused_claims_nothing() -> None:
-    """Somebody calls the queue so; otherwise it would get a core back."""
+    """A plugin calls the queue overused; otherwise it would get a core back."""
     refusal = Refusal("Judged", "enough")
 
     def call_overused(session: Session) -> None:

@@ -113,7 +113,7 @@ def test_a_pod_that_others_have_put_on_its_node_is_never_evicted(tmp_path: Path,
 
 def test_a_pod_of_another_scheduler_is_left_alone(live: Live) -> None:
     live.start()
-    live.pod("other", scheduler="somebody")
+    live.pod("other", scheduler="another")
     live.wait(2)
     assert live.node_of("other") == ""
 

@@ -97,7 +97,7 @@ def test_whenever_the_scheduler_is_killed_the_next_one_keeps_the_promise(tmp_pat
     with claimed(tmp_path) as live:
         kill_after(live, writes)
         went = told_to_go(live)
-        assert not went or nominated(live), "somebody goes, and no one knows for whom"
+        assert not went or nominated(live), "a victim goes, but its preemptor is not nominated"
         live.start()
         live.wait(3)
         end(live)

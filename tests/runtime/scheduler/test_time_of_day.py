@@ -1,4 +1,4 @@
-"""Somebody sets the time of day, forward or backward: scheduling goes on as if nothing had happened."""
+"""A user sets the time of day, forward or backward: scheduling goes on as if nothing had happened."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def review(obj: Any, path: str, operation: str = "CREATE", **more: Any) -> dict[
         "operation": operation,
         "name": "q",
         "object": obj,
-        "userInfo": {"username": "somebody"},
+        "userInfo": {"username": "user"},
         **more,
     }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}

@@ -1,7 +1,7 @@
 """Amounts in the tree: children get no more than their parent has, and no queue has a higher ceiling than those above.
 
 What a queue does not say counts as nothing in sums, so a parent that is promised nothing cannot promise anything. A
-ceiling that is not said, or zero, is none; then the next one above counts. Children of root have no limit.
+ceiling that is absent or zero does not count; then the next one above counts. Children of root have no limit.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def own_faults(queue: Obj) -> list[str]:
 
 
 def _quantity_faults(queue: Obj, kind: str) -> Iterator[str]:
-    """Quantities that are none, negative, or a part of what there are only wholes of."""
+    """Quantities that are invalid, negative, or a part of what there are only wholes of."""
     path = "guarantee.resource" if kind == "guarantee" else kind
     for name, quantity in sorted(quantities(queue, kind).items()):
         try:

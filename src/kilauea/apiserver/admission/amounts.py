@@ -83,7 +83,7 @@ def parse(value: Any) -> Amount:
     """A quantity as it stands in an object.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a quantity.
     """
     return _parsed(value if isinstance(value, str) else str(value))
 

@@ -215,7 +215,7 @@ def as_cel(raw: Raw, value: Any) -> Any:
 
 
 def _time(text: str) -> datetime | str:
-    """A time; text that is none, which an older schema may have let in, stays text."""
+    """A time; text that is invalid, which an older schema may have let in, stays text."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:

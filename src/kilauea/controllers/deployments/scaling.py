@@ -12,7 +12,7 @@ DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kube
 
 
 def scaled(value: object, whole: int, *, up: bool) -> int:
-    """A number, or a percentage of a whole; what cannot be read is none."""
+    """A number, or a percentage of a whole; None if it cannot be read."""
     if isinstance(value, str):
         digits = value.removesuffix("%")
         if not (digits.isascii() and digits.isdigit()):

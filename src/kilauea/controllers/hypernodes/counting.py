@@ -56,7 +56,7 @@ def _patches(hypernode: Obj, nodes: Sequence[Obj]) -> Iterator[Any]:
 
 
 def _members(selector: Mapping[str, Any], nodes: Sequence[Obj]) -> Iterator[str]:
-    """The names that a selector stands for; a pattern that is none matches nothing, as in the scheduler."""
+    """The names that a selector stands for; a pattern that is invalid matches nothing, as in the scheduler."""
     if exact := selector.get("exactMatch"):
         yield exact.get("name", "")
     if regex := selector.get("regexMatch"):

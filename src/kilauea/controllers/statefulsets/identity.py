@@ -15,7 +15,7 @@ POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/
 
 
 def ordinal_of(stateful_set: Obj, pod: Obj) -> int | None:
-    """The number of a pod; None if it is none of the set's."""
+    """The number of a pod; None if it does not belong to the set."""
     base, _, number = name_of(pod).rpartition("-")
     return int(number) if base == name_of(stateful_set) and number.isascii() and number.isdigit() else None
 

@@ -96,7 +96,7 @@ class Members:
 
 
 def _member(pod: Obj, uid: str) -> Member | None:
-    """The pod as a member of the job with this uid; None if it is none."""
+    """The pod as a member of the job with this uid; None if it does not belong to the job."""
     owner, annotations = controller_of(pod), annotations_of(pod)
     if owner is None or owner["uid"] != uid or owner["kind"] != VC_JOBS.kind or JOB_NAME not in annotations:
         return None

@@ -239,5 +239,5 @@ def _duration(text: object) -> int | None:
 
 
 def _number(value: object) -> int:
-    """A count; what is none, or below zero, is 0."""
+    """A count; 0 for what is not a number, or below zero."""
     return max(0, value) if isinstance(value, int) else 0

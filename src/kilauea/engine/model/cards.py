@@ -139,5 +139,5 @@ def _usable(labels: Mapping[str, str], product: re.Match[str]) -> bool:
 
 
 def _number(text: str) -> int:
-    """A number of a label; 0 for what is none."""
+    """A number of a label; 0 for what is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0

@@ -54,7 +54,7 @@ class JsonService:
         """The answer to a request.
 
         Raises:
-            LoadsUnavailable: there is none, or it is an error, too large, or no JSON.
+            LoadsUnavailable: there is none, or it is an error, too large, or not JSON.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers, connector=aiohttp.TCPConnector(limit=4))

@@ -67,7 +67,8 @@ def _victims(books: Books, plan: Plan, rules: Rules) -> Iterator[str]:
 def _gangs(books: Books, plan: Plan, rules: Rules) -> Iterator[str]:
     if "gang" not in rules.plugins:
         return
-    gone = {e.pod for e in plan.evictions}
+    # What shuffle evicts was there when its gang was placed; a gang that leaves revocable nodes goes pod by pod.
+    gone = {e.pod for e in plan.evictions if e.action != "shuffle"}
     stays = [key for key, pod in books.pods.items() if is_placed(pod) and not is_terminating(pod) and key not in gone]
     there, bound = count_by_group(books, stays), count_by_group(books, [b.pod for b in plan.binds])
     for key, count in sorted(bound.items()):

@@ -421,3 +421,16 @@ def test_a_gang_with_a_preempting_action_in_one_tier_keeps_its_minimum() -> None
         job("one", "default", None, memory=None, priority="high", created=1),
     )
     assert running(history) in ({"pair": 2}, {"one": 1})
+
+
+def test_a_gang_leaves_the_nodes_of_a_zone_pod_by_pod_after_its_hours() -> None:
+    """The pod that is back first starts beside pods that leave in the same cycle."""
+    zone = {"volcano.sh/revocable-zone": "night"}
+    history = lived(
+        CONFIGURATIONS["tdm"],
+        [node("n0", 2), node("n1", 2), node("r0", 2, labels=zone), node("r1", 2, labels=zone)],
+        job("gang", "default", "n0", "r0", "r1", minimum=3, memory=None),
+    )
+    assert evictions(history)
+    assert running(history) == {"gang": 3}
+    assert {p.spec.node_name for p in Books(history.moments[-1].objects).pods.values() if p.spec} == {"n0", "n1"}

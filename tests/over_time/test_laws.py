@@ -138,6 +138,14 @@ def test_gangs_start_whole(minimum: int, bind: int, fault: bool) -> None:
     assert any(sentence.startswith("gangs start whole") for sentence in found) == fault
 
 
+@pytest.mark.parametrize(("action", "fault"), [("preempt", True), ("shuffle", False)])
+def test_a_gang_starts_whole_though_a_pod_leaves_at_the_end_of_a_zone(action: str, fault: bool) -> None:
+    objects = flat([node("n1", 4), queue("q"), group("g", minimum=2), pod("g-0", "g"), pod("g-1", "g", node="n1")])
+    plan = Plan(bound(**{"g-0": "n1"}), (), evicted("g-1", by="", action=action))
+    found = broken(history((objects, plan), at_rest=False))
+    assert any(sentence.startswith("gangs start whole") for sentence in found) == fault
+
+
 @pytest.mark.parametrize(("minimum", "gone", "fault"), [(2, [V0], True), (2, [V0, V1], False), (1, [V0], False)])
 def test_gangs_stay_whole(minimum: int, gone: list[str], fault: bool) -> None:
     objects = flat([o for o in cluster(runs(V0), runs(V1)) if o.name != "v"] + [group("v", minimum=minimum)])

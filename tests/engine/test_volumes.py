@@ -54,7 +54,9 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 NO_ZONE = "node(s) had no available volume zone"
 FULL = "node(s) exceed max volume count"
-IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
 

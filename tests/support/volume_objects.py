@@ -102,6 +102,12 @@ def csi_node(name: str, **limits: int | None) -> Object:
     return build({"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}})
 
 
+def migrated(name: str, *plugins: str) -> Object:
+    """The node of a CSINode where drivers serve the volumes of some plugins of Kubernetes itself."""
+    marks = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(plugins)}
+    return build({"kind": "CSINode", "metadata": {"name": name, "annotations": marks}, "spec": {"drivers": []}})
+
+
 def room(name: str, of: str, capacity: str | None, nodes: Data | None = None, most: str | None = None) -> Object:
     body = some(capacity=capacity, maximumVolumeSize=most, nodeTopology=nodes)
     metadata = {"name": name, "namespace": "drivers"}

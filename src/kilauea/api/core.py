@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement, Wire
+from kilauea.api.volume_sources import InTreeSources, IscsiVolume, RbdVolume
 
 # --- Node
 
@@ -184,13 +185,15 @@ class ImageVolumeSource(Wire):
     reference: str | None = None
 
 
-class Volume(Wire):
+class Volume(InTreeSources):
     """One entry of `spec.volumes`, of the sorts that scheduling reads."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     image: ImageVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
+    iscsi: IscsiVolume | None = None
+    rbd: RbdVolume | None = None
 
 
 class PodResourceClaim(Wire):

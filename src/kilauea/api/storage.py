@@ -6,6 +6,7 @@ import msgspec
 
 from kilauea.api.core import NodeSelector, Requirements
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, Wire
+from kilauea.api.volume_sources import InTreeSources
 
 # --- PersistentVolume
 
@@ -31,7 +32,7 @@ class CSIVolumeSource(Wire):
     volume_handle: str = ""
 
 
-class PersistentVolumeSpec(Wire):
+class PersistentVolumeSpec(InTreeSources):
     """`spec` of a PersistentVolume."""
 
     capacity: ResourceMap | None = None

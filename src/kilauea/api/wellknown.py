@@ -45,6 +45,7 @@ BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 DEFAULT_STORAGE_CLASS = "storageclass.kubernetes.io/is-default-class"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 CASCADE = "kilauea.dev/cascade"

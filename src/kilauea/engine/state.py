@@ -95,6 +95,8 @@ class ClusterState:
         """Tasks that take ports of their node."""
         self.with_claims: dict[str, Task] = {}
         """Tasks that mount volume claims."""
+        self.with_disks: dict[str, Task] = {}
+        """Tasks that name volumes of a cloud or a storage system without a claim."""
         self.with_cards: dict[str, Task] = {}
         """Tasks that name accelerator cards."""
         self.with_devices: dict[str, Task] = {}
@@ -262,6 +264,8 @@ class ClusterState:
             self.with_ports[task.key] = task
         if task.spec.claims:
             self.with_claims[task.key] = task
+        if task.spec.disks or task.spec.inline:
+            self.with_disks[task.key] = task
         if task.claims:
             self.with_resource_claims[task.key] = task
         if task.spec.cards is not None:
@@ -289,6 +293,7 @@ class ClusterState:
                 del self.selecting_specs[task.spec]
         self.with_ports.pop(key, None)
         self.with_claims.pop(key, None)
+        self.with_disks.pop(key, None)
         self.with_resource_claims.pop(key, None)
         self.with_cards.pop(key, None)
         if self.with_devices.pop(key, None) is not None:

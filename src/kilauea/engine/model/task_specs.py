@@ -30,6 +30,7 @@ from kilauea.api.selectors import (
 )
 from kilauea.engine.model.cards import CardWish, card_names
 from kilauea.engine.model.devices import DeviceWish, asks_for_devices, device_wish
+from kilauea.engine.model.in_tree import Disk, disks_of, inline_of
 from kilauea.engine.model.numa import NumaWish, numa_wish
 from kilauea.engine.model.resources import CPU, MEMORY, MOST_PODS, PODS, is_empty, within
 
@@ -104,6 +105,8 @@ class TaskSpec:
         "cards",
         "claims",
         "devices",
+        "disks",
+        "inline",
         "node_selector",
         "node_terms",
         "numa",
@@ -138,6 +141,10 @@ class TaskSpec:
     spread: tuple[Spread, ...]
     claims: tuple[ClaimUse, ...]
     """Volume claims, each once, in the order of the volumes."""
+    inline: tuple[tuple[str, str], ...]
+    """CSI driver and handle of the volumes that the pod names without a claim."""
+    disks: tuple[Disk, ...]
+    """Disks that the pod names without a claim, and that pods on a node may not share."""
     cards: CardWish | None
     """The accelerator cards that the pod names; None if it names none."""
     devices: DeviceWish | None
@@ -189,6 +196,8 @@ class SpecTable:
             "preferred_pods": _weighted(pod, affinity.pod_affinity, 1) + _weighted(pod, affinity.pod_anti_affinity, -1),
             "spread": _spread(pod, spec.topology_spread_constraints) if spec.topology_spread_constraints else (),
             "claims": _claims(pod, spec.volumes) if spec.volumes else (),
+            "inline": inline_of(spec.volumes) if spec.volumes else (),
+            "disks": disks_of(spec.volumes) if spec.volumes else (),
             "cards": _card_wish(pod),
             "devices": device_wish(pod) if asks_for_devices(requests) else None,
             "revocable": _revocable(pod.annotations),

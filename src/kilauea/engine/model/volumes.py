@@ -15,6 +15,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.quantity import Scalar, parse_size
 from kilauea.api.selectors import NodeTerm, Requirement, Selector, matches, node_terms_of, selector_of
+from kilauea.engine.model.in_tree import csi_terms_of, in_tree_of
 from kilauea.engine.model.resources import MOST_PODS, within
 
 FILESYSTEM = "Filesystem"
@@ -49,8 +50,13 @@ class Volume:
     phase: str
     deleting: bool
     driver: str
-    """CSI driver; empty for other sorts of volumes."""
+    """CSI driver, also that of a volume of a kind of Kubernetes itself; empty for other sorts of volumes."""
     handle: str
+    """The driver's name for it."""
+    plugin: str
+    """Plugin of Kubernetes itself that it is of; empty for none."""
+    csi_terms: tuple[NodeTerm, ...] | None
+    """The nodes that reach it by its driver, where the plugin was migrated to it; None for all."""
 
     @property
     def free(self) -> bool:
@@ -138,6 +144,15 @@ class Attachment:
     driver: str
 
 
+class NodeDrivers(NamedTuple):
+    """The drivers of a node."""
+
+    limits: dict[str, int]
+    """The number of volumes that it takes, by driver with a limit."""
+    migrated: frozenset[str]
+    """Plugins of Kubernetes itself whose volumes a driver serves there."""
+
+
 # --- from objects
 
 
@@ -153,19 +168,24 @@ def volume_of(obj: storage.PersistentVolume) -> Volume:
     """
     spec, ref = obj.spec, obj.spec.claim_ref
     affinity = spec.node_affinity
+    terms = node_terms_of(affinity.required) if affinity and affinity.required else None
+    in_tree = in_tree_of(spec, obj.labels) if spec.csi is None else None
+    csi = spec.csi or in_tree
     return Volume(
         name=obj.name,
         size=_size((spec.capacity or {}).get("storage")),
         modes=frozenset(spec.access_modes or ()),
         class_name=obj.annotations.get(wellknown.BETA_STORAGE_CLASS, spec.storage_class_name or ""),
         mode=spec.volume_mode or FILESYSTEM,
-        terms=node_terms_of(affinity.required) if affinity and affinity.required else None,
+        terms=terms,
         labels=obj.labels,
         claim=ClaimRef(f"{ref.namespace or 'default'}/{ref.name}", ref.uid or "") if ref else None,
         phase=(obj.status and obj.status.phase) or AVAILABLE,
         deleting=bool(obj.metadata.deletion_timestamp),
-        driver=spec.csi.driver if spec.csi else "",
-        handle=spec.csi.volume_handle if spec.csi else "",
+        driver=csi.driver if csi else "",
+        handle=(spec.csi.volume_handle if spec.csi else in_tree.handle if in_tree else ""),
+        plugin=in_tree.plugin if in_tree else "",
+        csi_terms=csi_terms_of(in_tree.plugin, terms, obj.labels) if in_tree else terms,
     )
 
 
@@ -216,11 +236,13 @@ def class_of(obj: storage.StorageClass) -> StorageClass:
     return StorageClass(obj.name, obj.provisioner, delayed, terms or None)
 
 
-def limits_of(obj: storage.CSINode) -> dict[str, int]:
-    """Return the number of volumes of each driver that a node takes, for drivers with a limit."""
+def node_drivers_of(obj: storage.CSINode) -> NodeDrivers:
+    """Read the drivers of a node."""
     drivers = obj.spec.drivers or ()
     counts = {d.name: d.allocatable.count for d in drivers if d.allocatable}
-    return {name: within(count, 0, MOST_PODS) for name, count in counts.items() if count is not None}
+    limits = {name: within(count, 0, MOST_PODS) for name, count in counts.items() if count is not None}
+    migrated = obj.annotations.get(wellknown.MIGRATED_PLUGINS, "")
+    return NodeDrivers(limits, frozenset(filter(None, migrated.split(","))))
 
 
 def capacity_of(obj: storage.CSIStorageCapacity) -> Capacity:
@@ -243,8 +265,8 @@ class Storage:
         self.volumes: dict[str, Volume] = {}
         self.claims: dict[str, Claim] = {}
         self.classes: dict[str, StorageClass] = {}
-        self.limits: dict[str, dict[str, int]] = {}
-        """By node, by driver: how many volumes it takes."""
+        self.drivers: dict[str, NodeDrivers] = {}
+        """By node."""
         self.tracking: dict[str, bool] = {}
         """By driver: whether it tells how much room is left."""
         self.capacities: dict[str, Capacity] = {}
@@ -253,7 +275,7 @@ class Storage:
             "PersistentVolume": (self.volumes, volume_of),
             "PersistentVolumeClaim": (self.claims, claim_of),
             "StorageClass": (self.classes, class_of),
-            "CSINode": (self.limits, limits_of),
+            "CSINode": (self.drivers, node_drivers_of),
             "CSIDriver": (self.tracking, lambda obj: bool(obj.spec.storage_capacity)),
             "CSIStorageCapacity": (self.capacities, capacity_of),
             "VolumeAttachment": (self.attachments, attachment_of),

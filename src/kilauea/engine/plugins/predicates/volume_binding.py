@@ -35,7 +35,8 @@ GONE = Rejection(
     "VolumeNotFound", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", hopeless=True
 )
 IN_USE = Rejection(
-    "ReadWriteOncePod", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+    "ReadWriteOncePod",
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
 )
 
 Codes = NDArray[np.int8]
@@ -68,7 +69,7 @@ class VolumeBindingFilter:
         self._session = session
         self._storage = session.state.storage
         self._size = len(session.nodes)
-        self._reach = Reach(session.nodes)
+        self._reach = Reach(session.nodes, self._storage.drivers)
         self._provision = Provision(self._storage, session.nodes, self._reach)
         claims = self._storage.claims
         self._unbound = {key: claim for key, claim in claims.items() if self._storage.is_delayed(claim)}
@@ -150,7 +151,7 @@ class VolumeBindingFilter:
             volume = self._storage.volumes.get(claim.volume)
             if volume is None:
                 codes[codes == 0] = 2
-            elif (mask := self._reach.mask(volume.terms)) is not None:
+            elif (mask := self._reach.mask_of(volume)) is not None:
                 codes[(codes == 0) & ~mask] = 1
         return nodes.take(codes)
 
@@ -185,7 +186,7 @@ class VolumeBindingFilter:
         """(N,) the nodes of a claim for which it is decided what it gets; None for all."""
         hold = self.holds.get(claim.key)
         if hold is not None and hold.volume is not None:
-            return self._reach.mask(hold.volume.terms)
+            return self._reach.mask_of(hold.volume)
         if hold is None and not claim.selected_node:
             return None
         out = np.zeros(self._size, dtype=bool)
@@ -200,7 +201,7 @@ class VolumeBindingFilter:
         for claim in claims:
             kept = self._kept_for(claim)
             if kept is not None:
-                mask = self._reach.mask(kept.terms)
+                mask = self._reach.mask_of(kept)
                 out[claim.key] = np.ones(self._size, dtype=bool) if mask is None else mask
         for class_name, several in self._by_class(claims).items():
             pools = self._pools_of(class_name)
@@ -238,7 +239,7 @@ class VolumeBindingFilter:
         for claim in loose:
             kept = self._kept_for(claim)
             if kept is not None:
-                mask = self._reach.mask(kept.terms)
+                mask = self._reach.mask_of(kept)
                 out.append(VolumeChoice(claim.key, kept if mask is None or mask[row] else None, row))
         for class_name, several in self._by_class(loose).items():
             volumes = self._pools_of(class_name).assign(row, [claim.wish for claim in several])

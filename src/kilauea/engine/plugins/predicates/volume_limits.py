@@ -1,7 +1,8 @@
 """Limits on the volumes of a CSI driver on a node.
 
 A volume counts once on a node, however many pods there use it, and also when it is attached without a pod. A claim that
-is not bound yet counts for the driver of its storage class.
+is not bound yet counts for the driver of its storage class. Volumes of the kinds of Kubernetes itself count for the CSI
+drivers that serve them, with a claim or without.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.extension import Rejection
+from kilauea.engine.model.in_tree import driver_of
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
-from kilauea.engine.model.task_specs import ClaimUse
+from kilauea.engine.model.task_specs import ClaimUse, TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.session import Session
 
@@ -36,15 +38,15 @@ class VolumeLimitsFilter:
         self._size = len(session.nodes)
         self._limits: dict[str, NDArray[np.int64]] = {}
         """By driver: (N,) how many volumes a node takes."""
-        for name, limits in self._storage.limits.items():
+        for name, of in self._storage.drivers.items():
             row = session.nodes.row_of.get(name, -1)
-            for driver, count in limits.items() if row >= 0 else ():
+            for driver, count in of.limits.items() if row >= 0 else ():
                 self._limits.setdefault(driver, np.full(self._size, NO_LIMIT))[row] = count
         self._count = {driver: np.zeros(self._size, dtype=np.int64) for driver in self._limits}
         """By driver: (N,) how many volumes a node has."""
         self._uses: dict[Handle, Counter[int]] = {}
         """By volume: how many pods and attachments use it, by row."""
-        self._handles: dict[tuple[ClaimUse, ...], tuple[Handle, ...]] = {}
+        self._handles: dict[tuple[object, ...], tuple[Handle, ...]] = {}
 
     def register(self, plugin: str) -> None:
         """Take part in the session, if any node has a limit."""
@@ -56,7 +58,11 @@ class VolumeLimitsFilter:
             if volume is not None and volume.handle and attachment.driver in self._limits and row >= 0:
                 self._change((attachment.driver, volume.handle), row, 1)
         placements = self._session.state.placements
-        for task in self._session.state.with_claims.values():
+        state = self._session.state
+        for task in (
+            *state.with_claims.values(),
+            *(t for k, t in state.with_disks.items() if k not in state.with_claims),
+        ):
             row = int(placements.node[task.row])
             if row >= 0:
                 self._placed(task, row)
@@ -64,16 +70,17 @@ class VolumeLimitsFilter:
         self._session.add_event_handler(plugin, self._placed, self._gone)
 
     def _applies(self, shape: TaskShape) -> bool:
-        return bool(self._of(shape.spec.claims))
+        return bool(self._of(shape.spec))
 
-    def _of(self, uses: tuple[ClaimUse, ...]) -> tuple[Handle, ...]:
+    def _of(self, spec: TaskSpec) -> tuple[Handle, ...]:
         """The volumes of a pod that count, each once."""
-        if not uses:
+        if not spec.claims and not spec.inline:
             return ()
-        known = self._handles.get(uses)
+        key = (spec.claims, spec.inline)
+        known = self._handles.get(key)
         if known is None:
-            found = (self._handle(use) for use in uses)
-            known = self._handles[uses] = tuple(dict.fromkeys(h for h in found if h and h[0] in self._limits))
+            found = (*(self._handle(use) for use in spec.claims), *spec.inline)
+            known = self._handles[key] = tuple(dict.fromkeys(h for h in found if h and h[0] in self._limits))
         return known
 
     def _handle(self, use: ClaimUse) -> Handle | None:
@@ -85,14 +92,14 @@ class VolumeLimitsFilter:
         if volume is not None:
             return (volume.driver, volume.handle) if volume.handle else None
         of = self._storage.classes.get(claim.class_name)
-        return (of.provisioner, f"claim {use.key}") if of else None
+        return (driver_of(of.provisioner), f"claim {use.key}") if of else None
 
     def _placed(self, task: Task, row: int) -> None:
-        for handle in self._of(task.spec.claims):
+        for handle in self._of(task.spec):
             self._change(handle, row, 1)
 
     def _gone(self, task: Task, row: int) -> None:
-        for handle in self._of(task.spec.claims):
+        for handle in self._of(task.spec):
             self._change(handle, row, -1)
 
     def _change(self, handle: Handle, row: int, by: int) -> None:
@@ -105,7 +112,7 @@ class VolumeLimitsFilter:
 
     def _room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         out = np.ones(len(nodes), dtype=bool)
-        handles = self._of(shape.spec.claims)
+        handles = self._of(shape.spec)
         for driver in dict.fromkeys(driver for driver, _ in handles):
             new = self._new([handle for handle in handles if handle[0] == driver])
             full = self._count[driver] + new > self._limits[driver]

@@ -54,7 +54,7 @@ class Pools:
         numbers: dict[object, int] = {}
         rows: list[Rows | None] = []
         for volume in volumes:
-            reached = reach.rows(volume.terms)
+            reached = reach.rows_of(volume)
             key = None if reached is None else reached.tobytes()
             pool = numbers.setdefault(key, len(rows))
             if pool == len(rows):

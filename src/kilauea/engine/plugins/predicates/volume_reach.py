@@ -6,12 +6,15 @@ a mask over all nodes for each volume. As in Kubernetes, the terms of a volume s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.selectors import NodeTerm, Requirement, node_term_matches
 from kilauea.engine.evaluation import matching
 from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.volumes import NodeDrivers, Volume
 
 Rows = NDArray[np.intp]
 
@@ -22,10 +25,42 @@ FEW = 64
 class Reach:
     """Rows by terms, for the length of a session."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, drivers: Mapping[str, NodeDrivers]) -> None:
         self._table = table
+        self._drivers = drivers
+        self._migrated: dict[str, NDArray[np.bool_]] = {}
+        self._mixed: dict[tuple[str, tuple[NodeTerm, ...] | None, tuple[NodeTerm, ...] | None], Rows | None] = {}
         self._known: dict[tuple[NodeTerm, ...], Rows | None] = {}
         self._values: dict[str, dict[str, Rows]] = {}
+
+    def rows_of(self, volume: Volume) -> Rows | None:
+        """Ascending rows of the nodes that reach a volume; None for all nodes.
+
+        A volume of a plugin of Kubernetes itself is reached by its driver where the plugin was migrated to it.
+        """
+        if volume.csi_terms == volume.terms or not self._served(volume.plugin).any():
+            return self.rows(volume.terms)
+        key = (volume.plugin, volume.terms, volume.csi_terms)
+        if key not in self._mixed:
+            everywhere = np.ones(len(self._table), dtype=bool)
+            plain, driven = (self.mask(terms) for terms in key[1:])
+            plain, driven = (everywhere if mask is None else mask for mask in (plain, driven))
+            rows = np.flatnonzero(np.where(self._served(volume.plugin), driven, plain))
+            self._mixed[key] = None if len(rows) == len(self._table) else rows
+        return self._mixed[key]
+
+    def mask_of(self, volume: Volume) -> NDArray[np.bool_] | None:
+        """(N,) the same as a mask; None for all nodes."""
+        return self._as_mask(self.rows_of(volume))
+
+    def _served(self, plugin: str) -> NDArray[np.bool_]:
+        """(N,) nodes where a driver serves the volumes of a plugin."""
+        if plugin not in self._migrated:
+            mask = self._migrated[plugin] = np.zeros(len(self._table), dtype=bool)
+            for name, of in self._drivers.items():
+                if plugin in of.migrated and name in self._table.row_of:
+                    mask[self._table.row_of[name]] = True
+        return self._migrated[plugin]
 
     def rows(self, terms: tuple[NodeTerm, ...] | None) -> Rows | None:
         """Ascending rows of the nodes for which any of the terms holds; None for all nodes."""
@@ -39,7 +74,9 @@ class Reach:
 
     def mask(self, terms: tuple[NodeTerm, ...] | None) -> NDArray[np.bool_] | None:
         """(N,) the same as a mask; None for all nodes."""
-        rows = self.rows(terms)
+        return self._as_mask(self.rows(terms))
+
+    def _as_mask(self, rows: Rows | None) -> NDArray[np.bool_] | None:
         if rows is None:
             return None
         out = np.zeros(len(self._table), dtype=bool)

@@ -10,6 +10,7 @@ from kilauea.engine.model.task_specs import ClaimUse
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.volumes import Claim
 from kilauea.engine.plugins.predicates.volume_binding import VolumeBindingFilter
+from kilauea.engine.plugins.predicates.volume_disks import DiskFilter
 from kilauea.engine.plugins.predicates.volume_limits import VolumeLimitsFilter
 from kilauea.engine.plugins.predicates.volume_zones import VolumeZoneFilter
 from kilauea.engine.session import Session
@@ -35,10 +36,15 @@ class VolumeFilters:
     def register(self, plugin: str) -> None:
         """Take part in the session, if any pod that waits has claims."""
         state = self._session.state
-        if not state.with_claims or not any(task.spec.claims for task in state.unplaced.values()):
-            return
-        if self._limits:
+        waiting = state.unplaced.values()
+        claims = bool(state.with_claims) and any(task.spec.claims for task in waiting)
+        inline = bool(state.with_disks) and any(task.spec.inline or task.spec.disks for task in waiting)
+        if inline and self._binding:
+            DiskFilter(self._session).register(plugin)
+        if self._limits and (claims or inline):
             VolumeLimitsFilter(self._session).register(plugin)
+        if not claims:
+            return
         if self._zone:
             VolumeZoneFilter(self._session).register(plugin)
         if self._binding:

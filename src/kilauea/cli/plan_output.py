@@ -65,11 +65,29 @@ def as_data(result: Result, load_seconds: float) -> dict[str, Any]:
 
 
 def _decisions(plan: Plan) -> dict[str, Any]:
+    volumes = _volumes(plan)
     return {
         "binds": {bind.pod: bind.node for bind in plan.binds},
         "pipelined": {nomination.pod: nomination.node for nomination in plan.nominations},
         "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
+        **({"volumes": volumes} if volumes else {}),
     }
+
+
+def _volumes(plan: Plan) -> list[dict[str, str]]:
+    """What the claims of pods that start get, each claim once, in the order of the pods."""
+    out = {
+        volume.claim: {
+            "claim": volume.claim,
+            "volume": volume.volume,
+            "storageClass": volume.class_name,
+            "pod": bind.pod,
+            "node": bind.node,
+        }
+        for bind in reversed(plan.binds)
+        for volume in reversed(bind.volumes)
+    }
+    return list(reversed(out.values()))
 
 
 def _cycles(result: Result) -> dict[str, Any]:
@@ -165,6 +183,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
             ],
         ),
         _starting(plan, state, owners, wide),
+        _claims(plan, wide),
         table(
             ["EVICTED", "NODE", "FOR", "ACTION"],
             [[e.pod, e.node, short(e.by, owners), e.action] for e in plan.evictions],
@@ -250,6 +269,16 @@ def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> li
         nodes.setdefault(job.queue, set()).add(bind.node)
     rows = [[q, str(n), str(len(groups[q])), str(len(nodes[q])), _some(groups[q])] for q, n in sorted(pods.items())]
     return table(["QUEUE", "PODS STARTING", "OF GROUPS", "ON NODES", "GROUPS"], rows)
+
+
+def _claims(plan: Plan, wide: bool) -> list[str]:
+    """Which volume each claim of a pod that starts gets."""
+    given = _volumes(plan)
+    shown = given if wide else given[:REASONS_SHOWN]
+    rows = [[v["claim"], v["volume"] or f"a new one of class {v['storageClass']}", v["pod"], v["node"]] for v in shown]
+    lines = table(["CLAIM", "GETS VOLUME", "FOR POD", "NODE"], rows)
+    more = len(given) - len(shown)
+    return [*lines, f"... and {plural(more, 'more claim')}; -o wide shows every claim"] if more else lines
 
 
 def _evicted(plan: Plan, owners: Owners) -> list[str]:

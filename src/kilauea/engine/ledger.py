@@ -63,6 +63,7 @@ class Ledger:
         self._phases: dict[str, str] = {}
         """By job: its phase before it was admitted."""
         self._decided = dict(state.devices.decided)
+        self._volumes = dict(state.storage.decided)
         self._saved = self.nodes.block.copy()
         self.nodes.changed.clear()
         self.nodes.future = bool(self.nodes.releasing.any())
@@ -152,7 +153,8 @@ class Ledger:
         """A placed task starts: into the plan with it."""
         self.state.jobs[task.group].move(task, status.BINDING)
         claims = self.state.devices.allocations(task.claims) if task.claims else ()
-        self.report.binds.append(Bind(task.key, task.node, self._points.bind_annotations(task), claims))
+        volumes = self.state.storage.decisions(task.spec.claims) if task.spec.claims else ()
+        self.report.binds.append(Bind(task.key, task.node, self._points.bind_annotations(task), claims, volumes))
 
     def withdraw(self, task: Task, row: int, preemptor: str) -> None:
         """A task that was to start in this cycle, and has been released for another job, does not start after all."""
@@ -184,6 +186,7 @@ class Ledger:
 
     def _put_back(self) -> None:
         self.state.devices.decided = self._decided
+        self.state.storage.decided = self._volumes
         self.nodes.restore(self._saved)
         self.nodes.changed.clear()
         row_of, placements = self.nodes.row_of, self.state.placements

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kilauea.engine.conf import Finding
 from kilauea.engine.model.attempts import AdmissionBackoff
 from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.model.volumes import ClaimVolume
 
 
 class Refusal(NamedTuple):
@@ -51,6 +52,8 @@ class Bind:
     """Annotations that the pod gets with it: key and value, by key."""
     claims: tuple[ClaimAllocation, ...] = ()
     """Its resource claims, with the devices that they get."""
+    volumes: tuple[ClaimVolume, ...] = ()
+    """Its volume claims that are not bound yet, with the volumes that they get."""
 
 
 @dataclass(frozen=True, slots=True)

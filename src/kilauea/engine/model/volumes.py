@@ -6,7 +6,7 @@ decided by the predicates, session by session.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from kilauea.api.quantity import Scalar, parse_size
 from kilauea.api.selectors import NodeTerm, Requirement, Selector, matches, node_terms_of, selector_of
 from kilauea.engine.model.in_tree import csi_terms_of, in_tree_of
 from kilauea.engine.model.resources import MOST_PODS, within
+from kilauea.engine.model.task_specs import ClaimUse
 
 FILESYSTEM = "Filesystem"
 WAIT_FOR_CONSUMER = "WaitForFirstConsumer"
@@ -132,6 +133,8 @@ class Capacity:
     class_name: str
     largest: int
     """Bytes of the largest volume that can be made."""
+    capacity: int | None
+    """Bytes of all volumes together; None if that is not known."""
     nodes: Selector | None
 
 
@@ -151,6 +154,31 @@ class NodeDrivers(NamedTuple):
     """The number of volumes that it takes, by driver with a limit."""
     migrated: frozenset[str]
     """Plugins of Kubernetes itself whose volumes a driver serves there."""
+
+
+class Decision(NamedTuple):
+    """What a claim without a volume gets: a volume that exists, or one that will be made for a node."""
+
+    volume: Volume | None
+    row: int
+    """The row of that node."""
+    timeout: int
+    """Seconds in which the claim should be bound."""
+
+
+class ClaimVolume(NamedTuple):
+    """A volume claim of a pod that starts, and what it gets."""
+
+    claim: str
+    """The claim, as `namespace/name`."""
+    uid: str
+    """Its UID."""
+    volume: str
+    """The volume that it is bound to; empty if one is made for the node of the pod."""
+    class_name: str
+    """Its storage class."""
+    timeout: int
+    """Seconds in which it should be bound."""
 
 
 # --- from objects
@@ -249,7 +277,10 @@ def capacity_of(obj: storage.CSIStorageCapacity) -> Capacity:
     """Read how much room there is; no capacity means none."""
     largest = obj.capacity if obj.maximum_volume_size is None else obj.maximum_volume_size
     return Capacity(
-        obj.storage_class_name, -1 if largest is None else parse_size(largest), selector_of(obj.node_topology)
+        class_name=obj.storage_class_name,
+        largest=-1 if largest is None else parse_size(largest),
+        capacity=None if obj.capacity is None else parse_size(obj.capacity),
+        nodes=selector_of(obj.node_topology),
     )
 
 
@@ -271,6 +302,8 @@ class Storage:
         """By driver: whether it tells how much room is left."""
         self.capacities: dict[str, Capacity] = {}
         self.attachments: dict[str, Attachment] = {}
+        self.decided: dict[str, Decision] = {}
+        """By claim without a volume: what the running sessions give it."""
         self._kinds: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
             "PersistentVolume": (self.volumes, volume_of),
             "PersistentVolumeClaim": (self.claims, claim_of),
@@ -294,6 +327,16 @@ class Storage:
         """Return True if the scheduler is to bind a claim: it has no volume yet, and its class waits for a consumer."""
         of = self.classes.get(claim.class_name)
         return not claim.bound and not claim.volume and of is not None and of.delayed
+
+    def decisions(self, uses: Iterable[ClaimUse]) -> tuple[ClaimVolume, ...]:
+        """What the claims of a pod that starts get, as far as they have no volume yet."""
+        out = []
+        for use in uses:
+            claim, decision = self.claims.get(use.key), self.decided.get(use.key)
+            if claim is not None and decision is not None:
+                name = decision.volume.name if decision.volume else ""
+                out.append(ClaimVolume(claim.key, claim.uid, name, claim.class_name, decision.timeout))
+        return tuple(out)
 
     def put(self, obj: Object) -> None:
         """Remember an object.

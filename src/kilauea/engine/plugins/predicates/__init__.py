@@ -25,8 +25,9 @@ Arguments:
     predicate.VolumeBindingEnable (true): volume claims, bound and unbound.
     predicate.DynamicResourceAllocationEnable (true): resource claims. dynamicresources.filterTimeoutSeconds (10):
     accepted; the search for devices on a node ends after a number of steps.
-    volumebinding.weight (1), volumebinding.bindTimeoutSeconds (600): accepted. Volcano scores volumes only behind a
-    feature gate that is off, and waits for them only when it starts the pod.
+    volumebinding.weight (1): accepted. Volcano scores volumes only behind a feature gate that is off.
+    volumebinding.bindTimeoutSeconds (600): seconds for which a pod that is placed waits until its claims are bound;
+    then it is placed again, on another node.
     predicate.CacheEnable (false): accepted; equal pods are judged once anyway.
 
 Example:
@@ -90,7 +91,9 @@ class PredicatesArguments:
     volume_zone: bool = argument("predicate.VolumeZoneEnable", True, "Zones of volumes.")
     volume_binding: bool = argument("predicate.VolumeBindingEnable", True, "Volume claims, bound and unbound.")
     volume_weight: int = argument("volumebinding.weight", 1, "Accepted; volumes are not scored.")
-    volume_timeout: int = argument("volumebinding.bindTimeoutSeconds", 600, "Accepted; a plan does not wait.")
+    volume_timeout: int = argument(
+        "volumebinding.bindTimeoutSeconds", 600, "Seconds in which the volumes of a pod should be bound."
+    )
     dynamic_resources: bool = argument("predicate.DynamicResourceAllocationEnable", True, "Resource claims.")
     filter_timeout: int = argument("dynamicresources.filterTimeoutSeconds", 10, "Accepted; the work is bounded.")
     cache: bool = argument("predicate.CacheEnable", False, "Accepted; equal pods are judged once anyway.")
@@ -112,7 +115,11 @@ class Predicates(Plugin):
         if given.taints:
             session.add_predicate(self.name, self._taints, [TAINT], scope=Scope.STATIC)
         volumes = VolumeFilters(
-            session, binding=given.volume_binding, zone=given.volume_zone, limits=given.volume_limits
+            session,
+            binding=given.volume_binding,
+            zone=given.volume_zone,
+            limits=given.volume_limits,
+            timeout=given.volume_timeout,
         )
         claims = ClaimFilter(session) if given.dynamic_resources else None
         self._claims = claims

@@ -22,9 +22,9 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.task_specs import ClaimUse
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.model.volumes import ONE_POD, Claim, Volume
+from kilauea.engine.model.volumes import ONE_POD, Claim, Decision, Volume
 from kilauea.engine.plugins.predicates.volume_pools import Pools, order_of
-from kilauea.engine.plugins.predicates.volume_provision import ELSEWHERE, FITS, Provision
+from kilauea.engine.plugins.predicates.volume_provision import ELSEWHERE, FITS, NO_ROOM, Provision
 from kilauea.engine.plugins.predicates.volume_reach import Reach
 from kilauea.engine.session import Session
 
@@ -50,6 +50,8 @@ class Hold:
     row: int
     taken: bool
     """The volume was free before."""
+    segment: int
+    """Where room for a volume that will be made is promised; -1 if it is not counted."""
     tasks: set[str] = field(default_factory=set)
     """Placed tasks with the claim; when the last of them goes, so does the hold."""
 
@@ -65,8 +67,9 @@ class VolumeChoice(NamedTuple):
 class VolumeBindingFilter:
     """Judges nodes by claims, and holds volumes for claims."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, timeout: int) -> None:
         self._session = session
+        self._timeout = timeout
         self._storage = session.state.storage
         self._size = len(session.nodes)
         self._reach = Reach(session.nodes, self._storage.drivers)
@@ -99,6 +102,9 @@ class VolumeBindingFilter:
                 self._free.setdefault(volume.class_name, []).append(volume)
             elif volume.claim is not None and volume.claim.key in self._unbound:
                 self._kept.setdefault(volume.claim.key, []).append(volume)
+        for key, (known, row, _) in self._storage.decided.items():
+            if key in self._unbound:
+                self._start(VolumeChoice(key, known, row))
         state = self._session.state
         for key in sorted(key for key, task in state.with_claims.items() if self._concerns(task)):
             task = state.with_claims[key]
@@ -174,12 +180,17 @@ class VolumeBindingFilter:
             if fixed is not None:
                 codes[~fixed] = ELSEWHERE
         found = self._found([claim for claim in claims if claim.key not in self.holds and not claim.selected_node])
+        make: dict[str, tuple[Claim, NDArray[np.bool_]]] = {}
         # Kubernetes looks first at claims that a volume is being made for already.
         for claim in sorted(claims, key=lambda c: not c.selected_node):
             if claim.key not in self.holds:
                 made = self._provision.verdict(claim)
                 here = codes == FITS if claim.key not in found else (codes == FITS) & ~found[claim.key]
                 codes[here] = made[here]
+                make[claim.key] = (claim, here)
+        crowded = self._provision.crowded(make) if len(make) > 1 else None
+        if crowded is not None:
+            codes[(codes == FITS) & crowded] = NO_ROOM
         return codes
 
     def _fixed(self, claim: Claim) -> NDArray[np.bool_] | None:
@@ -226,16 +237,17 @@ class VolumeBindingFilter:
         self._users.update(use.key for use in task.spec.claims if use.key in self._private)
         before = self._evicted.pop(task.key, None)
         if before is None:
-            before = self._choose([c for c in self._unbound_claims(task.spec.claims) if not c.selected_node], row)
+            before = self._choose(self._unbound_claims(task.spec.claims), row)
         for choice in before:
             self._hold(choice, task)
 
     def _choose(self, claims: Sequence[Claim], row: int) -> list[VolumeChoice]:
         """Choose a volume on a node for each claim."""
-        loose = [claim for claim in claims if claim.key not in self.holds]
-        out = [
-            VolumeChoice(c.key, self.holds[c.key].volume, self.holds[c.key].row) for c in claims if c.key in self.holds
-        ]
+        known = [(key, self.holds[key]) for key in (claim.key for claim in claims) if key in self.holds]
+        out = [VolumeChoice(key, hold.volume, hold.row) for key, hold in known]
+        row_of, rest = self._session.nodes.row_of, [claim for claim in claims if claim.key not in self.holds]
+        out += [VolumeChoice(c.key, None, row_of[c.selected_node]) for c in rest if c.selected_node in row_of]
+        loose = [claim for claim in rest if not claim.selected_node]
         for claim in loose:
             kept = self._kept_for(claim)
             if kept is not None:
@@ -249,11 +261,29 @@ class VolumeBindingFilter:
     def _hold(self, choice: VolumeChoice, task: Task) -> None:
         hold = self.holds.get(choice.claim)
         if hold is None:
-            volume = choice.volume
-            taken = volume is not None and volume.free and self._pools_of(volume.class_name).take(volume)
-            hold = self.holds[choice.claim] = Hold(volume, choice.row, taken)
-            self._judged.clear()
+            hold = self._start(choice)
+            self._storage.decided[choice.claim] = Decision(choice.volume, choice.row, self._timeout)
         hold.tasks.add(task.key)
+
+    def _start(self, choice: VolumeChoice) -> Hold:
+        """Take a volume, or room for one."""
+        volume, segment = choice.volume, -1
+        taken = volume is not None and volume.free and self._pools_of(volume.class_name).take(volume)
+        if volume is None:
+            segment = self._provision.book(self._unbound[choice.claim], choice.row)
+        self._judged.clear()
+        hold = self.holds[choice.claim] = Hold(volume, choice.row, taken, segment)
+        return hold
+
+    def _end(self, key: str) -> None:
+        """Give back what a claim had."""
+        hold = self.holds.pop(key)
+        self._storage.decided.pop(key, None)
+        if hold.volume is not None and hold.taken:
+            self._pools_of(hold.volume.class_name).give_back(hold.volume)
+        elif hold.volume is None:
+            self._provision.give_back(self._unbound[key], hold.segment)
+        self._judged.clear()
 
     def _gone(self, task: Task, row: int) -> None:
         if not self._concerns(task):
@@ -267,9 +297,6 @@ class VolumeBindingFilter:
             had.append(VolumeChoice(use.key, hold.volume, hold.row))
             hold.tasks.remove(task.key)
             if not hold.tasks:
-                del self.holds[use.key]
-                if hold.volume is not None and hold.taken:
-                    self._pools_of(hold.volume.class_name).give_back(hold.volume)
-                self._judged.clear()
+                self._end(use.key)
         if task.status == status.RELEASING:
             self._evicted[task.key] = had

@@ -26,12 +26,13 @@ class VolumeFilters:
         binding: claims are bound, and bound claims respected.
         zone: zones of volumes are respected.
         limits: limits of drivers are respected.
+        timeout: seconds in which a claim should be bound.
     """
 
-    def __init__(self, session: Session, *, binding: bool, zone: bool, limits: bool) -> None:
+    def __init__(self, session: Session, *, binding: bool, zone: bool, limits: bool, timeout: int) -> None:
         self._session = session
         self._storage = session.state.storage
-        self._binding, self._zone, self._limits = binding, zone, limits
+        self._binding, self._zone, self._limits, self._timeout = binding, zone, limits, timeout
 
     def register(self, plugin: str) -> None:
         """Take part in the session, if any pod that waits has claims."""
@@ -48,7 +49,7 @@ class VolumeFilters:
         if self._zone:
             VolumeZoneFilter(self._session).register(plugin)
         if self._binding:
-            VolumeBindingFilter(self._session).register(plugin)
+            VolumeBindingFilter(self._session, self._timeout).register(plugin)
 
     def refusal(self, task: Task) -> Refusal | None:
         """Return the reason why a pod waits for its claims, whatever the node."""

@@ -23,6 +23,8 @@ FILESYSTEM = "Filesystem"
 WAIT_FOR_CONSUMER = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
 """Access mode of a claim that one pod at a time may use."""
+FAILED_NODES = "kilauea.io/failed-nodes"
+"""Annotation that the live scheduler assumes on a claim: nodes where it was not bound in time."""
 AVAILABLE, BOUND, LOST = "Available", "Bound", "Lost"
 
 
@@ -101,6 +103,8 @@ class Claim:
     deleting: bool
     selected_node: str
     """The node that a volume is being made for."""
+    failed_nodes: frozenset[str]
+    """Nodes where it was not bound in time."""
     controller: str
     """UID of the object that it belongs to."""
 
@@ -245,6 +249,7 @@ def claim_of(obj: storage.PersistentVolumeClaim) -> Claim:
         lost=phase == LOST,
         deleting=bool(obj.metadata.deletion_timestamp),
         selected_node=annotations.get(wellknown.SELECTED_NODE, ""),
+        failed_nodes=frozenset(filter(None, annotations.get(FAILED_NODES, "").split(","))),
         controller=owners[0] if owners else "",
     )
 

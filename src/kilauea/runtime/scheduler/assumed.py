@@ -16,6 +16,7 @@ from kilauea.api import wellknown
 from kilauea.api.core import Pod, PodStatus, SchedulingGate
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
 from kilauea.runtime.scheduler.assumed_claims import AssumedClaims
+from kilauea.runtime.scheduler.assumed_volumes import AssumedVolumes
 
 HELD_BACK = "kilauea.io/held-back"
 """A scheduling gate overlaid on pods whose binding failed, until their backoff ends."""
@@ -60,6 +61,7 @@ class Assumed:
         """Failures of pods whose binds or evictions fail, as long as the pods exist."""
         self.phases: dict[str, Phased] = {}
         self.claims = AssumedClaims()
+        self.volumes = AssumedVolumes()
 
     def over_pod(self, pod: Pod) -> Pod:
         """Return a pod overlaid with its assumptions; drop those that it confirms."""
@@ -119,6 +121,8 @@ class Assumed:
             self.phases.pop(key, None)
         elif kind == "ResourceClaim":
             self.claims.gone(key)
+        elif kind == "PersistentVolumeClaim":
+            self.volumes.gone(key)
         return []
 
 

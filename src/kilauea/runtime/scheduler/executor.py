@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
 from random import Random
 from typing import Any, Literal
 
@@ -22,11 +23,15 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
 from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.model.volumes import ClaimVolume
 from kilauea.engine.plan import Bind, Eviction
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
 from kilauea.runtime.scheduler.claims import consumer_of, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.volumes import NOT_BOUND, all_bound
+from kilauea.runtime.scheduler.volumes import release as release_volume
+from kilauea.runtime.scheduler.volumes import reserve as reserve_volume
 from kilauea.runtime.scheduler.workers import WorkerPool
 from kilauea.telemetry.metrics import SchedulerMetrics
 
@@ -36,6 +41,10 @@ TRIES = 6
 """Failures of a pod that are retried while its room stays reserved, if the server or the network is at fault."""
 RETRY = (0.05, 10.0)
 """Shortest and longest pause before a retry, in seconds."""
+POLL = (0.05, 1.0)
+"""Shortest and longest time between looks at the claims of a pod that is to be bound, in seconds."""
+AVOIDED = 300.0
+"""Seconds for which a claim is kept from a node where it was not bound in time."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Shortest and longest time for which a pod is excluded after a failure, in seconds."""
 
@@ -58,6 +67,10 @@ class PodOperation:
     """Resource claims of a pod that is bound."""
     annotations: tuple[tuple[str, str], ...] = ()
     """Annotations that the pod gets with the bind."""
+    volumes: tuple[ClaimVolume, ...] = ()
+    """Volume claims to bind before the pod."""
+    bound: bool = False
+    """True once these are bound."""
 
     @property
     def key(self) -> Key:
@@ -115,8 +128,17 @@ class Executor:
         task = self._feed.state.tasks[bind.pod]
         marks, created = bind.annotations, task.order[2]
         operation = PodOperation(
-            "bind", bind.pod, task.uid, bind.node, created=created, claims=bind.claims, annotations=marks
+            "bind",
+            bind.pod,
+            task.uid,
+            bind.node,
+            created=created,
+            claims=bind.claims,
+            annotations=marks,
+            volumes=bind.volumes,
         )
+        for given in bind.volumes:
+            self._feed.reconsider_volumes(self._feed.assumed.volumes.assume(given, bind.pod, bind.node))
         for claim in bind.claims:
             consumer = Consumer(None, **consumer_of(bind.pod, task.uid))
             self._feed.assumed.claims.reserve(claim.claim, claim.uid, claim.allocation, bind.pod, consumer)
@@ -170,10 +192,36 @@ class Executor:
 
     async def _carry_out(self, operation: PodOperation) -> None:
         try:
+            if operation.volumes and not operation.bound:
+                await self._prebind(operation)
+                return
             await (self._bind(operation) if operation.kind == "bind" else self._evict(operation))
             self._feed.assumed.failures.pop(operation.pod, None)
         except ApiError as error:
             self._failed(operation, error)
+
+    async def _prebind(self, operation: PodOperation) -> None:
+        """Write what the claims of a pod get, and continue when they are bound."""
+        written = {each: await reserve_volume(self._api, each, operation.node) for each in operation.volumes}
+        self._later(self._bind_later(operation, written))
+
+    async def _bind_later(self, operation: PodOperation, written: Mapping[ClaimVolume, str]) -> None:
+        """Wait until the volume claims of a pod are bound, without occupying a worker; then bind the pod."""
+        end = self._clock.monotonic() + min(given.timeout for given in operation.volumes) * SECOND
+
+        pauses = (min(POLL[0] * 2**times, POLL[1]) for times in count())
+
+        async def more_time() -> bool:
+            await self._clock.sleep(next(pauses))
+            return self._is_assumed(operation) and self._clock.monotonic() < end
+
+        try:
+            await all_bound(self._feed, written, operation.node, more_time)
+        except ApiError as error:
+            if self._is_assumed(operation):
+                self._failed(operation, error)
+            return
+        self._pool.add(lambda: self._carry_out(replace(operation, bound=True)))
 
     async def _bind(self, operation: PodOperation) -> None:
         started = self._clock.monotonic()
@@ -252,6 +300,16 @@ class Executor:
     async def _hold_back(self, operation: PodOperation, error: ApiError, seconds: float) -> None:
         """Revert the assumption, and exclude the pod from scheduling for some seconds."""
         feed, assumed = self._feed, self._feed.assumed
+        if operation.volumes and not operation.bound:
+            for given in operation.volumes:
+                await release_volume(self._api, given, operation.node)
+            await feed.thawed()
+            if not self._is_assumed(operation):
+                return
+            if error.reason == NOT_BOUND:
+                self._avoid(operation)
+        if operation.volumes:
+            feed.reconsider_volumes(assumed.volumes.drop_pod(operation.pod))
         if operation.claims:
             for claim in operation.claims:
                 await release(self._api, claim, consumer_of(operation.pod, operation.uid))
@@ -270,6 +328,19 @@ class Executor:
             del assumed.held[operation.pod]
             feed.reconsider(operation.pod)
             feed.wake()
+
+    def _avoid(self, operation: PodOperation) -> None:
+        """Keep the claims of a pod from the node where they were not bound, for a while."""
+        keys = [given.claim for given in operation.volumes]
+        self._feed.reconsider_volumes(self._feed.assumed.volumes.fail(keys, operation.node))
+
+        async def forgive() -> None:
+            await self._clock.sleep(AVOIDED)
+            await self._feed.thawed()
+            self._feed.reconsider_volumes(self._feed.assumed.volumes.forgive(keys, operation.node))
+            self._feed.wake()
+
+        self._later(forgive())
 
     async def _reread(self, operation: PodOperation) -> bool:
         """Read the pod again; True if the server answered."""

@@ -23,6 +23,7 @@ from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.ports import Seen
 from kilauea.api.scheduling import PodGroup, Queue
+from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.topology import HyperNode
 from kilauea.engine.events import Advanced, Changed, Gone, Measured, Relisted
 from kilauea.engine.model import status
@@ -38,6 +39,7 @@ from kilauea.runtime.inputs.reading import (
 )
 from kilauea.runtime.inputs.resources import DYNAMIC_KINDS, head_of
 from kilauea.runtime.scheduler.assumed import Assumed, Placed
+from kilauea.runtime.scheduler.assumed_volumes import Place
 
 _WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
@@ -92,6 +94,8 @@ class Feed:
         """Uids of HyperNodes, by name."""
         self.claims: dict[str, ResourceClaim] = {}
         """As stored in the API, without assumptions."""
+        self.storage: dict[Place, PersistentVolume | PersistentVolumeClaim] = {}
+        """Volumes and volume claims as stored in the API, without assumptions, by kind and key."""
         self.changes = 0
         """Number of events applied to the state."""
         self.touched: set[str] = set()
@@ -238,6 +242,17 @@ class Feed:
             if claim is not None:
                 self._apply(Changed(self.assumed.claims.over(claim)))
 
+    def reconsider_volumes(self, places: Iterable[Place]) -> None:
+        """Overlay volumes and volume claims with what is assumed of them. Call it as `reconsider`."""
+        for place in places:
+            obj = self.storage.get(place)
+            if obj is not None:
+                self._apply(Changed(self._overlay_storage(obj)))
+
+    def _overlay_storage(self, obj: PersistentVolume | PersistentVolumeClaim) -> Object:
+        volumes = self.assumed.volumes
+        return volumes.over_volume(obj) if isinstance(obj, PersistentVolume) else volumes.over_claim(obj)
+
     # --- one object
 
     def _read(self, kind: str, data: bytes) -> list[tuple[str, Object]]:
@@ -272,6 +287,9 @@ class Feed:
             case ResourceClaim():
                 self.claims[obj.key] = obj
                 return self.assumed.claims.over(obj)
+            case PersistentVolume() | PersistentVolumeClaim():
+                self.storage[obj.kind, object_label(obj)] = obj
+                return self._overlay_storage(obj)
             case Node():
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
@@ -362,11 +380,16 @@ class Feed:
         """Return the keys of all stored objects of a kind."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
         kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims}
+        if kind in ("PersistentVolume", "PersistentVolumeClaim"):
+            return [key for of, key in self.storage if of == kind]
         return list(kept.get(kind, self._nodes if kind == "Node" else {}))
 
     def _forget(self, kind: str, key: str) -> None:
         """Drop everything stored about an object."""
+        self.storage.pop((kind, key), None)
         self.reconsider_claims(self.assumed.gone(kind, key))
+        if kind == "Pod":
+            self.reconsider_volumes(self.assumed.volumes.drop_pod(key))
         self.faults.pop((kind, key), None)
         if kind == "Pod":
             self.pods.pop(key, None)

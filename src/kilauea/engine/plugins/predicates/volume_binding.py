@@ -34,10 +34,14 @@ NO_SPACE = Rejection("StorageCapacity", "node(s) did not have enough free storag
 GONE = Rejection(
     "VolumeNotFound", "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", hopeless=True
 )
+FAILED = Rejection("VolumeNotBound", "node(s) did not bind the volumes of the pod in time", hopeless=True)
 IN_USE = Rejection(
     "ReadWriteOncePod",
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
 )
+
+NOT_IN_TIME = 3
+"""The verdict of FAILED, beside those of `volume_provision`."""
 
 Codes = NDArray[np.int8]
 
@@ -113,7 +117,7 @@ class VolumeBindingFilter:
         add = self._session.add_predicate
         add(plugin, self._bound, [NODE_AFFINITY, GONE], scope=Scope.STATIC, applies=self._has_bound)
         add(plugin, self._alone, [IN_USE], scope=Scope.CLUSTER, applies=self._has_private)
-        add(plugin, self._finds, [NO_VOLUME, NO_SPACE], scope=Scope.CLUSTER, applies=self._has_unbound)
+        add(plugin, self._finds, [NO_VOLUME, NO_SPACE, FAILED], scope=Scope.CLUSTER, applies=self._has_unbound)
         self._session.add_event_handler(plugin, self._placed, self._gone)
 
     # --- claims
@@ -173,7 +177,7 @@ class VolumeBindingFilter:
         return nodes.take(self._judged[uses])
 
     def _judge(self, claims: Sequence[Claim]) -> Codes:
-        """(N,) 0 where every claim gets a volume; 1 without one; 2 where one could be made but for lack of room."""
+        """(N,) 0 where every claim gets a volume, else the reason: FITS, ELSEWHERE, NO_ROOM or NOT_IN_TIME."""
         codes = np.zeros(self._size, dtype=np.int8)
         for claim in claims:
             fixed = self._fixed(claim)
@@ -191,6 +195,9 @@ class VolumeBindingFilter:
         crowded = self._provision.crowded(make) if len(make) > 1 else None
         if crowded is not None:
             codes[(codes == FITS) & crowded] = NO_ROOM
+        row_of = self._session.nodes.row_of
+        for row in {row_of[name] for claim in claims for name in claim.failed_nodes if name in row_of}:
+            codes[row] = codes[row] or NOT_IN_TIME
         return codes
 
     def _fixed(self, claim: Claim) -> NDArray[np.bool_] | None:

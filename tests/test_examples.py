@@ -54,6 +54,7 @@ def compare(name: str, text: str) -> None:
         ("example-first-steps", "first-steps", []),
         ("example-demo", "demo", []),
         ("example-resource-claims", "resource-claims", []),
+        ("example-volumes", "volumes", []),
         ("example-demo-wide", "demo", ["-o", "wide"]),
         ("example-demo-second-cycle", "demo", ["--cycles", "2"]),
         ("example-demo-binpack", "demo", BINPACK),

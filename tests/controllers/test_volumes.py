@@ -11,6 +11,7 @@ from kilauea.api.kinds import CLAIMS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
+from kilauea.controllers.volumes.ephemeral import EphemeralVolumeController
 from kilauea.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 from kilauea.controllers.volumes.volumes import VolumeController
 from support.controlled import Cluster
@@ -195,3 +196,35 @@ def test_a_cluster_with_a_class_keeps_its_own(cluster_of: Callable[..., Cluster]
     storage_class(cluster, "fast")
     cluster.settle()
     assert cluster.names(STORAGE_CLASSES) == ["fast"]
+
+
+# --- ephemeral volumes
+
+
+def ephemeral_pod(cluster: Cluster, name: str = "p") -> dict[str, Any]:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": asked}
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    return cluster.create(PODS, {"metadata": {"name": name}, "spec": spec})
+
+
+def test_an_ephemeral_volume_gets_a_claim_that_belongs_to_its_pod(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of(EphemeralVolumeController(), ClaimController())
+    pod = ephemeral_pod(cluster)
+    volume(cluster, "v")
+    cluster.settle()
+    claim = cluster.get(CLAIMS, "p-scratch")
+    owner = claim["metadata"]["ownerReferences"][0]
+    assert (owner["uid"], owner["controller"]) == (pod["metadata"]["uid"], True)
+    assert (claim["metadata"]["labels"], bound_to(cluster, "p-scratch")) == ({"app": "x"}, "v")
+
+
+def test_the_claim_of_another_is_not_taken_for_an_ephemeral_volume(cluster_of: Callable[..., Cluster]) -> None:
+    cluster = cluster_of(EphemeralVolumeController(), ClaimController())
+    claim(cluster, "p-scratch")
+    ephemeral_pod(cluster)
+    cluster.settle()
+    messages = [record.message for record in cluster.records]
+    assert "PVC default/p-scratch was not created for pod default/p (pod is not owner)" in messages
+    assert "ownerReferences" not in cluster.get(CLAIMS, "p-scratch")["metadata"]

@@ -13,6 +13,7 @@ from kilauea.engine.events import Changed, Gone
 from kilauea.engine.plan import Bind, Eviction, GroupOutcome, Nomination, Plan
 from kilauea.simulator.cluster import SimulatedCluster
 from support.builders import GROUP_NAME, NOW, PLAIN, at, group, node, plan_in, pod, queue, state_of
+from support.volume_objects import claim, storage_class, user, volume
 
 NOTHING = Plan()
 CONTROLLED = [OwnerReference("Job", "j", "j-uid", "batch.volcano.sh/v1alpha1", controller=True)]
@@ -176,3 +177,34 @@ def test_events_keep_a_state_as_the_objects_have_it() -> None:
     plan = plan_in(state, PLAIN)
     assert plan == plan_in(state_of(cluster.objects), PLAIN)
     assert [b.pod for b in plan.binds] == ["ns/late"]
+
+
+# --- volume claims
+
+
+def test_claims_are_bound_as_their_pod_starts_and_stay_so() -> None:
+    objects = [node("n1"), group(), storage_class(), claim(uid="u"), claim("made", of="csi"), volume("v")]
+    objects += [storage_class("csi", "csi.example.com"), user("p", "data", "made")]
+    cluster = SimulatedCluster(objects, NOW)
+    state = state_of(*cluster.objects)
+    for event in cluster.carry_out(plan_in(state, PLAIN)):
+        state.apply(event)
+    claims = {key.partition("/")[2]: found for key, found in state.storage.claims.items()}
+    assert {name: (found.volume, found.bound) for name, found in claims.items()} == {
+        "data": ("v", True),
+        "made": ("pvc-ns-made", True),
+    }
+    assert state.storage.volumes["v"].claim == ("ns/data", "u")
+    state.apply(Changed(claim("other")))
+    state.apply(Changed(user("q", "other")))
+    assert plan_in(state, PLAIN).pending[0].message.endswith("didn't find available persistent volumes to bind.")
+
+
+def test_a_pod_that_comes_back_gets_new_claims_for_its_ephemeral_volumes() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    made = running(controlled=True, volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}])
+    cluster = SimulatedCluster([made, claim("p-scratch", bound="v", owner="p-uid")], NOW)
+    cluster.carry_out(evicted("p"))
+    found = next(obj for obj in cluster.objects if obj.kind == "PersistentVolumeClaim")
+    owners = [owner.uid for owner in found.metadata.owner_references or ()]
+    assert (found.name, owners, found.annotations) == ("p-scratch", [there(cluster).metadata.uid], {})

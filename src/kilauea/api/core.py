@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from kilauea.api.meta import LabelSelector, Object, ResourceMap, SelectorRequirement, Wire
@@ -177,6 +179,9 @@ class PersistentVolumeClaimSource(Wire):
 
 class EphemeralVolumeSource(Wire):
     """A volume that lives as long as its pod; its claim is named `pod-volume`."""
+
+    volume_claim_template: dict[str, Any] | None = None
+    """Its metadata and the spec of the claim, as they are given."""
 
 
 class ImageVolumeSource(Wire):

@@ -31,6 +31,7 @@ from kilauea.controllers.vcjobs.controller import VcJobController
 from kilauea.controllers.volumes.claims import ClaimController
 from kilauea.controllers.volumes.classes import DefaultClassController
 from kilauea.controllers.volumes.consumers import ConsumerController
+from kilauea.controllers.volumes.ephemeral import EphemeralVolumeController
 from kilauea.controllers.volumes.protection import ClaimProtectionController, VolumeProtectionController
 from kilauea.controllers.volumes.volumes import VolumeController
 
@@ -81,6 +82,7 @@ def kubernetes_controllers(since: int = 0, authority: str = "") -> list[Controll
         ClaimController(),
         VolumeController(),
         ConsumerController(),
+        EphemeralVolumeController(),
         DefaultClassController(),
         ResourceClaimController(),
         *deletion_controllers(),

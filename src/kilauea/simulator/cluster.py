@@ -10,6 +10,7 @@ simply as possible:
 - A deleted pod with a controller comes back: pending, with the same name and a new uid. Other pods do not.
 - Resource claims get their devices as a pod starts, and give them back when it is gone; a pod that comes back gets new
   claims from its templates.
+- Volume claims are bound as a pod starts, and stay so. Volumes that a provisioner makes can be used on all nodes.
 - Nominations are written to `status.nominatedNodeName`, and cleared for pods that wait without one, as the live
   scheduler does. Pod groups get the phase of the plan.
 
@@ -29,10 +30,12 @@ from kilauea.api.dynamic import ResourceClaim, ResourceClaimTemplate
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.scheduling import PodGroup, PodGroupStatus
+from kilauea.api.storage import PersistentVolume, PersistentVolumeClaim
 from kilauea.api.times import SECOND, format_time, parse_time
 from kilauea.engine.events import Changed, Event, Gone
 from kilauea.engine.plan import Bind, Plan
 from kilauea.simulator.claims import allocated, is_owned, made_claims, released
+from kilauea.simulator.volumes import bound, ephemeral_claims
 
 CYCLE = SECOND
 """Duration of a cycle in microseconds."""
@@ -93,6 +96,7 @@ class SimulatedCluster:
             events += self._evict(eviction.pod)
         for bind in plan.binds:
             events += self._allocate(bind)
+            events += self._bind_volumes(bind)
             events += self._run(bind.pod, bind.node, dict(bind.annotations))
         events += self._nominate(plan)
         for key, outcome in plan.groups.items():
@@ -144,9 +148,25 @@ class SimulatedCluster:
         events = self.remove("Pod", key)
         if pod is not None and pod.spec.resource_claims:
             events += self._release(pod)
+        if pod is not None:
+            for claim in ephemeral_claims(pod):
+                events += self.remove("PersistentVolumeClaim", claim.key)
         if pod is not None and any(owner.controller for owner in pod.metadata.owner_references or ()):
             reborn, claims = made_claims(self._reborn(pod), self._templates())
-            events += [self._put(obj) for obj in (reborn, *claims)]
+            events += [self._put(obj) for obj in (reborn, *claims, *ephemeral_claims(reborn))]
+        return events
+
+    # --- volumes
+
+    def _bind_volumes(self, bind: Bind) -> list[Event]:
+        """Bind the volume claims of a pod that starts."""
+        events: list[Event] = []
+        for given in bind.volumes:
+            claim = self._objects.get(("PersistentVolumeClaim", given.claim))
+            volume = self._objects.get(("PersistentVolume", given.volume))
+            if isinstance(claim, PersistentVolumeClaim) and not claim.spec.volume_name:
+                known = volume if isinstance(volume, PersistentVolume) else None
+                events += [self._put(obj) for obj in bound(claim, known, given)]
         return events
 
     # --- resource claims

@@ -1,5 +1,6 @@
 """Claims find volumes: those that are there, or such as are made for them.
 
 `claims` is the controller of claims, `volumes` that of volumes, `matching` says which volume suits, `binding` writes it
-down on both sides. Nothing is ever stored: a volume that is made stands for one that a cluster's driver would make.
+down on both sides, `consumers` helps schedulers that do not bind claims, and `ephemeral` makes the claims of ephemeral
+volumes. Nothing is ever stored: a volume that is made stands for one that a cluster's driver would make.
 """

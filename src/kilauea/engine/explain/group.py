@@ -14,11 +14,17 @@ from kilauea.engine.conf import nearest
 from kilauea.engine.explain.formatting import human
 from kilauea.engine.explain.hints import (
     NO_DEVICES,
+    NO_DISK,
+    NO_VOLUMES,
     NOT_REACHED,
+    TOO_MANY_VOLUMES,
     bound_elsewhere,
     claimed_devices,
+    full_drivers,
     node_hints,
+    some,
     terms_text,
+    unbound_claims,
     volume_hint,
 )
 from kilauea.engine.explain.levels import Borrower, Level
@@ -232,6 +238,12 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
     hints = node_hints(p.nodes, state.nodes, task.spec)
     if any(n.reason == NOT_REACHED for n in p.nodes):
         hints += bound_elsewhere(state.storage, task)
+    if any(n.reason in NO_VOLUMES for n in p.nodes):
+        hints += unbound_claims(state.storage, task)
+    if any(n.reason == TOO_MANY_VOLUMES for n in p.nodes):
+        hints += full_drivers(state.storage, task)
+    if any(n.reason == NO_DISK for n in p.nodes):
+        hints.append(f"another pod on the node has {some([disk.name for disk in task.spec.disks])}")
     if any(n.reason == NO_DEVICES for n in p.nodes):
         hints += claimed_devices(state.devices, state.nodes, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p

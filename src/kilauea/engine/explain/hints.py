@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from kilauea.api.cel import CelError
 from kilauea.api.selectors import NodeTerm, tolerates
 from kilauea.engine.evaluation.matching import HARD_EFFECTS, selects
+from kilauea.engine.explain.formatting import human
 from kilauea.engine.model.claims.facts import Ask
 from kilauea.engine.model.claims.inventory import Inventory
 from kilauea.engine.model.claims.table import DeviceTable
+from kilauea.engine.model.in_tree import driver_of
 from kilauea.engine.model.nodes import NodeTable
+from kilauea.engine.model.resources import MEMORY
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.model.volumes import Storage
+from kilauea.engine.model.volumes import Storage, Volume, Wish
 from kilauea.engine.plan import NodeReason
 
 CORDONED = "node(s) were unschedulable"
@@ -25,6 +28,11 @@ TAINTED = "node(s) had untolerated taint(s)"
 
 NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
 
+NO_VOLUMES = frozenset(
+    {"node(s) didn't find available persistent volumes to bind", "node(s) did not have enough free storage"}
+)
+NO_DISK = "node(s) had no available disk"
+TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 NO_DEVICES = "cannot allocate all claims"
 
 SHOWN = 3
@@ -85,6 +93,64 @@ def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
         if volume is not None and volume.terms:
             name = use.key.partition("/")[2]
             hints.append(f"claim {name} has volume {volume.name}, which needs a node with {terms_text(volume.terms)}")
+    return hints
+
+
+def unbound_claims(storage: Storage, task: Task) -> list[str]:
+    """What the claims of a pod that are to be bound ask for, and what there is."""
+    wanted = {claim.volume for claim in storage.claims.values() if claim.volume}
+    hints = []
+    for use in task.spec.claims:
+        claim = storage.claims.get(use.key)
+        if claim is None or not storage.is_delayed(claim):
+            continue
+        of, wish = storage.classes[claim.class_name], claim.wish
+        free = [v for v in storage.volumes.values() if v.class_name == of.name and v.free and v.name not in wanted]
+        hint = f"claim {claim.name} asks for {_size(wish.size)} of class {of.name} ({_free(free, wish)}"
+        if claim.selected_node:
+            hint += f"; its volume is being made for node {claim.selected_node}"
+        elif not of.provisions:
+            hint += "; the class makes none"
+        elif of.topologies:
+            hint += f"; new ones only on nodes with {terms_text(of.topologies)}"
+        if of.provisions and storage.tracking.get(of.provisioner):
+            rooms = [c.largest for c in storage.capacities.values() if c.class_name == of.name]
+            most = _size(max(rooms)) if rooms and max(rooms) >= 0 else "none"
+            hint += f"; the most room that driver {of.provisioner} reports for one volume is {most}"
+        hints.append(f"{hint})")
+    return hints
+
+
+def _size(amount: int) -> str:
+    """Bytes for people."""
+    return human(MEMORY, amount).removesuffix(f" {MEMORY}")
+
+
+def _free(volumes: Sequence[Volume], wish: Wish) -> str:
+    """How many volumes are free, and how many of them a claim could have."""
+    able = [volume for volume in volumes if wish.accepts(volume)]
+    there = f"{len(volumes)} free volume{'s' * (len(volumes) != 1)}"
+    if not volumes or able:
+        terms = sorted({terms_text(volume.terms) for volume in able if volume.terms})
+        where = f", on nodes with {some(terms)}" if terms else ""
+        return f"{there}, {len(able)} of them suitable{where}" if volumes else "no free volume"
+    return f"{there}, the largest has {_size(max(volume.size for volume in volumes))}"
+
+
+def full_drivers(storage: Storage, task: Task) -> list[str]:
+    """The drivers of a pod's volumes that have a limit on nodes, with the largest limit."""
+    drivers = [driver for driver, _ in task.spec.inline]
+    for use in task.spec.claims:
+        claim = storage.claims.get(use.key)
+        volume = storage.volumes.get(claim.volume) if claim is not None else None
+        of = storage.classes.get(claim.class_name) if claim is not None else None
+        drivers.append(volume.driver if volume is not None else driver_of(of.provisioner) if of is not None else "")
+    hints = []
+    for driver, count in sorted(Counter(filter(None, drivers)).items()):
+        limits = [of.limits[driver] for of in storage.drivers.values() if driver in of.limits]
+        if limits:
+            pod = f"the pod has {count} volume{'s' * (count > 1)} of driver {driver}"
+            hints.append(f"{pod}, and a node takes at most {max(limits)}")
     return hints
 
 

@@ -25,6 +25,7 @@ from kilauea.runtime.inputs.known_kinds import unknown
 from kilauea.simulator.claims import with_made_claims
 from kilauea.simulator.extensions import BUILT_IN, Extensions
 from kilauea.simulator.scenario import NotCreated, Scenario
+from kilauea.simulator.volumes import with_ephemeral_claims
 
 if TYPE_CHECKING:
     from kilauea.runtime.inputs.snapshot import Snapshot
@@ -171,7 +172,7 @@ def assemble_cluster(sources: Iterable[tuple[str, Decoded]], live: Snapshot | No
         cluster.errors += [f"{name}: {cluster.refused[name]}" for name in sorted(written & cluster.refused.keys())]
     cluster.objects = list(known.values())
     cluster.warnings.extend(fill_in(cluster.objects))
-    cluster.objects = with_made_claims(cluster.objects)
+    cluster.objects = with_ephemeral_claims(with_made_claims(cluster.objects))
     if live is not None:
         cluster.submitted = _submitted(cluster.objects, running)
     cluster.newest = newest(cluster.objects)

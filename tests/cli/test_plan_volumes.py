@@ -9,9 +9,10 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
+from kilauea.api.meta import Object
 from kilauea.cli.main import main
 from over_time.history import manifest_of
-from support.builders import group, node, pod
+from support.builders import group, node, pod, queue
 from support.volume_objects import claim, storage_class, user, volume
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "volumes"
@@ -21,6 +22,17 @@ def planned(path: Path, *options: str) -> str:
     result = CliRunner().invoke(main, ["plan", "-f", str(path), *options])
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def written(folder: Path, *objects: Object) -> Path:
+    """A file of objects."""
+    manifests = [manifest_of(obj) for obj in objects]
+    for manifest in manifests:
+        if manifest["kind"] == "StorageClass":
+            manifest["apiVersion"] = "storage.k8s.io/v1"
+    path = folder / "cluster.yaml"
+    path.write_text(yaml.safe_dump_all(manifests))
+    return path
 
 
 def as_data(path: Path, *options: str) -> Any:
@@ -59,11 +71,10 @@ def test_a_plan_without_claims_has_no_volumes() -> None:
 
 
 def test_many_claims_are_counted_and_shown_one_by_one_when_asked_for(tmp_path: Path) -> None:
-    objects = [node("n1", cpu=99), storage_class(), group(minimum=1)]
+    objects = [node("n1", cpu=99, memory="99Gi"), queue("q"), storage_class(), group(minimum=1)]
     for number in range(25):
         objects += [claim(f"c{number}"), volume(f"v{number}"), user(f"p{number}", f"c{number}", created=number)]
-    path = tmp_path / "cluster.yaml"
-    path.write_text(yaml.safe_dump_all(map(manifest_of, objects)))
+    path = written(tmp_path, *objects)
     assert "... and 5 more claims; -o wide shows every claim" in planned(path)
     assert "more claim" not in planned(path, "-o", "wide")
     assert planned(path, "-o", "wide").count("ns/c") == 25
@@ -71,6 +82,5 @@ def test_many_claims_are_counted_and_shown_one_by_one_when_asked_for(tmp_path: P
 
 def test_a_template_that_makes_no_claim_leaves_its_pod_waiting(tmp_path: Path) -> None:
     volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": "all"}}}}]
-    path = tmp_path / "cluster.yaml"
-    path.write_text(yaml.safe_dump_all(map(manifest_of, [node("n1"), group(), pod("p", volumes=volumes)])))
+    path = written(tmp_path, node("n1"), queue("q"), group(), pod("p", volumes=volumes))
     assert as_data(path)["binds"] == {}

@@ -10,12 +10,14 @@ from kilauea.api.meta import Object
 from kilauea.engine.explain.group import explain
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
+from kilauea.simulator.scenario import build_state
 from support.builders import (
     HOSTNAME,
     NAMESPACE,
     Objects,
     binds,
     conf,
+    flat,
     group,
     labels_of,
     node,
@@ -23,6 +25,7 @@ from support.builders import (
     plan_in,
     plan_of,
     pod,
+    queue,
     state_of,
 )
 from support.probes import inside
@@ -211,7 +214,7 @@ def test_a_plan_leaves_no_trace_in_the_state() -> None:
 def test_services_and_jobs_get_different_volumes() -> None:
     service = user("s", "b", schedulerName="default-scheduler", group="")
     objects: list[Objects] = [nodes(1), claim("a"), claim("b"), volume("v"), volume("w"), storage_class(), group()]
-    plan = plan_in(state_of(*objects, user("p", "a"), service), FILTERS)
+    plan = plan_in(build_state(flat([queue("q"), *objects, user("p", "a"), service])), FILTERS)
     assert given_to(plan) == {"b": "v", "a": "w"}
 
 

@@ -226,5 +226,6 @@ def test_the_claim_of_another_is_not_taken_for_an_ephemeral_volume(cluster_of: C
     ephemeral_pod(cluster)
     cluster.settle()
     messages = [message for _, _, message in cluster.told]
-    assert "PVC default/p-scratch was not created for pod default/p (pod is not owner)" in messages
+    words = "PVC default/p-scratch was not created for pod default/p (pod is not owner)"
+    assert f"ephemeral volume scratch: {words}" in messages
     assert "ownerReferences" not in cluster.get(CLAIMS, "p-scratch")["metadata"]

@@ -75,7 +75,7 @@ def _decisions(plan: Plan) -> dict[str, Any]:
 
 
 def _volumes(plan: Plan) -> list[dict[str, str]]:
-    """What the claims of pods that start get, each claim once, in the order of the pods."""
+    """The volumes of claims of pods that start, each claim once, in the order of the pods."""
     out = {
         volume.claim: {
             "claim": volume.claim,
@@ -272,7 +272,7 @@ def _starting(plan: Plan, state: ClusterState, owners: Owners, wide: bool) -> li
 
 
 def _claims(plan: Plan, wide: bool) -> list[str]:
-    """Which volume each claim of a pod that starts gets."""
+    """The volumes of the claims of pods that start."""
     given = _volumes(plan)
     shown = given if wide else given[:REASONS_SHOWN]
     rows = [[v["claim"], v["volume"] or f"a new one of class {v['storageClass']}", v["pod"], v["node"]] for v in shown]

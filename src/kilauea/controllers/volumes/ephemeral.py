@@ -49,10 +49,10 @@ class EphemeralVolumeController:
             if known is None:
                 operations.append(Create(CLAIMS, _claim(pod, name, volume["ephemeral"]), pod))
             elif (controller_of(known) or {}).get("uid") != uid_of(pod):
-                place = f"{key.namespace}/{name}"
-                message = f"PVC {place} was not created for pod {key.namespace}/{key.name} (pod is not owner)"
+                refusal = f"PVC {key.namespace}/{name} was not created for pod {key.namespace}/{key.name}"
+                message = f"ephemeral volume {volume['name']}: {refusal} (pod is not owner)"
                 about = {"apiVersion": "v1", "kind": PODS.kind, "metadata": pod["metadata"]}
-                operations.append(Record(about, "Warning", "EphemeralVolumeCreationFailed", message))
+                operations.append(Record(about, "Warning", "FailedBinding", message))
         return Outcome(operations)
 
 

@@ -97,7 +97,7 @@ def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
 
 
 def unbound_claims(storage: Storage, task: Task) -> list[str]:
-    """What the claims of a pod that are to be bound ask for, and what there is."""
+    """The requests of a pod's claims that are to be bound, with the volumes and the room that there are."""
     wanted = {claim.volume for claim in storage.claims.values() if claim.volume}
     hints = []
     for use in task.spec.claims:
@@ -127,7 +127,7 @@ def _size(amount: int) -> str:
 
 
 def _free(volumes: Sequence[Volume], wish: Wish) -> str:
-    """How many volumes are free, and how many of them a claim could have."""
+    """The number of free volumes, and of those that a claim could have."""
     able = [volume for volume in volumes if wish.accepts(volume)]
     there = f"{len(volumes)} free volume{'s' * (len(volumes) != 1)}"
     if not volumes or able:

@@ -161,7 +161,7 @@ class NodeDrivers(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a claim without a volume gets: a volume that exists, or one that will be made for a node."""
+    """The volume of a claim without one: a volume that exists, or one that will be made for a node."""
 
     volume: Volume | None
     row: int
@@ -334,7 +334,7 @@ class Storage:
         return not claim.bound and not claim.volume and of is not None and of.delayed
 
     def decisions(self, uses: Iterable[ClaimUse]) -> tuple[ClaimVolume, ...]:
-        """What the claims of a pod that starts get, as far as they have no volume yet."""
+        """Return the volumes of the claims of a pod that starts, as far as they have none yet."""
         out = []
         for use in uses:
             claim, decision = self.claims.get(use.key), self.decided.get(use.key)

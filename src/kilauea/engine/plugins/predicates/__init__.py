@@ -4,7 +4,8 @@ What:
     A node is ruled out that is cordoned, that the pod's node selector or affinity does not allow, that has a taint the
     pod does not tolerate, that is full of pods, whose ports are taken, or where pod affinity, anti-affinity or topology
     spread forbid it; and one that does not reach the volumes of the pod's claims, that is full of volumes, or where an
-    unbound claim would find no volume. The volumes that unbound claims find are held for them. A pod waits, with code
+    unbound claim would find no volume. The volumes that unbound claims find, and the room that a driver reports for new
+    ones, are held for them, and the plan says which volume a claim gets. A pod waits, with code
     VolumesNotReady, for claims that do not exist, that are being deleted, or that the scheduler does not bind.
     Resource claims get devices (dynamic resource allocation): by class and CEL selectors, a count or all, the first
     of several alternatives, with common attributes, and with the counters that partitions of a device share. The plan
@@ -43,8 +44,9 @@ Difference from the original:
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
     own; the original looks only at nodes that had such pods when the cycle began. A filter that did not matter for a
     task at first is asked again at each attempt.
-    A volume claim for one pod at a time (ReadWriteOncePod) is respected, and pods with the same unbound claim follow
-    each other. Volumes of a driver are counted by its limits alone, not also as a resource of nodes and pods.
+    A volume claim for one pod at a time (ReadWriteOncePod) is respected, disks that pods name themselves are not
+    shared, and pods with the same unbound claim follow each other. Claims of one cycle share the room that a driver
+    reports. Volumes of a driver are counted by its limits alone, not also as a resource of nodes and pods.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Hold:
     taken: bool
     """The volume was free before."""
     segment: int
-    """Where room for a volume that will be made is promised; -1 if it is not counted."""
+    """The segment in which room for a volume that will be made is promised; -1 if it is not counted."""
     tasks: set[str] = field(default_factory=set)
     """Placed tasks with the claim; when the last of them goes, so does the hold."""
 

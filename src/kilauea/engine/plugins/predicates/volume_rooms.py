@@ -35,12 +35,16 @@ class Rooms:
         self._segments = [each for _, each in sorted(capacities, key=lambda item: natural(item[0]))]
         self._rows = [_rows(each, reach, nodes) for each in self._segments]
         self._booked = [0] * len(self._segments)
+        self._left = np.array([inf if of.capacity is None else of.capacity for of in self._segments] + [0.0, 0.0])
+        """Bytes that are left of each segment, without end if it does not tell; two zeros for SEVERAL and NOWHERE."""
         self._able: dict[int, tuple[list[bool], NDArray[np.int64]]] = {}
         """By size: the segments with room for one more, and (N,) how many of them each node reaches."""
         self._size = nodes
         self._segment_of: NDArray[np.int64] | None = None
         self._several: dict[tuple[int, ...], list[int]] = {}
         """By numbers of segments, the rows that reach several."""
+        self._numbers: dict[int, tuple[int, ...]] = {}
+        """The other way round."""
 
     def fits(self, size: int) -> NDArray[np.bool_]:
         """(N,) nodes that reach a segment with room for a volume."""
@@ -62,8 +66,7 @@ class Rooms:
         """
         segment = self._segments_of_nodes()
         total = np.array(sizes, dtype=np.float64) @ wanted
-        left = np.array([*self._left(), 0, 0], dtype=np.float64)  # the last two stand for SEVERAL and NOWHERE
-        out: NDArray[np.bool_] = (wanted.sum(axis=0) < 2) | (total <= left[segment])
+        out: NDArray[np.bool_] = (wanted.sum(axis=0) < 2) | (total <= self._left[segment])
         for numbers, rows in self._several.items():
             known: dict[tuple[bool, ...], bool] = {}
             for row in rows:
@@ -79,7 +82,7 @@ class Rooms:
         """Promise room for a volume on a node; returns the number of the segment, or -1 if none has the room."""
         numbers = self._numbers_at(row)
         able = [number for number in numbers if self._takes(number, [size])]
-        number = min(able, key=lambda n: (self._left()[n], n), default=NOWHERE)
+        number = min(able, key=lambda n: (self._left[n], n), default=NOWHERE)
         if number >= 0:
             self.change(number, size)
         return number
@@ -87,6 +90,7 @@ class Rooms:
     def change(self, number: int, by: int) -> None:
         """Promise more or less of a segment."""
         self._booked[number] += by
+        self._left[number] -= by
         for size, (able, count) in self._able.items():
             now = self._takes(number, [size])
             count[self._rows[number]] += int(now) - int(able[number])
@@ -102,22 +106,14 @@ class Rooms:
         alone = not booked and len(sizes) == 1
         return alone or of.capacity is None or booked + sum(sizes) <= of.capacity
 
-    def _left(self) -> list[float]:
-        """Bytes that are left of each segment; a segment that does not tell its capacity has room without end."""
-        return [
-            inf if of.capacity is None else of.capacity - booked
-            for of, booked in zip(self._segments, self._booked, strict=True)
-        ]
-
     def _hold(self, sizes: Sequence[int], numbers: tuple[int, ...]) -> bool:
         """Return True if volumes (descending by size) fit into segments, each into the one with the least room left."""
         promised: dict[int, list[int]] = {number: [] for number in numbers}
-        left = self._left()
         for size in sizes:
             able = [n for n in numbers if self._takes(n, [*promised[n], size])]
             if not able:
                 return False
-            promised[min(able, key=lambda n: (left[n] - sum(promised[n]), n))].append(size)
+            promised[min(able, key=lambda n: (self._left[n] - sum(promised[n]), n))].append(size)
         return True
 
     def _segments_of_nodes(self) -> NDArray[np.int64]:
@@ -126,15 +122,21 @@ class Rooms:
             segment = self._segment_of = np.full(self._size, NOWHERE, dtype=np.int64)
             for number, rows in enumerate(self._rows):
                 segment[rows] = np.where(segment[rows] == NOWHERE, number, SEVERAL)
-            for row in np.flatnonzero(segment == SEVERAL).tolist():
-                self._several.setdefault(self._numbers_at(row), []).append(row)
+            several: dict[int, list[int]] = {row: [] for row in np.flatnonzero(segment == SEVERAL).tolist()}
+            for number, rows in enumerate(self._rows if several else ()):
+                for row in rows[segment[rows] == SEVERAL].tolist():
+                    several[row].append(number)
+            self._numbers = {row: tuple(numbers) for row, numbers in several.items()}
+            for row, those in self._numbers.items():
+                self._several.setdefault(those, []).append(row)
         return self._segment_of
 
     def _numbers_at(self, row: int) -> tuple[int, ...]:
         """The segments that a node reaches."""
-        return tuple(
-            n for n, rows in enumerate(self._rows) if (at := np.searchsorted(rows, row)) < len(rows) and rows[at] == row
-        )
+        number = int(self._segments_of_nodes()[row])
+        if number == SEVERAL:
+            return self._numbers[row]
+        return () if number == NOWHERE else (number,)
 
 
 def _rows(of: Capacity, reach: Reach, nodes: int) -> Rows:

@@ -19,6 +19,7 @@ from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf
+    from kilauea.engine.model.shards import Sharding
     from kilauea.engine.plan import Plan
     from kilauea.runtime.inputs.objects import Cluster
     from kilauea.runtime.inputs.snapshot import Snapshot
@@ -76,7 +77,13 @@ class Inputs(NamedTuple):
     built_in: bool
     """True if the configuration is the built-in one."""
 
-    def plan(self, seed: int | None = None, cycles: int = 1, schedulers: Sequence[str] = ALL_SCHEDULERS) -> Result:
+    def plan(
+        self,
+        seed: int | None = None,
+        cycles: int = 1,
+        schedulers: Sequence[str] = ALL_SCHEDULERS,
+        sharding: Sharding | None = None,
+    ) -> Result:
         """Return the plan of the last cycle; objects that the state rejects are added to the warnings."""
         from kilauea.library import simulate
 
@@ -89,6 +96,7 @@ class Inputs(NamedTuple):
             seed=seed,
             schedulers=schedulers,
             extensions=self.extensions,
+            sharding=sharding,
         )
         self.cluster.warnings.extend(result.problems)
         return result

@@ -213,6 +213,21 @@ class NodeSearch:
         wanted = self._policy.candidates(pool, self._job, task) & pool.there
         turns = pool.turns(session, self._queue)
         kind = (type(self._policy), self._queue.name, self._job.priority, task.priority, session.shape_of(task))
+        inside = session.shard.inside if session.shard.soft else None
+        if inside is not None:
+            yield from self._on_nodes(task, over, wanted & inside[pool.node], turns, (*kind, "inside"))
+        yield from self._on_nodes(task, over, wanted, turns, kind)
+
+    def _on_nodes(
+        self,
+        task: Task,
+        over: Refusal | None,
+        wanted: NDArray[np.bool_],
+        turns: NDArray[np.int64],
+        kind: tuple[object, ...],
+    ) -> Iterator[Attempt]:
+        """The attempts with some of the candidates."""
+        pool, session = self._pool, self._session
         distance, levels = pool.distance(session, self._queue)
         for crossing in (False, True):
             # Where no unit stayed for the sake of the line alone, letting units cross it changes nothing.

@@ -19,6 +19,7 @@ from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.shards import Sharding
 from kilauea.runtime.inputs.expanding.states import states_of
 from kilauea.runtime.inputs.files import read_sources
 from kilauea.runtime.inputs.known_kinds import unknown
@@ -67,6 +68,7 @@ class Cluster:
         seed: int | None = None,
         extensions: Extensions = BUILT_IN,
         schedulers: Sequence[str] = wellknown.ALL_SCHEDULERS,
+        sharding: Sharding | None = None,
     ) -> Scenario:
         """Return the scenario of these objects under a configuration.
 
@@ -76,6 +78,7 @@ class Cluster:
             seed: breaks ties between equally good nodes.
             extensions: plugins and actions.
             schedulers: names of the schedulers that are simulated.
+            sharding: the part of the cluster that the scheduler works on; None for all of it.
         """
         at = self.newest if now is None else now
         return Scenario(
@@ -88,6 +91,7 @@ class Cluster:
             self.submitted,
             self.not_created,
             warnings=tuple(self.warnings),
+            sharding=sharding or Sharding(),
         )
 
     def leave_out(self, parts: int, *reasons: str) -> None:

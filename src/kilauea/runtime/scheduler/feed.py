@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from kilauea.api.agents import NodeShard
 from kilauea.api.core import Node, Pod
 from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.errors import object_label
@@ -41,7 +42,7 @@ from kilauea.runtime.scheduler.assumed import Assumed, Placed
 
 _WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
-    "CSIStorageCapacity".split()
+    "CSIStorageCapacity NodeShard".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 
@@ -92,6 +93,9 @@ class Feed:
         """Uids of HyperNodes, by name."""
         self.claims: dict[str, ResourceClaim] = {}
         """As stored in the API, without assumptions."""
+        self.shards: dict[str, NodeShard] = {}
+        self.shards_changed = asyncio.Event()
+        """Set at each change of a NodeShard."""
         self.changes = 0
         """Number of events applied to the state."""
         self.touched: set[str] = set()
@@ -272,6 +276,9 @@ class Feed:
             case ResourceClaim():
                 self.claims[obj.key] = obj
                 return self.assumed.claims.over(obj)
+            case NodeShard():
+                self.shards[obj.name] = obj
+                self.shards_changed.set()
             case Node():
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
@@ -361,7 +368,7 @@ class Feed:
     def _keys(self, kind: str) -> list[str]:
         """Return the keys of all stored objects of a kind."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
-        kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims}
+        kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims, "NodeShard": self.shards}
         return list(kept.get(kind, self._nodes if kind == "Node" else {}))
 
     def _forget(self, kind: str, key: str) -> None:
@@ -378,6 +385,9 @@ class Feed:
             self.domains.pop(key, None)
         elif kind == "ResourceClaim":
             self.claims.pop(key, None)
+        elif kind == "NodeShard":
+            self.shards.pop(key, None)
+            self.shards_changed.set()
         elif kind == "Node":
             self._nodes.pop(key, None)
 

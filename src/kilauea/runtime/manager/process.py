@@ -12,6 +12,8 @@ from kilauea.api.ports import Controller, Key, Obj, Resource
 from kilauea.client.view import Cache
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
+from kilauea.controllers.sharding.configuration import SharingPlan
+from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
 from kilauea.runtime.daemon import Daemon, DaemonOptions
 from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.tasks import collect_seldom_after
@@ -32,14 +34,18 @@ class ManagerOptions:
         schedulers: names of the schedulers whose plain pods get pod groups.
         inherit: pod groups inherit annotations of the pods' owners.
         discovery: the ConfigMap that configures the discovery of HyperNodes.
+        sharding: the ConfigMap that configures how nodes are shared out among schedulers.
+        sharing: how they are shared out without that ConfigMap.
     """
 
     daemon: DaemonOptions
-    volcano: Sequence[str] = ("*",)
+    volcano: Sequence[str] = ("*", "-sharding-controller")
     kubernetes: Sequence[str] = ()
     schedulers: Sequence[str] = ("volcano",)
     inherit: bool = True
     discovery: Key = CONFIGURATION
+    sharding: Key = SHARDING
+    sharing: SharingPlan | None = None
 
 
 def selected_controllers(options: ManagerOptions, since: int) -> list[Controller]:
@@ -52,7 +58,13 @@ def selected_controllers(options: ManagerOptions, since: int) -> list[Controller
     Raises:
         ValueError: a name is unknown.
     """
-    volcano = volcano_controllers(options.schedulers, inherit=options.inherit, discovery=options.discovery)
+    volcano = volcano_controllers(
+        options.schedulers,
+        inherit=options.inherit,
+        discovery=options.discovery,
+        sharding=options.sharding,
+        sharing=options.sharing,
+    )
     return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(since), options.kubernetes)]
 
 

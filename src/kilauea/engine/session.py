@@ -265,19 +265,26 @@ class Session:
         """A new, empty statement."""
         return Statement(self.ledger)
 
-    def allocate_at_once(self, task: Task, row: int) -> None:
+    def allocate_at_once(self, task: Task, row: int) -> Refusal | None:
         """Place a task without a statement; if its job is ready then, all its placed tasks start.
+
+        If a plugin objects to the task on the node, the task goes on waiting; the answer is the objection then.
 
         Raises:
             StatementError: the task does not wait, or the node lacks room now.
         """
         check_placing(self.ledger, task, row, now=True)
         self.ledger.place(task, row, status.ALLOCATED)
+        objection = self.points.objections.get(task.key)
+        if objection is not None:
+            self.ledger.displace(task, row)
+            return objection
         job = self.state.jobs[task.group]
         if self.points.job_ready(job):
             for other in sorted(job.tasks.values(), key=lambda t: t.order):
                 if other.status == status.ALLOCATED:
                     self.ledger.bind(other)
+        return None
 
     # --- nodes for tasks
 

@@ -166,8 +166,7 @@ class NodeSearch:
         over = self._policy.over_limit(self._queue, task)
         choice = session.evaluation(task).choose() if over is None else None
         if choice is not None:
-            plan.nominate(task, choice.row)
-            return True
+            return plan.nominate(task, choice.row)
         kind = (session.shape_of(task), task.priority, task.role)
         if self._in_vain.get(kind) == plan.checkpoint():
             return False
@@ -177,8 +176,11 @@ class NodeSearch:
             if over is not None:
                 session.report.task_refusals.setdefault(task.key, over)
             return False
+        checkpoint = plan.checkpoint()
         plan.evict(option.units)
-        plan.nominate(task, option.row)
+        if not plan.nominate(task, option.row):
+            plan.undo(checkpoint)
+            return False
         plan.units.extend(option.units)
         return True
 

@@ -156,8 +156,28 @@ def read_inputs(
         gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
+    if live:
+        _read_loads(cluster, conf, kubeconfig)
     built_in = scheduler_conf is None and not in_cluster
     return Inputs(cluster, conf, extensions, cluster.newest if now is None else now, built_in)
+
+
+def _read_loads(cluster: Cluster, conf: SchedulerConf, kubeconfig: Path | None) -> None:
+    """Give a live cluster the loads that its scheduler would have; a warning says if there are none."""
+    if not conf.metrics.type:
+        return
+    from kilauea.client.finding import find_access
+    from kilauea.runtime.scheduler.loads.once import loads_now
+    from kilauea.runtime.scheduler.loads.reader import USERS
+    from kilauea.runtime.scheduler.loads.source import LoadsUnavailable
+
+    if not USERS & conf.plugins:
+        return
+    nodes = [obj.name for obj in cluster.objects if obj.kind == "Node"]
+    try:
+        cluster.loads = loads_now(conf, find_access(kubeconfig, os.environ), nodes)
+    except LoadsUnavailable as error:
+        cluster.warnings.append(f"the loads of nodes cannot be read: {error}; those of metrics-server are used, if any")
 
 
 def _meant_for_a_cluster(paths: Sequence[str]) -> bool:

@@ -20,6 +20,7 @@ from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.namespaces import NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
+from kilauea.controllers.numatopologies import NumatopologyController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
@@ -69,6 +70,7 @@ def volcano_controllers(
         DiscoveryController(discovery),
         ColocationController(),
         ShardingController(sharding, sharing),
+        NumatopologyController(),
     ]
 
 

@@ -19,9 +19,10 @@ from kilauea.api.core import Pod
 from kilauea.api.meta import Object
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
-from kilauea.engine.events import Changed
+from kilauea.engine.events import Changed, Measured
 from kilauea.engine.explain.group import Change, Explanation
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.shards import Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
@@ -82,6 +83,7 @@ class Scenario:
         not_created: pods that are not created, by pod group.
         warnings: what was found when the objects were read.
         sharding: the part of the cluster that the scheduler works on.
+        loads: the loads of nodes, as a monitoring system has them; empty for those of NodeMetrics.
     """
 
     objects: Sequence[Object]
@@ -94,10 +96,14 @@ class Scenario:
     not_created: Mapping[str, NotCreated] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     sharding: Sharding = field(default_factory=Sharding)
+    loads: Mapping[str, NodeLoad] = field(default_factory=dict)
 
     def state(self) -> ClusterState:
         """Return the state of the cluster, ready for a cycle."""
-        return build_state(self.objects, self.schedulers, self.sharding)
+        state = build_state(self.objects, self.schedulers, self.sharding)
+        if self.loads:
+            state.apply(Measured(self.loads))
+        return state
 
     def decide(
         self, state: ClusterState, *, now: int = 0, brief: bool = False, backoff: AdmissionBackoff = NO_BACKOFF

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.loads import NodeLoad
 from kilauea.engine.model.shards import Sharding
 from kilauea.runtime.inputs.expanding.states import states_of
 from kilauea.runtime.inputs.files import read_sources
@@ -56,6 +57,8 @@ class Cluster:
     """Pods that are not created, with the reason, by pod group (`namespace/name`)."""
     refused_pods: dict[str, str] = field(default_factory=dict)
     """The reason why the server refused the pods of a live workload (`Kind namespace/name`)."""
+    loads: Mapping[str, NodeLoad] = field(default_factory=dict)
+    """The loads of the nodes of a live cluster, by the monitoring system that the configuration names."""
     unusable: int = 0
     """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
     errors: list[str] = field(default_factory=list)
@@ -92,6 +95,7 @@ class Cluster:
             self.not_created,
             warnings=tuple(self.warnings),
             sharding=sharding or Sharding(),
+            loads=self.loads,
         )
 
     def leave_out(self, parts: int, *reasons: str) -> None:

@@ -41,7 +41,7 @@ tls-private-key-file
 """.split()
 """Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
 SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
-"""How nodes are shared out among schedulers by default."""
+"""Default shares of schedulers."""
 
 
 @click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES)

@@ -17,7 +17,7 @@ from kilauea.controllers.hypernodes.labels import SOURCE
 
 UFM = "ufm"
 COMPUTER = "Computer"
-"""What the description of a port of a computer contains."""
+"""A part of the descriptions of ports of computers."""
 SPINE = "spine-hn"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LONGEST_NAME = 253

@@ -1,4 +1,4 @@
-"""How nodes are shared out, as a ConfigMap or the flags of the controller manager say.
+"""The schedulers that share out nodes, and their policies, from a ConfigMap or flags of the controller manager.
 
 schedulerConfigs:
 - name: volcano                        # of the scheduler's NodeShard

@@ -80,7 +80,7 @@ class FabricDiscovery:
         self._due = 0
         """Monotonic time of the next question."""
         self._unanswered = ""
-        """Why there is no newer answer."""
+        """The reason why there is no newer answer."""
         self._faults: tuple[str, ...] = ()
 
     def _configured(self, old: Obj | None, new: Obj | None) -> None:

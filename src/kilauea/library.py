@@ -30,6 +30,7 @@ from kilauea.api.wellknown import ALL_SCHEDULERS
 from kilauea.engine.conf import ConfError, SchedulerConf, nearest, parse_conf
 from kilauea.engine.cycle import default_conf
 from kilauea.engine.explain.group import Explanation
+from kilauea.engine.model.shards import Sharding
 from kilauea.engine.plan import Plan
 from kilauea.runtime.inputs.conf_file import conf_file, conf_in
 from kilauea.runtime.inputs.extensions import ExtensionError, load_extensions
@@ -135,6 +136,7 @@ def simulate(
     plugins_dirs: Sequence[str | PathLike[str]] = (),
     schedulers: Sequence[str] = ALL_SCHEDULERS,
     extensions: Extensions | None = None,
+    sharding: Sharding | None = None,
 ) -> Result:
     """Simulate cycles of the scheduler, a second apart, until the cluster is at rest.
 
@@ -152,6 +154,7 @@ def simulate(
         plugins_dirs: folders with plugins, as in `plan`.
         schedulers: the `schedulerName` of the pods to place.
         extensions: plugins and actions that were loaded already, instead of plugins_dirs.
+        sharding: the part of the cluster that the scheduler works on; None for all of it.
 
     Returns:
         All cycles as `steps`, the plan of the last one, the objects after it, `at_rest_after`, and `warnings` about
@@ -167,7 +170,7 @@ def simulate(
         extensions = _extensions(plugins_dirs, installed=conf is not None)
     decided_by = _conf(conf, extensions)
     cluster = objects if isinstance(objects, Cluster) else _cluster(objects)
-    scenario = cluster.scenario(decided_by, _microseconds(now), seed, extensions, schedulers)
+    scenario = cluster.scenario(decided_by, _microseconds(now), seed, extensions, schedulers, sharding)
     result = scenario.plan(cycles, time.perf_counter, until_rest=until_rest)
     if result.problems and cluster is not objects:
         raise InvalidInput(*result.problems)

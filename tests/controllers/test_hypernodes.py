@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
 import pytest
 
 from kilauea.api.kinds import CONFIG_MAPS, HYPER_NODES, NODES
 from kilauea.api.ports import Key
-from kilauea.controllers.hypernodes.configuration import FILE, read_configuration
+from kilauea.api.times import SECOND
+from kilauea.controllers.hypernodes.configuration import FILE, Configuration, UfmSource, read_configuration
 from kilauea.controllers.hypernodes.counting import HyperNodeController
 from kilauea.controllers.hypernodes.discovery import DiscoveryController
+from kilauea.controllers.hypernodes.ufm import Fabric, Port, fabric_of, hypernodes_of_fabric
 from support.controlled import Cluster
 
 SETTINGS = """
@@ -25,6 +28,14 @@ networkTopologyDiscovery:
       - nodeLabel: leaf
       - nodeLabel: kubernetes.io/hostname
 """
+
+
+def ufm_settings(
+    endpoint: str = "u", insecure: str = "true", interval: str = "10m", secret: str = "{name: s, namespace: n}"
+) -> str:
+    config = f"config: {{endpoint: '{endpoint}', insecureSkipVerify: {insecure}}}"
+    source = f"source: ufm, enabled: true, interval: {interval}, credentials: {{secretRef: {secret}}}, {config}"
+    return f"networkTopologyDiscovery: [{{{source}}}]"
 
 
 @pytest.fixture
@@ -184,8 +195,16 @@ def test_names_are_names_whatever_the_type_is_called(cluster: Cluster, type: str
     ("text", "fault"),
     [
         ("a: [", "volcano-controller.conf: line"),
-        ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "ufm is not built yet"),
-        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "unknown source roce: use label"),
+        ("networkTopologyDiscovery: [{source: ufm, enabled: true}]", "config.endpoint is missing: give the URL of UFM"),
+        (ufm_settings(endpoint="http://u"), "http://u: use https"),
+        (ufm_settings(endpoint="https://me:secret@u"), "has credentials: put them into the Secret"),
+        (ufm_settings(endpoint="https://u:port"), "use https"),
+        (ufm_settings(endpoint="https://"), "not a URL such as https://ufm.example.com"),
+        (ufm_settings(insecure="maybe"), "config.insecureSkipVerify: maybe: use true or false"),
+        (ufm_settings(interval="soon"), "networkTopologyDiscovery[0].interval"),
+        (ufm_settings(interval="1ms"), "1ms is too short: use at least 1s"),
+        (ufm_settings(secret="{name: s}"), "credentials.secretRef: give name and namespace"),
+        ("networkTopologyDiscovery: [{source: roce, enabled: true}]", "unknown source roce: use label or ufm"),
         ("networkTopologyDiscovery: [{source: [], enabled: true}, 7]", "unknown source"),
         ("networkTopologyDiscovery: [{source: label, enabled: true}]", "networkTopologyTypes is missing"),
         (
@@ -214,4 +233,57 @@ def test_what_cannot_be_used_of_the_settings_is_said(text: str, fault: str) -> N
 
 @pytest.mark.parametrize("text", ["", "7", "networkTopologyDiscovery: 7", "networkTopologyDiscovery: []"])
 def test_settings_that_say_nothing_discover_nothing(text: str) -> None:
-    assert read_configuration({"data": {FILE: text}}) == (None, ())
+    assert read_configuration({"data": {FILE: text}}) == Configuration(None, ())
+
+
+@pytest.mark.parametrize(("interval", "seconds"), [("10m", 600), ("0s", 3600), ("-1s", 3600), ("''", 3600)])
+def test_a_ufm_is_asked_at_its_interval_or_hourly(interval: str, seconds: int) -> None:
+    read = read_configuration({"data": {FILE: ufm_settings("ufm.example.com:8443/", interval=interval)}})
+    assert read.ufm == UfmSource("https://ufm.example.com:8443", True, seconds * SECOND, Key("n", "s"))
+    assert not read.errors
+
+
+def test_of_two_ufms_the_first_is_asked_and_the_second_named() -> None:
+    text = (
+        ufm_settings("first")[:-1] + ", {source: ufm, enabled: true, config: {endpoint: second}, "
+        "credentials: {secretRef: {name: s, namespace: n}}}]"
+    )
+    read = read_configuration({"data": {FILE: text}})
+    assert read.ufm is not None
+    assert read.ufm.endpoint == "https://first"
+    assert read.errors == ("networkTopologyDiscovery[1]: ufm is listed twice: enable one of them",)
+
+
+def fabric(*links: tuple[str, str]) -> Fabric:
+    return fabric_of(Port("Computer", node, leaf) for node, leaf in links)
+
+
+def test_leaves_that_share_a_node_are_one_group_however_long_the_chain() -> None:
+    chain = [("n2", "l2"), ("n1", "l1"), ("n2", "l3"), ("n1", "l2"), ("n9", "l0"), ("n3", "l9")]
+    assert fabric(*chain).groups == (("n9",), ("n1", "n2"), ("n3",))
+
+
+def test_the_order_of_ports_does_not_matter() -> None:
+    rng = Random(4)
+    links = [(f"n{rng.randrange(40)}", f"l{rng.randrange(30)}") for _ in range(60)]
+    expected = fabric(*links)
+    for _ in range(5):
+        rng.shuffle(links)
+        assert fabric(*links) == expected
+
+
+def test_ports_of_switches_and_odd_ones_are_passed_over() -> None:
+    ports = [
+        Port("Switch", "n1", "l1"),
+        Port("Computer", "n2", ""),
+        Port("Computer", None, "l1"),
+        Port(7, "n3", "l1"),
+        Port("Computer", "N4", "l1"),
+        Port("Computer", "n" * 254, "l1"),
+        Port("a Computer", " n5 ", "l1"),
+    ]
+    assert fabric_of(ports) == Fabric((("n5",),), ("N4", "n" * 254))
+
+
+def test_a_fabric_without_computers_has_no_hypernodes() -> None:
+    assert hypernodes_of_fabric(fabric()) == []

@@ -343,6 +343,28 @@ def test_a_pod_that_it_refuses_leaves_its_room_to_others() -> None:
     assert binds(played(extender, node("n1"), gang("a", 1, cpu=3), gang("b", 1, cpu=3))) == {"b-w-0": "n1"}
 
 
+def test_a_refused_pod_leaves_its_room_to_others_in_backfill() -> None:
+    refuses = Scripted(
+        allocateFunc=lambda body: {"errorMessage": "no"} if body["task"]["Job"] == "ns/a" else {},
+        deallocateFunc=lambda _: {},
+    )
+    pods = [pod(name, name, cpu=None, memory=None) for name in ("a", "b")]
+    usable = extender_conf("backfill", verbs="allocateFunc deallocateFunc")
+    plan = played(refuses, node("n1", pods=1), group("a", created=1), group("b", created=2), pods, usable=usable)
+    assert binds(plan) == {"b": "n1"}
+    assert "no" in pending(plan)["a"].message
+
+
+def test_a_pod_that_it_refuses_evicts_no_other() -> None:
+    refuses = Scripted(allocateFunc=lambda _: {"errorMessage": "no licence left"}, deallocateFunc=lambda _: {})
+    usable = extender_conf("allocate, preempt", verbs="allocateFunc deallocateFunc")
+    plan = played(refuses, rivals(), usable=usable)
+    assert not plan.evictions
+    assert not plan.nominations
+    permits = played(Scripted(allocateFunc=lambda _: {}, deallocateFunc=lambda _: {}), rivals(), usable=usable)
+    assert len(permits.evictions) == 1
+
+
 def test_the_refusal_is_the_reason() -> None:
     extender = Scripted(allocateFunc=lambda _: {"errorMessage": "no licence left"})
     plan = played(extender, node("n1"), gang("g", 1))

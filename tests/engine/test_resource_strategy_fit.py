@@ -261,6 +261,12 @@ def test_a_pod_that_it_keeps_out_preempts_one_that_takes_the_room() -> None:
     assert nominations(plan) == {"high-0": "n1"}
 
 
+def test_a_pod_waits_for_cpu_that_is_being_freed_instead_of_taking_that_of_a_card() -> None:
+    leaving = [group("low"), pod("low", "low", cpu=4, node="n1", deleting=True)]
+    plan = plan_of(node("n1", 9, "64Gi", gpu=1), leaving, gang("g", 1, cpu=2), conf=fit_conf(proportional=KEEP))
+    assert (binds(plan), nominations(plan)) == ({}, {"g-w-0": "n1"})
+
+
 def test_a_pod_that_asks_for_nothing_is_kept_out_only_where_too_little_is_left() -> None:
     held = [group("r"), pod("r", "r", node="n1", cpu=7)]
     nodes = [node("n1", 10, "64Gi", gpu=1), node("n2", 10, "64Gi", gpu=1)]

@@ -417,7 +417,7 @@ def whole(state: ClusterState) -> dict[str, Any]:
         "quotas": state.quotas,
         "budgets": state.budgets,
         "classes": {name: repr(of) for name, of in state.priority_classes.items()},
-        "storage": [storage.volumes, storage.claims, storage.classes, storage.limits, storage.tracking],
+        "storage": [storage.volumes, storage.claims, storage.classes, storage.drivers, storage.tracking],
         "room": [storage.capacities, storage.attachments],
     }
 

@@ -36,6 +36,8 @@ MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
 QUEUE_ALLOCATION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 OVERSUBSCRIPTION_CPU = "volcano.sh/oversubscription-cpu"
 OVERSUBSCRIPTION_MEMORY = "volcano.sh/oversubscription-memory"
+OFFLINE_EVICTING = "volcano.sh/offline-job-evicting"
+QOS_LEVEL = "volcano.sh/qos-level"
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilauea.api.times import SECOND
 from kilauea.cli.daemon import (
     daemon_options,
     health,
@@ -20,6 +20,7 @@ from kilauea.cli.daemon import (
     start_log,
     verbosity,
 )
+from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
 from kilauea.cli.leader_election import leader_election
 from kilauea.cli.options import access, switch
@@ -35,15 +36,12 @@ Examples:
 """
 NO_EFFECT = """
 worker-threads worker-threads-for-cronjob worker-threads-for-podgroup worker-threads-for-queue worker-threads-for-gc
-max-requeue-num feature-gates log-flush-frequency logtostderr leader-elect-resource-lock scheduler-configs
-shard-sync-period enable-node-event-trigger sharding-configmap sharding-configmap-namespace ca-cert-file tls-cert-file
+max-requeue-num feature-gates log-flush-frequency logtostderr leader-elect-resource-lock ca-cert-file tls-cert-file
 tls-private-key-file
 """.split()
 """Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
-NOT_YET = ("sharding-controller",)
-"""Volcano's controllers that this version does not include."""
-
-log = logging.getLogger(__name__)
+SHARES = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
+"""Default shares of schedulers."""
 
 
 @click.command(short_help="Run controllers for a cluster.", epilog=EXAMPLES)
@@ -64,6 +62,39 @@ log = logging.getLogger(__name__)
     help="Kubernetes' own controllers, for clusters without a controller manager. [default: none]",
 )
 @scheduler_names("Create PodGroups for plain pods with this schedulerName.")
+@click.option(
+    "--scheduler-configs",
+    "shares",
+    multiple=True,
+    default=SHARES,
+    show_default=True,
+    metavar="SHARE",
+    help="Nodes of a scheduler, for the sharding-controller: name:type:min_util:max_util:prefer_warmup:min_nodes:"
+    "max_nodes. Repeatable. The ConfigMap, if there is one, wins.",
+)
+@click.option(
+    "--shard-sync-period",
+    "shard_period",
+    type=Duration(),
+    default="1m",
+    show_default=True,
+    help="Time between two looks of the sharding-controller.",
+)
+@switch("--enable-node-event-trigger", True, "Share out nodes again whenever a node comes, goes or changes.")
+@click.option(
+    "--sharding-configmap",
+    default="volcano-sharding-configmap",
+    show_default=True,
+    metavar="NAME",
+    help="ConfigMap that says how nodes are shared out.",
+)
+@click.option(
+    "--sharding-configmap-namespace",
+    default="volcano-system",
+    show_default=True,
+    metavar="NAMESPACE",
+    help="Its namespace.",
+)
 @switch("--inherit-owner-annotations", True, "Copy the annotations of pod owners to their PodGroups.")
 @pace(qps=2000, burst=2000)
 @health
@@ -77,7 +108,8 @@ def controllers(verbosity: int, **given: Any) -> None:
     """Run Volcano's controllers until SIGTERM or Ctrl-C.
 
     They manage jobs with their pods and PodGroups, flows, cron jobs and the clean-up of finished jobs, PodGroups for
-    plain pods, states and counts of Queues, HyperNodes from node labels, and colocation settings of pods.
+    plain pods, states and counts of Queues, HyperNodes from node labels or by UFM, colocation settings of pods, and
+    the NodeShards of several schedulers.
 
     With --kubernetes-controllers, run those of the Kubernetes controller manager too: ReplicaSets, Deployments,
     StatefulSets, Jobs, disruption budgets, volumes, and the lifecycle of nodes.
@@ -96,8 +128,15 @@ def _options(given: Mapping[str, Any]) -> ManagerOptions:
         Usage: an option is invalid.
     """
     from kilauea.api.ports import Key
+    from kilauea.controllers.sharding.configuration import ShardingError, of_flags
     from kilauea.runtime.manager.process import ManagerOptions, selected_controllers
 
+    if given["shard_period"] < SECOND:
+        raise Usage("--shard-sync-period must be at least 1s")
+    try:
+        sharing = of_flags(given["shares"], given["shard_period"], on_nodes=given["enable_node_event_trigger"])
+    except ShardingError as error:
+        raise Usage(f"--scheduler-configs: {error}") from error
     release = os.environ.get("HELM_RELEASE_NAME") or "volcano"
     options = ManagerOptions(
         daemon=daemon_options(given),
@@ -106,6 +145,8 @@ def _options(given: Mapping[str, Any]) -> ManagerOptions:
         schedulers=given["schedulers"],
         inherit=given["inherit_owner_annotations"],
         discovery=Key(os.environ.get("KUBE_POD_NAMESPACE") or "volcano-system", f"{release}-controller-configmap"),
+        sharding=Key(given["sharding_configmap_namespace"], given["sharding_configmap"]),
+        sharing=sharing,
     )
     try:
         if not selected_controllers(options, since=0):
@@ -116,11 +157,5 @@ def _options(given: Mapping[str, Any]) -> ManagerOptions:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Return the entries of a list; log and leave out controllers that this version does not include."""
-    kept = []
-    for entry in filter(None, (each.strip() for each in text.split(","))):
-        if entry.lstrip("+-") not in NOT_YET:
-            kept.append(entry)
-        elif not entry.startswith("-"):
-            log.warning("--controllers: this version does not include %s", entry)
-    return tuple(kept)
+    """Return the entries of a list."""
+    return tuple(filter(None, (each.strip() for each in text.split(","))))

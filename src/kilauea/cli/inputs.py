@@ -19,6 +19,7 @@ from kilauea.cli.table import printable
 
 if TYPE_CHECKING:
     from kilauea.engine.conf import SchedulerConf
+    from kilauea.engine.model.shards import Sharding
     from kilauea.engine.plan import Plan
     from kilauea.runtime.inputs.objects import Cluster
     from kilauea.runtime.inputs.snapshot import Snapshot
@@ -76,7 +77,13 @@ class Inputs(NamedTuple):
     built_in: bool
     """True if the configuration is the built-in one."""
 
-    def plan(self, seed: int | None = None, cycles: int = 1, schedulers: Sequence[str] = ALL_SCHEDULERS) -> Result:
+    def plan(
+        self,
+        seed: int | None = None,
+        cycles: int = 1,
+        schedulers: Sequence[str] = ALL_SCHEDULERS,
+        sharding: Sharding | None = None,
+    ) -> Result:
         """Return the plan of the last cycle; objects that the state rejects are added to the warnings."""
         from kilauea.library import simulate
 
@@ -89,6 +96,7 @@ class Inputs(NamedTuple):
             seed=seed,
             schedulers=schedulers,
             extensions=self.extensions,
+            sharding=sharding,
         )
         self.cluster.warnings.extend(result.problems)
         return result
@@ -148,8 +156,28 @@ def read_inputs(
         gc.enable()
     except SourceError as error:
         raise Usage(str(error)) from error
+    if live:
+        _read_loads(cluster, conf, kubeconfig)
     built_in = scheduler_conf is None and not in_cluster
     return Inputs(cluster, conf, extensions, cluster.newest if now is None else now, built_in)
+
+
+def _read_loads(cluster: Cluster, conf: SchedulerConf, kubeconfig: Path | None) -> None:
+    """Give a live cluster the loads that its scheduler would have; a warning says if there are none."""
+    if not conf.metrics.type:
+        return
+    from kilauea.client.finding import find_access
+    from kilauea.runtime.scheduler.loads.once import loads_now
+    from kilauea.runtime.scheduler.loads.reader import USERS
+    from kilauea.runtime.scheduler.loads.source import LoadsUnavailable
+
+    if not USERS & conf.plugins:
+        return
+    nodes = [obj.name for obj in cluster.objects if obj.kind == "Node"]
+    try:
+        cluster.loads = loads_now(conf, find_access(kubeconfig, os.environ), nodes)
+    except LoadsUnavailable as error:
+        cluster.warnings.append(f"the loads of nodes cannot be read: {error}; those of metrics-server are used, if any")
 
 
 def _meant_for_a_cluster(paths: Sequence[str]) -> bool:

@@ -20,6 +20,7 @@ from kilauea.cli.inputs import (
     read_inputs,
     warn,
 )
+from kilauea.cli.sharding import sharding_of, sharding_options
 
 EXAMPLES = """\b
 Examples:
@@ -53,6 +54,7 @@ Examples:
     metavar="NAME",
     help="schedulerName of the pods to place. Repeatable. [default: volcano, kilauea and default-scheduler]",
 )
+@sharding_options
 @output_option
 def plan(
     paths: tuple[str, ...],
@@ -64,6 +66,8 @@ def plan(
     seed: int | None,
     group: str | None,
     schedulers: tuple[str, ...],
+    sharding_mode: str,
+    sharding_name: str,
     output: str,
 ) -> None:
     """Show what the next scheduling cycle would do with the objects in PATH, with a live cluster, or with both.
@@ -86,7 +90,7 @@ def plan(
     started = time.perf_counter()
     inputs = read_inputs(paths, kubeconfig, scheduler_conf, folders, at)
     read = time.perf_counter()
-    result = inputs.plan(seed, cycles, schedulers or ALL_SCHEDULERS)
+    result = inputs.plan(seed, cycles, schedulers or ALL_SCHEDULERS, sharding_of(sharding_mode, sharding_name))
     load = time.perf_counter() - started - result.cycle_seconds if cycles == 1 else read - started
     if group is None:
         warn(inputs, result.plan, folders)

@@ -22,6 +22,7 @@ from kilauea.cli.durations import Duration
 from kilauea.cli.inputs import Usage
 from kilauea.cli.leader_election import leader_election
 from kilauea.cli.options import access, switch
+from kilauea.cli.sharding import sharding_of, sharding_options
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,7 +39,7 @@ Examples:
 NO_EFFECT = """
 resync-period minimum-feasible-nodes minimum-percentage-nodes-to-find percentage-nodes-to-find enable-pprof cache-dumper
 cache-dump-dir node-worker-threads gate-removal-worker-num ignored-provisioners resource-sync-timeout feature-gates
-scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lock
+log-flush-frequency logtostderr leader-elect-resource-lock
 """.split()
 """Flags of Volcano that are accepted, so that its manifests work, but have no effect."""
 
@@ -65,6 +66,7 @@ scheduler-sharding-name log-flush-frequency logtostderr leader-elect-resource-lo
 @switch("--priority-class", True, "Read PriorityClasses.")
 @switch("--csi-storage", True, "Read CSIDrivers and CSIStorageCapacities.")
 @switch("--disable-default-scheduler-config", False, "Do not start without a valid --scheduler-conf.")
+@sharding_options
 @leader_election("volcano", "Schedule only while holding the lease.")
 @click.option("--seed", type=click.IntRange(min=0), help="Break ties between nodes at random, with this seed.")
 @master
@@ -107,4 +109,5 @@ def _live(given: Mapping[str, Any]) -> LiveOptions:
         priority_classes=given["priority_class"],
         storage=given["csi_storage"],
         seed=given["seed"],
+        sharding=sharding_of(given["sharding_mode"], given["sharding_name"]),
     )

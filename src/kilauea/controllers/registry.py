@@ -20,11 +20,15 @@ from kilauea.controllers.jobflows.templates import JobTemplateController
 from kilauea.controllers.jobs.controller import JobController
 from kilauea.controllers.namespaces import NamespaceController
 from kilauea.controllers.nodes.controller import NodeLifecycleController
+from kilauea.controllers.numatopologies import NumatopologyController
 from kilauea.controllers.podgroups import IdleGroupController, PodGroupController
 from kilauea.controllers.queues import QueueController
 from kilauea.controllers.replicasets import ReplicaSetController
 from kilauea.controllers.resource_claims import ResourceClaimController
 from kilauea.controllers.root_authority import RootAuthorityController
+from kilauea.controllers.sharding.configuration import SharingPlan
+from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
+from kilauea.controllers.sharding.controller import ShardingController
 from kilauea.controllers.statefulsets.controller import StatefulSetController
 from kilauea.controllers.vccronjobs.controller import VcCronJobController
 from kilauea.controllers.vcjobs.controller import VcJobController
@@ -37,7 +41,12 @@ from kilauea.controllers.volumes.volumes import VolumeController
 
 
 def volcano_controllers(
-    schedulers: Sequence[str] = ("volcano",), *, inherit: bool = True, discovery: Key = CONFIGURATION
+    schedulers: Sequence[str] = ("volcano",),
+    *,
+    inherit: bool = True,
+    discovery: Key = CONFIGURATION,
+    sharding: Key = SHARDING,
+    sharing: SharingPlan | None = None,
 ) -> list[Controller]:
     """Return the controllers of Volcano's controller manager.
 
@@ -45,6 +54,8 @@ def volcano_controllers(
         schedulers: names of the schedulers whose plain pods are given pod groups.
         inherit: whether pod groups take over annotations of the pods' owners.
         discovery: the ConfigMap that says how HyperNodes are discovered.
+        sharding: the ConfigMap that says how nodes are shared out among schedulers.
+        sharing: how they are shared out without that ConfigMap; None for not at all.
     """
     return [
         PodGroupController(schedulers, inherit=inherit),
@@ -59,6 +70,8 @@ def volcano_controllers(
         HyperNodeController(),
         DiscoveryController(discovery),
         ColocationController(),
+        ShardingController(sharding, sharing),
+        NumatopologyController(),
     ]
 
 

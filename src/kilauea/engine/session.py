@@ -14,10 +14,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.conf import Finding, SchedulerConf
 from kilauea.engine.devices.ledger import DeviceLedger, Order
 from kilauea.engine.evaluation import Evaluation, kernels
 from kilauea.engine.evaluation.cache import EvaluationCache
+from kilauea.engine.evaluation.evaluation import ShardRule
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints, Refusal
 from kilauea.engine.extension.observer import UNOBSERVED, Observer
@@ -32,6 +33,7 @@ from kilauea.engine.model.queue_sums import sum_jobs
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.shape_table import ShapeTable
 from kilauea.engine.model.shapes import TaskShape
+from kilauea.engine.model.shards import HARD, SOFT
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Domains
 from kilauea.engine.report import Report
@@ -116,9 +118,21 @@ class Session:
         selected = _selected_labels(state) if selecting else None
         shapes = ShapeTable(self.axis, state.classes, selected, self.nodes.holds_images)
         self.ledger = Ledger(state, self.queues, self.points, self.report, self.domains, self.neighbours, shapes)
-        self._evaluations = EvaluationCache(
-            self.nodes, self.points, Picker(self.points, len(self.nodes), seed), observer
-        )
+        self.shard = self._shard_rule()
+        """The nodes of the scheduler's shard."""
+        picker = Picker(self.points, len(self.nodes), seed)
+        self._evaluations = EvaluationCache(self.nodes, self.points, picker, observer, self.shard)
+
+    def _shard_rule(self) -> ShardRule:
+        """The nodes of the shard; a finding says if there is no shard."""
+        shards = self.state.shards
+        if not shards.active:
+            return ShardRule()
+        if not shards.known:
+            waits = "no pod can be placed" if shards.sharding.mode == HARD else "pods go to any node"
+            fix = "create it, run the sharding controller, or set --scheduler-sharding-mode=none"
+            self.findings.append(Finding(f"NodeShard {shards.sharding.name}", f"does not exist, so {waits}: {fix}"))
+        return ShardRule(shards.mask(self.nodes), soft=shards.sharding.mode == SOFT)
 
     def close(self) -> None:
         """Make the state again what it was when the session opened, and let go of the plugins.
@@ -251,19 +265,26 @@ class Session:
         """A new, empty statement."""
         return Statement(self.ledger)
 
-    def allocate_at_once(self, task: Task, row: int) -> None:
+    def allocate_at_once(self, task: Task, row: int) -> Refusal | None:
         """Place a task without a statement; if its job is ready then, all its placed tasks start.
+
+        If a plugin objects to the task on the node, the task goes on waiting; the answer is the objection then.
 
         Raises:
             StatementError: the task does not wait, or the node lacks room now.
         """
         check_placing(self.ledger, task, row, now=True)
         self.ledger.place(task, row, status.ALLOCATED)
+        objection = self.points.objections.get(task.key)
+        if objection is not None:
+            self.ledger.displace(task, row)
+            return objection
         job = self.state.jobs[task.group]
         if self.points.job_ready(job):
             for other in sorted(job.tasks.values(), key=lambda t: t.order):
                 if other.status == status.ALLOCATED:
                     self.ledger.bind(other)
+        return None
 
     # --- nodes for tasks
 

@@ -36,6 +36,7 @@ from kilauea.engine.model.numa import NumaFacts, numa_facts
 from kilauea.engine.model.placements import LabelClasses, Placements
 from kilauea.engine.model.queues import Queue
 from kilauea.engine.model.resources import MOST, ResourceAxis, within
+from kilauea.engine.model.shards import Sharding, Shards
 from kilauea.engine.model.task_specs import SpecTable, TaskSpec
 from kilauea.engine.model.tasks import Stage, Task, stage_of, task_of
 from kilauea.engine.model.volumes import Storage
@@ -64,6 +65,7 @@ class ClusterState:
         *,
         default_queue: str = wellknown.DEFAULT_QUEUE,
         scheduler_names: Iterable[str] = wellknown.SCHEDULER_NAMES,
+        sharding: Sharding | None = None,
     ) -> None:
         self.default_queue = default_queue
         self.scheduler_names = frozenset(scheduler_names)
@@ -110,6 +112,8 @@ class ClusterState:
         """Tasks that want whole processors."""
         self.numa: dict[str, NumaFacts] = {}
         """Numatopologies, by node."""
+        self.shards = Shards(sharding or Sharding())
+        """NodeShards."""
         self.storage = Storage()
         self._measured: Mapping[str, NodeLoad] = {}
         """Loads by node, of the last `Measured`."""
@@ -146,6 +150,7 @@ class ClusterState:
             "PodDisruptionBudget": (self._set_budget, self._drop_from(self.budgets)),
             "NodeMetrics": (self._set_usage, self._drop_usage),
             "Numatopology": (self._set_numa, self._drop_from(self.numa)),
+            "NodeShard": (self.shards.put, self.shards.drop),
         }
         for kind in self.storage.kinds:
             handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
@@ -236,6 +241,7 @@ class ClusterState:
             "PodDisruptionBudget": self.budgets,
             "NodeMetrics": self._used,
             "Numatopology": self.numa,
+            "NodeShard": self.shards.names,
         }
         known = tables.get(kind, self.spreaders.get(kind, [*self.storage.keys(kind), *self.devices.keys(kind)]))
         return [*known, *(key for of, key in self.problems if of == kind)]

@@ -19,9 +19,11 @@ from kilauea.api.core import Pod
 from kilauea.api.meta import Object
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
-from kilauea.engine.events import Changed
+from kilauea.engine.events import Changed, Measured
 from kilauea.engine.explain.group import Change, Explanation
 from kilauea.engine.model.attempts import NO_BACKOFF, AdmissionBackoff
+from kilauea.engine.model.loads import NodeLoad
+from kilauea.engine.model.shards import Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.simulator.cluster import SimulatedCluster
@@ -80,6 +82,8 @@ class Scenario:
         submitted: pod groups (`namespace/name`) that files add to a live cluster.
         not_created: pods that are not created, by pod group.
         warnings: what was found when the objects were read.
+        sharding: the part of the cluster that the scheduler works on.
+        loads: the loads of nodes, as a monitoring system has them; empty for those of NodeMetrics.
     """
 
     objects: Sequence[Object]
@@ -91,10 +95,15 @@ class Scenario:
     submitted: tuple[str, ...] = ()
     not_created: Mapping[str, NotCreated] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sharding: Sharding = field(default_factory=Sharding)
+    loads: Mapping[str, NodeLoad] = field(default_factory=dict)
 
     def state(self) -> ClusterState:
         """Return the state of the cluster, ready for a cycle."""
-        return build_state(self.objects, self.schedulers)
+        state = build_state(self.objects, self.schedulers, self.sharding)
+        if self.loads:
+            state.apply(Measured(self.loads))
+        return state
 
     def decide(
         self, state: ClusterState, *, now: int = 0, brief: bool = False, backoff: AdmissionBackoff = NO_BACKOFF
@@ -213,9 +222,13 @@ class Result:
         return explain_group(self, key)
 
 
-def build_state(objects: Iterable[Object], schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS) -> ClusterState:
-    """Return the state of a cluster, ready for a cycle that serves these scheduler names."""
-    state = ClusterState(scheduler_names=schedulers)
+def build_state(
+    objects: Iterable[Object],
+    schedulers: Iterable[str] = wellknown.ALL_SCHEDULERS,
+    sharding: Sharding | None = None,
+) -> ClusterState:
+    """Return the state of a cluster, ready for a cycle that serves these scheduler names on its shard."""
+    state = ClusterState(scheduler_names=schedulers, sharding=sharding)
     for obj in objects:
         state.apply(Changed(obj))
     state.settle()

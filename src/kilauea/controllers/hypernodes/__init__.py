@@ -1,5 +1,5 @@
 """HyperNodes: how many members each has, and those that are discovered.
 
 `counting` keeps `status.nodeCount`; `configuration` reads which sources there are, `labels` makes HyperNodes of labels
-of nodes, and `discovery` brings them to the cluster.
+of nodes and `ufm` of the ports of a fabric, and `discovery` brings them to the cluster.
 """

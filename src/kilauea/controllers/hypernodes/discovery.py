@@ -19,7 +19,10 @@ DISCOVERY_SECONDS = 1.0
 
 
 class DiscoveryController:
-    """Makes HyperNodes of labels of nodes, if its ConfigMap wants that."""
+    """Makes HyperNodes of labels of nodes, if its ConfigMap wants that.
+
+    Those of a fabric come from outside the cluster, so a process of the runtime makes them.
+    """
 
     name = "hyperNode-controller"
 
@@ -50,14 +53,20 @@ class DiscoveryController:
         existing = view.labelled(HYPER_NODES, SOURCE, LABEL)
         taken = {name_of(each) for each in view.list(HYPER_NODES)}
         wanted = hypernodes_of(domains_of(nodes, read.types), existing, taken)
-        there = {name_of(each): each for each in existing}
-        for each in wanted:
-            operations += _written(each, there.pop(name_of(each), None))
-        operations += [Delete(HYPER_NODES, key_of(each), uid_of(each)) for each in there.values() if not is_going(each)]
-        return Outcome(operations)
+        return Outcome([*operations, *written(wanted, existing)])
 
 
-def _written(wanted: Obj, there: Obj | None) -> list[Operation]:
+def written(wanted: Iterable[Obj], existing: Iterable[Obj]) -> list[Create | Patch | Delete]:
+    """Return the operations that bring the HyperNodes of a source in line with what it tells of."""
+    there = {name_of(each): each for each in existing}
+    operations: list[Create | Patch | Delete] = []
+    for each in wanted:
+        operations += _written(each, there.pop(name_of(each), None))
+    operations += [Delete(HYPER_NODES, key_of(each), uid_of(each)) for each in there.values() if not is_going(each)]
+    return operations
+
+
+def _written(wanted: Obj, there: Obj | None) -> list[Create | Patch | Delete]:
     """Makes a HyperNode, or changes it to what it should be."""
     if there is None:
         return [Create(HYPER_NODES, wanted)]

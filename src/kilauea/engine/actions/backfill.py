@@ -62,5 +62,7 @@ class Backfill(Action):
         choice = evaluation.choose()
         if choice is None:
             unfit[task.key] = evaluation.unfit()
-        else:
-            session.allocate_at_once(task, choice.row)
+            return
+        objection = session.allocate_at_once(task, choice.row)
+        if objection is not None:
+            unfit[task.key] = objection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kilauea.engine.evaluation.evaluation import Evaluation
+from kilauea.engine.evaluation.evaluation import Evaluation, ShardRule
 from kilauea.engine.evaluation.observed import ObservedEvaluation
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints
@@ -19,8 +19,11 @@ BYTES_A_NODE = 17
 class EvaluationCache:
     """Evaluations by shape."""
 
-    def __init__(self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, observer: Observer) -> None:
+    def __init__(
+        self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, observer: Observer, shard: ShardRule
+    ) -> None:
         self._nodes = nodes
+        self._shard = shard
         self._points = points
         self._picker = picker
         self._observer = observer
@@ -38,8 +41,8 @@ class EvaluationCache:
 
     def _make(self, shape: TaskShape) -> Evaluation:
         if self._observer is UNOBSERVED:
-            return Evaluation(self._nodes, self._points, self._picker, shape)
-        return ObservedEvaluation(self._nodes, self._points, self._picker, shape, self._observer)
+            return Evaluation(self._nodes, self._points, self._picker, shape, self._shard)
+        return ObservedEvaluation(self._nodes, self._points, self._picker, shape, self._shard, self._observer)
 
     def close(self) -> None:
         """Forget all; they hold functions of plugins, which hold the session."""

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from kilauea.engine.evaluation import kernels
 from kilauea.engine.evaluation.picking import Picker
-from kilauea.engine.extension import ExtensionPoints, NodePredicate, NodeScorer, PluginFault, Scope
+from kilauea.engine.extension import ExtensionPoints, NodePredicate, NodeScorer, PluginFault, Rejection, Scope
 from kilauea.engine.model.nodes import NodeRows, NodeTable
 from kilauea.engine.model.resources import order_of
 from kilauea.engine.model.shapes import NOT_ASKED, TaskShape
+from kilauea.engine.model.shards import OUTSIDE
 from kilauea.engine.plan import NodeReason
 
 MOST_KNOWN = 1024
@@ -65,15 +66,40 @@ class Examined(NamedTuple):
     score: NDArray[np.float64]
 
 
+class ShardRule(NamedTuple):
+    """The nodes (N,) of the scheduler's shard; None where it works on all nodes. Others only come second if `soft`."""
+
+    inside: NDArray[np.bool_] | None = None
+    soft: bool = False
+
+    def predicate(self) -> list[NodePredicate]:
+        """The predicate that keeps pods inside, if there is one."""
+        inside = self.inside
+        if inside is None or self.soft:
+            return []
+        rejection = Rejection("NodeOutsideShard", OUTSIDE, hopeless=True)
+        return [NodePredicate("sharding", lambda shape, nodes: nodes.take(inside), (rejection,), Scope.STATIC, None)]
+
+    def preferred(self, within: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+        """Of some nodes, or of all, those that come first; None if all are equal."""
+        if self.inside is None or not self.soft:
+            return None
+        return np.flatnonzero(self.inside) if within is None else within[self.inside[within]]
+
+
 class Evaluation:
     """One shape against all nodes of a cluster."""
 
-    def __init__(self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, shape: TaskShape) -> None:
+    def __init__(
+        self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, shape: TaskShape, shard: ShardRule
+    ) -> None:
         self._nodes = nodes
         self._picker = picker
         self._picks = picker.needed
         self._shape = shape
-        chosen = [p for p in points.predicates() if p.applies is None or p.applies(shape)]
+        self._shard = shard
+        known = [*shard.predicate(), *points.predicates()]
+        chosen = [p for p in known if p.applies is None or p.applies(shape)]
         self._static = [p for p in chosen if p.scope is Scope.STATIC]
         self._local = [p for p in chosen if p.scope in (Scope.NODE, Scope.FIGURES)]
         self._cluster = [p for p in chosen if p.scope is Scope.CLUSTER]
@@ -99,9 +125,19 @@ class Evaluation:
     def choose(self, within: NDArray[np.intp] | None = None) -> NodeChoice | None:
         """The best node, or None: free nodes before those that will be free, then by score, then by order.
 
-        With `within` (ascending rows) no other node is considered.
+        With `within` (ascending rows) no other node is considered. Where a shard comes first, a node outside it is
+        chosen only if none inside is as soon free.
         """
         self._refresh()
+        first = self._shard.preferred(within)
+        inside = self._choose(first) if first is not None else None
+        if inside is not None and inside.now:
+            return inside
+        anywhere = self._choose(within)
+        return anywhere if inside is None or (anywhere is not None and anywhere.now) else inside
+
+    def _choose(self, within: NDArray[np.intp] | None) -> NodeChoice | None:
+        """The best of some nodes."""
         # What depends on other nodes is never kept: a pod placed anywhere may change it everywhere, so there is no row
         # to look at again. Most shapes have none of it and take the short way.
         cluster, at_once = self._cluster_fit()

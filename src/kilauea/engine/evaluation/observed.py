@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.evaluation.evaluation import Evaluation, NodeChoice
+from kilauea.engine.evaluation.evaluation import Evaluation, NodeChoice, ShardRule
 from kilauea.engine.evaluation.picking import Picker
 from kilauea.engine.extension import ExtensionPoints, NodeScorer
 from kilauea.engine.extension.observer import Observer
@@ -17,9 +17,15 @@ class ObservedEvaluation(Evaluation):
     """An evaluation that tells how long each choice took: the scoring, and all the rest, which are the predicates."""
 
     def __init__(
-        self, nodes: NodeTable, points: ExtensionPoints, picker: Picker, shape: TaskShape, observer: Observer
+        self,
+        nodes: NodeTable,
+        points: ExtensionPoints,
+        picker: Picker,
+        shape: TaskShape,
+        shard: ShardRule,
+        observer: Observer,
     ) -> None:
-        super().__init__(nodes, points, picker, shape)
+        super().__init__(nodes, points, picker, shape, shard)
         self._time, self._tell = observer.now, observer.chose
         self._scoring = 0
 

@@ -299,8 +299,8 @@ class DomainSearch:
             if choice is None:
                 unfit.add(shape)
                 continue
-            self._plan.nominate(task, choice.row)
-            left.remove(task)
+            if self._plan.nominate(task, choice.row):
+                left.remove(task)
         return left
 
     def _keep(self, domain: int) -> bool:

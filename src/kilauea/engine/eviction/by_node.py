@@ -166,8 +166,7 @@ class NodeSearch:
         over = self._policy.over_limit(self._queue, task)
         choice = session.evaluation(task).choose() if over is None else None
         if choice is not None:
-            plan.nominate(task, choice.row)
-            return True
+            return plan.nominate(task, choice.row)
         kind = (session.shape_of(task), task.priority, task.role)
         if self._in_vain.get(kind) == plan.checkpoint():
             return False
@@ -177,8 +176,11 @@ class NodeSearch:
             if over is not None:
                 session.report.task_refusals.setdefault(task.key, over)
             return False
+        checkpoint = plan.checkpoint()
         plan.evict(option.units)
-        plan.nominate(task, option.row)
+        if not plan.nominate(task, option.row):
+            plan.undo(checkpoint)
+            return False
         plan.units.extend(option.units)
         return True
 
@@ -213,6 +215,21 @@ class NodeSearch:
         wanted = self._policy.candidates(pool, self._job, task) & pool.there
         turns = pool.turns(session, self._queue)
         kind = (type(self._policy), self._queue.name, self._job.priority, task.priority, session.shape_of(task))
+        inside = session.shard.inside if session.shard.soft else None
+        if inside is not None:
+            yield from self._on_nodes(task, over, wanted & inside[pool.node], turns, (*kind, "inside"))
+        yield from self._on_nodes(task, over, wanted, turns, kind)
+
+    def _on_nodes(
+        self,
+        task: Task,
+        over: Refusal | None,
+        wanted: NDArray[np.bool_],
+        turns: NDArray[np.int64],
+        kind: tuple[object, ...],
+    ) -> Iterator[Attempt]:
+        """The attempts with some of the candidates."""
+        pool, session = self._pool, self._session
         distance, levels = pool.distance(session, self._queue)
         for crossing in (False, True):
             # Where no unit stayed for the sake of the line alone, letting units cross it changes nothing.

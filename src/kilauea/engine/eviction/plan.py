@@ -72,9 +72,16 @@ class EvictionPlan:
                 self._statement.release(victim, self.policy.action, self.job.key)
             self.pool.evicted(unit, gone=True)
 
-    def nominate(self, task: Task, row: int) -> None:
-        """Promise a task room on a node."""
+    def nominate(self, task: Task, row: int) -> bool:
+        """Promise a task room on a node; False, and no promise, if a plugin objects to it there."""
+        checkpoint = self.checkpoint()
         self._statement.take(task, row, now=False)
+        objection = self.session.points.objections.get(task.key)
+        if objection is None:
+            return True
+        self._statement.roll_back(checkpoint)
+        self.session.report.task_refusals.setdefault(task.key, objection)
+        return False
 
     def undo(self, checkpoint: int = 0) -> None:
         """Take back everything since a checkpoint."""
@@ -155,11 +162,7 @@ class EvictionPlan:
     def stands(self, units: Sequence[Unit], promised: Nominations) -> bool:
         """Do the plan again with these units only; whether it holds, on the nodes and in the limits of the queue."""
         self.restart(units)
-        for task, row in promised:
-            if not self.fits(task, row):
-                return False
-            self.nominate(task, row)
-        return True
+        return all(self.fits(task, row) and self.nominate(task, row) for task, row in promised)
 
     def _asked(self, promised: Nominations) -> dict[int, NDArray[np.int64]]:
         """(R,) what is promised, by row of the node."""

@@ -53,6 +53,8 @@ class NodeFacts:
     """Cards that several pods can share, one by one."""
     capacity: tuple[int, int] = (0, 0)
     """Cpu and memory of the whole machine; what is allocatable if the object does not tell."""
+    evicts_offline: bool = False
+    """The agent on the node is evicting offline pods."""
 
 
 def facts_of(node: Node) -> NodeFacts:
@@ -78,7 +80,19 @@ def facts_of(node: Node) -> NodeFacts:
     unschedulable = bool(spec and spec.unschedulable)
     cards = cards_of_node(node.name, node.labels, allocatable)
     devices = devices_of_node(node.annotations, allocatable)
-    return NodeFacts(node.name, allocatable, node.labels, taints, unschedulable, images, cards, devices, capacity)
+    evicts_offline = node.annotations.get(wellknown.OFFLINE_EVICTING) == "true"
+    return NodeFacts(
+        node.name,
+        allocatable,
+        node.labels,
+        taints,
+        unschedulable,
+        images,
+        cards,
+        devices,
+        capacity,
+        evicts_offline,
+    )
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -203,6 +217,11 @@ class NodeTable:
     def unschedulable(self) -> BoolArray:
         """Nodes that are cordoned."""
         return np.array([f.unschedulable for f in self.facts], dtype=bool)
+
+    @cached_property
+    def evicts_offline(self) -> BoolArray:
+        """Nodes whose agents are evicting offline pods."""
+        return np.array([f.evicts_offline for f in self.facts], dtype=bool)
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[TaintKey, ...]], NDArray[np.int32]]:

@@ -110,6 +110,7 @@ class TaskSpec:
         "node_selector",
         "node_terms",
         "numa",
+        "offline",
         "ports",
         "preferred_nodes",
         "preferred_pods",
@@ -151,6 +152,8 @@ class TaskSpec:
     """The parts of cards that the pod asks for; None if it asks for none."""
     numa: NumaWish | None
     """The whole processors that the pod wants; None if it wants none."""
+    offline: bool
+    """Gives way to online pods of its node (its level of service is BE or negative)."""
     revocable: bool
     """May run on nodes that are lent for a time of the day."""
 
@@ -200,6 +203,7 @@ class SpecTable:
             "disks": disks_of(spec.volumes) if spec.volumes else (),
             "cards": _card_wish(pod),
             "devices": device_wish(pod) if asks_for_devices(requests) else None,
+            "offline": is_offline(pod.annotations),
             "revocable": _revocable(pod.annotations),
             "numa": numa_wish(pod),
             "strategy": _strategy(pod.annotations),
@@ -212,6 +216,12 @@ class SpecTable:
 
 
 _NO_AFFINITY = Affinity()
+
+
+def is_offline(annotations: Mapping[str, str]) -> bool:
+    """Return True if the annotations say that a pod gives way to others: level BE, or a negative number."""
+    level = annotations.get(wellknown.QOS_LEVEL, "")
+    return level == "BE" or (level[:1] == "-" and level[1:].isdecimal())
 
 
 def _build(requests: dict[str, int], asks: Mapping[str, object]) -> TaskSpec:

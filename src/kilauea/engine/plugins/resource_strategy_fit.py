@@ -46,7 +46,8 @@ Example:
 
 Difference from the original:
     An argument of the wrong type is a warning, and its default stays; the original ends. `proportional` counts what is
-    being freed as free and what is promised as taken, and a pod that it keeps out may preempt others.
+    being freed as free and what is promised as taken; a pod that it keeps out only until that is free is nominated,
+    and one that it keeps out may preempt others.
 """
 
 from __future__ import annotations
@@ -298,19 +299,23 @@ class ResourceStrategyFit(Plugin):
         ]
         if self._kept:
             self._session.add_predicate(
-                self.name, self._codes, reasons, scope=Scope.FIGURES, applies=lambda shape: not self._uses_any(shape)
+                self.name,
+                lambda shape, nodes: self._codes(shape, nodes.future_idle),
+                reasons,
+                scope=Scope.FIGURES,
+                applies=lambda shape: not self._uses_any(shape),
+                room=lambda shape, nodes: self._codes(shape, nodes.idle) == 0,
             )
 
     def _uses_any(self, shape: TaskShape) -> bool:
         return any(shape.spec.requests.get(name, 0) > 0 for name in self._devices)
 
-    def _codes(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.int64]:
-        """0 where enough is left for idle devices, else the number of the first resource for which it is not."""
-        idle = nodes.future_idle
+    def _codes(self, shape: TaskShape, idle: NDArray[np.int64]) -> NDArray[np.int64]:
+        """0 where enough of what is idle is left for devices, else the number of the first resource that lacks it."""
         requests = shape.spec.requests
         cpu = idle[self._rows[CPU]] - requests.get(CPU, 0)
         memory = idle[self._rows[MEMORY]] - requests.get(MEMORY, 0)
-        codes = np.zeros(len(nodes), dtype=np.int64)
+        codes = np.zeros(idle.shape[1], dtype=np.int64)
         for number, (row, cores, gigabytes) in reversed(list(enumerate(self._kept, start=1))):
             free = np.maximum(idle[row], 0)
             # A device is 1000 in its unit and a core is 1000 thousandths, so that the rate needs no factor.

@@ -26,6 +26,7 @@ from kilauea.client.recording import Recorder
 from kilauea.client.rest import Client
 from kilauea.client.view import Cache
 from kilauea.controllers.configuration import ConfigurationController
+from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import kubernetes_controllers, volcano_controllers
 from kilauea.controllers.unserved import UnservedPodController
 from kilauea.nodes.heartbeats import Heartbeats
@@ -43,6 +44,7 @@ from kilauea.runtime.cluster.manifests import Manifest, ManifestError, apply_man
 from kilauea.runtime.daemon import StartError
 from kilauea.runtime.inputs.files import SourceError
 from kilauea.runtime.inputs.template_rules import template_errors
+from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.scheduler.conf_map import conf_in_cluster, default_text, text_of
 from kilauea.runtime.scheduler.conf_reload import ConfReload
@@ -118,10 +120,16 @@ async def _components(
     kubernetes = kubernetes_controllers(clock.now(), authority)
     controlled = [*volcano_controllers(SCHEDULERS), *kubernetes, *_nodes(up), *_scheduling(up)]
     driver = Driver(controllers, cache, clock, rng, recorder.record, controlled)
+    fabric = FabricDiscovery(controllers, cache, clock, recorder.record, CONFIGURATION)
     api.backend.logs = PodLogs(cache, up.run_time)
     settings = Settings(SCHEDULERS, check_template=template_errors)
     api.backend.admission = admission_steps(VolcanoAdmission(api.backend, settings))
-    work: list[Coroutine[Any, Any, None]] = [cache.run(controllers, clock, rng), driver.run(), recorder.run()]
+    work: list[Coroutine[Any, Any, None]] = [
+        cache.run(controllers, clock, rng),
+        driver.run(),
+        fabric.run(),
+        recorder.run(),
+    ]
     scheduler = _scheduler(up, client("kilauea-scheduler"), clock, rng, recorder, cache) if up.scheduler else None
     if scheduler is not None:
         work += [scheduler.watch(), scheduler.schedule()]

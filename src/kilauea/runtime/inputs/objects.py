@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from kilauea.api.scheduling import Queue, QueueSpec, QueueStatus
 from kilauea.api.times import SECOND, parse_time
 from kilauea.api.validate import check
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.model.loads import NodeLoad
+from kilauea.engine.model.shards import Sharding
 from kilauea.runtime.inputs.expanding.states import states_of
 from kilauea.runtime.inputs.files import read_sources
 from kilauea.runtime.inputs.known_kinds import unknown
@@ -56,6 +58,8 @@ class Cluster:
     """Pods that are not created, with the reason, by pod group (`namespace/name`)."""
     refused_pods: dict[str, str] = field(default_factory=dict)
     """The reason why the server refused the pods of a live workload (`Kind namespace/name`)."""
+    loads: Mapping[str, NodeLoad] = field(default_factory=dict)
+    """The loads of the nodes of a live cluster, by the monitoring system that the configuration names."""
     unusable: int = 0
     """Parts of the files that cannot be used: broken text, invalid objects, unknown kinds, refused workloads."""
     errors: list[str] = field(default_factory=list)
@@ -68,6 +72,7 @@ class Cluster:
         seed: int | None = None,
         extensions: Extensions = BUILT_IN,
         schedulers: Sequence[str] = wellknown.ALL_SCHEDULERS,
+        sharding: Sharding | None = None,
     ) -> Scenario:
         """Return the scenario of these objects under a configuration.
 
@@ -77,6 +82,7 @@ class Cluster:
             seed: breaks ties between equally good nodes.
             extensions: plugins and actions.
             schedulers: names of the schedulers that are simulated.
+            sharding: the part of the cluster that the scheduler works on; None for all of it.
         """
         at = self.newest if now is None else now
         return Scenario(
@@ -89,6 +95,8 @@ class Cluster:
             self.submitted,
             self.not_created,
             warnings=tuple(self.warnings),
+            sharding=sharding or Sharding(),
+            loads=self.loads,
         )
 
     def leave_out(self, parts: int, *reasons: str) -> None:

@@ -12,13 +12,15 @@ RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
 """All kinds that scheduling reads, by kind."""
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
+SHARD_KINDS = frozenset({"NodeShard"})
 STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
 UNWATCHED = frozenset({"NodeMetrics"})
 """Kinds that can be listed only; they are for plans."""
 DYNAMIC_KINDS = frozenset(each.kind for each in DYNAMIC)
 """The kinds of dynamic resource allocation, which Kubernetes serves from version 1.34 on."""
 OPTIONAL = DYNAMIC_KINDS | frozenset(
-    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology".split()
+    "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology "
+    "NodeShard".split()
 )
 """Kinds that a cluster may lack: small servers leave them out, and older releases of Volcano have no HyperNodes."""
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kilauea.api.kinds import JOB_FLOWS, PODS, QUEUES, VC_JOBS
 from kilauea.api.ports import Controller, Key, Obj, Resource
 from kilauea.client.view import Cache
 from kilauea.controllers.hypernodes.discovery import CONFIGURATION
 from kilauea.controllers.registry import chosen, kubernetes_controllers, volcano_controllers
+from kilauea.controllers.sharding.configuration import SharingPlan
+from kilauea.controllers.sharding.controller import CONFIGURATION as SHARDING
 from kilauea.runtime.daemon import Daemon, DaemonOptions
+from kilauea.runtime.manager.fabric import COMPONENT as FABRIC
+from kilauea.runtime.manager.fabric import FabricDiscovery
 from kilauea.runtime.manager.reconciling import Driver
 from kilauea.runtime.tasks import collect_seldom_after
 from kilauea.telemetry.controller_metrics import ControllerMetrics
@@ -32,14 +37,18 @@ class ManagerOptions:
         schedulers: names of the schedulers whose plain pods get pod groups.
         inherit: pod groups inherit annotations of the pods' owners.
         discovery: the ConfigMap that configures the discovery of HyperNodes.
+        sharding: the ConfigMap that configures how nodes are shared out among schedulers.
+        sharing: how they are shared out without that ConfigMap.
     """
 
     daemon: DaemonOptions
-    volcano: Sequence[str] = ("*",)
+    volcano: Sequence[str] = ("*", "-sharding-controller")
     kubernetes: Sequence[str] = ()
     schedulers: Sequence[str] = ("volcano",)
     inherit: bool = True
     discovery: Key = CONFIGURATION
+    sharding: Key = SHARDING
+    sharing: SharingPlan | None = None
 
 
 def selected_controllers(options: ManagerOptions, since: int) -> list[Controller]:
@@ -52,7 +61,13 @@ def selected_controllers(options: ManagerOptions, since: int) -> list[Controller
     Raises:
         ValueError: a name is unknown.
     """
-    volcano = volcano_controllers(options.schedulers, inherit=options.inherit, discovery=options.discovery)
+    volcano = volcano_controllers(
+        options.schedulers,
+        inherit=options.inherit,
+        discovery=options.discovery,
+        sharding=options.sharding,
+        sharing=options.sharing,
+    )
     return [*chosen(volcano, options.volcano), *chosen(kubernetes_controllers(since), options.kubernetes)]
 
 
@@ -68,10 +83,21 @@ async def run_manager(options: ManagerOptions, stop: asyncio.Event) -> None:
     async with Daemon(COMPONENT, options.daemon) as daemon:
         controllers = selected_controllers(options, daemon.clock.now())
         driver = Driver(daemon.client, cache, daemon.clock, daemon.rng, daemon.recorder.record, controllers)
+        leading = [driver.run]
+        if any(each.name == FABRIC for each in controllers):
+            record = daemon.recorder.record
+            leading.append(FabricDiscovery(daemon.client, cache, daemon.clock, record, options.discovery).run)
         metrics = _metrics(cache)
         await daemon.serve_pages(partial(_not_ready, cache), metrics.registry, "--listen-address or --healthz-address")
         watching = cache.run(daemon.client, daemon.clock, daemon.rng)
-        await daemon.run(stop, [watching, collect_seldom_after(cache.complete())], lead=driver.run)
+        await daemon.run(stop, [watching, collect_seldom_after(cache.complete())], lead=partial(_all, leading))
+
+
+async def _all(works: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    """Run everything until cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        for work in works:
+            tasks.create_task(work())
 
 
 def _not_ready(cache: Cache) -> str:

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from kilauea.api.agents import NodeShard
 from kilauea.api.core import Node, Pod
 from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.errors import object_label
@@ -43,7 +44,7 @@ from kilauea.runtime.scheduler.assumed_volumes import Place
 
 _WAKING = DYNAMIC_KINDS | frozenset(
     "PriorityClass HyperNode Numatopology PersistentVolume PersistentVolumeClaim StorageClass CSINode "
-    "CSIDriver CSIStorageCapacity".split()
+    "CSIDriver CSIStorageCapacity NodeShard".split()
 )
 """Kinds of which every change may let a pod be placed. Pods, nodes, pod groups and queues are checked in detail."""
 
@@ -96,6 +97,9 @@ class Feed:
         """As stored in the API, without assumptions."""
         self.storage: dict[Place, PersistentVolume | PersistentVolumeClaim] = {}
         """Volumes and volume claims as stored in the API, without assumptions, by kind and key."""
+        self.shards: dict[str, NodeShard] = {}
+        self.shards_changed = asyncio.Event()
+        """Set at each change of a NodeShard."""
         self.changes = 0
         """Number of events applied to the state."""
         self.touched: set[str] = set()
@@ -290,6 +294,9 @@ class Feed:
             case PersistentVolume() | PersistentVolumeClaim():
                 self.storage[obj.kind, object_label(obj)] = obj
                 return self._overlay_storage(obj)
+            case NodeShard():
+                self.shards[obj.name] = obj
+                self.shards_changed.set()
             case Node():
                 self._nodes[obj.name] = _read_by_scheduling(obj)
         return obj
@@ -379,7 +386,7 @@ class Feed:
     def _keys(self, kind: str) -> list[str]:
         """Return the keys of all stored objects of a kind."""
         kept: dict[str, dict[str, Any]] = {"Pod": self.pods, "PodGroup": self.groups, "Queue": self.queues}
-        kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims}
+        kept |= {"HyperNode": self.domains, "ResourceClaim": self.claims, "NodeShard": self.shards}
         if kind in ("PersistentVolume", "PersistentVolumeClaim"):
             return [key for of, key in self.storage if of == kind]
         return list(kept.get(kind, self._nodes if kind == "Node" else {}))
@@ -401,6 +408,9 @@ class Feed:
             self.domains.pop(key, None)
         elif kind == "ResourceClaim":
             self.claims.pop(key, None)
+        elif kind == "NodeShard":
+            self.shards.pop(key, None)
+            self.shards_changed.set()
         elif kind == "Node":
             self._nodes.pop(key, None)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import msgspec
@@ -24,10 +24,19 @@ from kilauea.client.reflector import Reflector
 from kilauea.engine.conf import SchedulerConf
 from kilauea.engine.cycle import cycle
 from kilauea.engine.model.attempts import AdmissionBackoff
+from kilauea.engine.model.shards import NONE, Sharding
 from kilauea.engine.plan import Plan
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.inputs.objects import built_in_queue
-from kilauea.runtime.inputs.resources import OPTIONAL, PRIORITY_KINDS, QUEUES, RESOURCES, STORAGE_KINDS, UNWATCHED
+from kilauea.runtime.inputs.resources import (
+    OPTIONAL,
+    PRIORITY_KINDS,
+    QUEUES,
+    RESOURCES,
+    SHARD_KINDS,
+    STORAGE_KINDS,
+    UNWATCHED,
+)
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
 from kilauea.runtime.scheduler.executor import Executor
@@ -36,6 +45,7 @@ from kilauea.runtime.scheduler.loads import LoadReader
 from kilauea.runtime.scheduler.loop import Decide, Parts, Runner, Scheduler
 from kilauea.runtime.scheduler.metrics import CycleMetrics
 from kilauea.runtime.scheduler.nominations import Nominations
+from kilauea.runtime.scheduler.sharding import ShardKeeper
 from kilauea.runtime.scheduler.statuses import Statuses
 from kilauea.runtime.scheduler.timing import Stopwatch
 from kilauea.runtime.scheduler.workers import Writes
@@ -59,6 +69,7 @@ class LiveOptions:
         priority_classes: read priority classes.
         storage: read storage drivers and their capacities.
         seed: breaks ties between equally good nodes; None selects the first in order.
+        sharding: the part of the cluster to work on.
     """
 
     names: tuple[str, ...] = wellknown.SCHEDULER_NAMES
@@ -67,6 +78,7 @@ class LiveOptions:
     priority_classes: bool = True
     storage: bool = True
     seed: int | None = None
+    sharding: Sharding = field(default_factory=Sharding)
 
     @property
     def component(self) -> str:
@@ -76,10 +88,10 @@ class LiveOptions:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds to watch."""
-        off = (frozenset() if self.priority_classes else PRIORITY_KINDS) | (
-            frozenset() if self.storage else STORAGE_KINDS
-        )
-        return tuple(kind for kind in RESOURCES if kind not in off | UNWATCHED)
+        off = UNWATCHED | (frozenset() if self.priority_classes else PRIORITY_KINDS)
+        off |= frozenset() if self.storage else STORAGE_KINDS
+        off |= SHARD_KINDS if self.sharding.mode == NONE else frozenset()
+        return tuple(kind for kind in RESOURCES if kind not in off)
 
 
 async def in_thread(work: Callable[[], Plan]) -> Plan:
@@ -145,7 +157,8 @@ class LiveScheduler:
         self._api = api
         self._clock = clock
         self._rng = rng
-        state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names)
+        sharding = replace(options.sharding, claims=True)
+        state = ClusterState(default_queue=options.default_queue, scheduler_names=options.names, sharding=sharding)
         woken = asyncio.Event()
 
         def arrived(created: int) -> None:
@@ -165,6 +178,7 @@ class LiveScheduler:
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed)
         self._nominations = Nominations(api, self.feed, clock, rng)
+        self._shard = ShardKeeper(api, self.feed, clock) if state.shards.active else None
         self.scheduler = Scheduler(
             Parts(
                 self.feed,
@@ -212,7 +226,10 @@ class LiveScheduler:
         await self._loads.first()
         log.info("all kinds are listed; scheduling starts")
         try:
-            await self.scheduler.run()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.scheduler.run(), name="cycles")
+                if self._shard is not None:
+                    tasks.create_task(self._shard.run(), name="NodeShard")
         finally:
             await self._nominations.close()
             await self._executor.close()

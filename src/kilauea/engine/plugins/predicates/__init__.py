@@ -11,6 +11,8 @@ What:
     of several alternatives, with common attributes, and with the counters that partitions of a device share. The plan
     says which device a claim gets. A pod waits, with code ResourceClaimsNotReady, for resource claims that do not
     exist, that are being deleted, or that ask for something that cannot be understood.
+    Offline pods (annotation `volcano.sh/qos-level: BE`, or a negative number) do not go to nodes with the annotation
+    `volcano.sh/offline-job-evicting: "true"`, from which the agent on the node is evicting such pods.
 
 Why:
     Pods mean the same under this scheduler as under Kubernetes' own.
@@ -39,6 +41,8 @@ Example:
           predicate.PodTopologySpreadEnable: false
 
 Difference from the original:
+    The newest original reads `volcano.sh/offline-job-evicting` and does nothing with it, so that offline pods come
+    back to the node that has just evicted them.
     A selector that fails on a device passes over this device; in Kubernetes it ends the search for the pod. Devices of
     pods that are evicted or terminating are given to the pods that wait for them, and to no other.
     Pods with anti-affinity that were placed in this cycle repel later ones at once, also those without terms of their
@@ -75,6 +79,7 @@ from kilauea.engine.session import Session
 UNSCHEDULABLE = Rejection("NodeUnschedulable", "node(s) were unschedulable", hopeless=True)
 AFFINITY = Rejection("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", hopeless=True)
 TAINT = Rejection("TaintToleration", "node(s) had untolerated taint(s)", hopeless=True)
+OFFLINE = Rejection("NodeEvictsOfflinePods", "node(s) were evicting offline jobs", hopeless=True)
 POD_COUNT = Rejection("NodePodNumberExceeded", "node(s) pod number exceeded", room=True)
 
 CORDONED = TaintKey(UNSCHEDULABLE_TAINT, "", "NoSchedule")
@@ -112,6 +117,9 @@ class Predicates(Plugin):
         given: PredicatesArguments = self.arguments
         session.add_predicate(self.name, self._pod_count, [POD_COUNT], scope=Scope.FIGURES)
         session.add_predicate(self.name, self._cordoned, [UNSCHEDULABLE], scope=Scope.STATIC)
+        if session.nodes.evicts_offline.any():
+            applies = _is_offline
+            session.add_predicate(self.name, self._offline, [OFFLINE], scope=Scope.STATIC, applies=applies)
         if given.node_affinity:
             session.add_predicate(self.name, self._node_affinity, [AFFINITY], scope=Scope.STATIC)
         if given.taints:
@@ -149,6 +157,9 @@ class Predicates(Plugin):
             return None
         return nodes.take(~cordoned)
 
+    def _offline(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        return nodes.take(~nodes.table.evicts_offline)
+
     def _node_affinity(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
         mask = matching.selects(nodes.table, shape.spec)
         return None if mask is None else nodes.take(mask)
@@ -156,6 +167,10 @@ class Predicates(Plugin):
     def _taints(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_] | None:
         mask = matching.tolerates(nodes.table, shape.spec.tolerations)
         return None if mask is None else nodes.take(mask)
+
+
+def _is_offline(shape: TaskShape) -> bool:
+    return shape.spec.offline
 
 
 def _refused_claims(claims: ClaimFilter | None, task: Task) -> Refusal | None:

@@ -155,7 +155,7 @@ def test_a_state_that_follows_events_decides_as_a_new_one_does(objects: list[Obj
     state = build_state(objects)
     for _ in range(CYCLES):
         plan = cycle(state, known, simulated.now, plugins=plugins, actions=actions)
-        assert not state.devices.decided  # a plan leaves the state as it was
+        assert not state.resource_claims.decided  # a plan leaves the state as it was
         assert plan.binds == decide(simulated.objects, simulated.now).binds
         for event in simulated.carry_out(plan):
             state.apply(event)

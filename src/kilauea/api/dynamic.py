@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.core import NodeSelector
+from kilauea.api.core import NodeSelector, Taint, Toleration
 from kilauea.api.meta import Object, ObjectMeta, ResourceMap, Wire
 
 EXACT_COUNT, ALL = "ExactCount", "All"
@@ -39,15 +39,6 @@ class DeviceSelector(Wire):
     cel: CELSelector | None = None
 
 
-class DeviceToleration(Wire):
-    """A taint of devices that a request puts up with."""
-
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-
-
 class CapacityRequirements(Wire):
     """The least that a device must have."""
 
@@ -63,7 +54,7 @@ class DeviceSubRequest(Wire):
     allocation_mode: str | None = None
     count: int | None = None
     admin_access: bool | None = None
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -114,7 +105,7 @@ class AllocatedDevice(Wire):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[Toleration] | None = None
 
 
 class AllocatedConfiguration(DeviceConfiguration):
@@ -224,14 +215,6 @@ class CounterConsumption(Wire):
     counters: dict[str, Counter] | None = None
 
 
-class DeviceTaint(Wire):
-    """A reason not to use a device."""
-
-    key: str = ""
-    value: str | None = None
-    effect: str = ""
-
-
 class BasicDevice(Wire):
     """Properties of a device."""
 
@@ -241,7 +224,7 @@ class BasicDevice(Wire):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: list[DeviceTaint] | None = None
+    taints: list[Taint] | None = None
     allow_multiple_allocations: bool | None = None
 
 

@@ -13,7 +13,7 @@ from kilauea.api.selectors import NodeTerm, tolerates
 from kilauea.engine.evaluation.matching import HARD_EFFECTS, selects
 from kilauea.engine.model.claims.facts import Ask
 from kilauea.engine.model.claims.inventory import Inventory
-from kilauea.engine.model.claims.table import DeviceTable
+from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.nodes import NodeTable
 from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
@@ -88,7 +88,7 @@ def bound_elsewhere(storage: Storage, task: Task) -> list[str]:
     return hints
 
 
-def claimed_devices(table: DeviceTable, nodes: NodeTable, task: Task) -> list[str]:
+def claimed_devices(table: ResourceClaimTable, nodes: NodeTable, task: Task) -> list[str]:
     """The devices that the claims of a pod ask for, with how many there are and how many other claims had."""
     inventory = table.inventory(nodes)
     held = inventory.rows_of(g.device for c in table.claims.values() for g in c.grants if not g.admin)
@@ -103,7 +103,7 @@ def claimed_devices(table: DeviceTable, nodes: NodeTable, task: Task) -> list[st
     return hints
 
 
-def _devices_of(table: DeviceTable, inventory: Inventory, way: Ask, free: NDArray[np.bool_]) -> str:
+def _devices_of(table: ResourceClaimTable, inventory: Inventory, way: Ask, free: NDArray[np.bool_]) -> str:
     """One way to satisfy a request, as text; empty if it cannot be judged."""
     of = table.classes.get(way.class_name)
     if of is None or way.problem:

@@ -9,7 +9,7 @@ from kilauea.api import dynamic as wire
 from kilauea.api.core import NodeSelector
 from kilauea.api.device_selectors import version_value
 from kilauea.api.quantity import QuantityError, parse_milli
-from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of
+from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of, taint_of, toleration_of
 from kilauea.engine.model.resources import MOST_PODS, within
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -102,10 +102,6 @@ class Claim:
     """Parameters for drivers, as they are written."""
 
 
-def _toleration(each: wire.DeviceToleration) -> TolerationKey:
-    return TolerationKey(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
-
-
 def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
     mode, problem = of.allocation_mode or wire.EXACT_COUNT, ""
     wanted: list[tuple[str, int]] = []
@@ -126,7 +122,7 @@ def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
         mode == wire.ALL,
         within(of.count or 1, 1, MOST_COUNT),
         bool(of.admin_access),
-        tuple(_toleration(each) for each in of.tolerations or ()),
+        tuple(toleration_of(each) for each in of.tolerations or ()),
         tuple(wanted),
         problem,
     )
@@ -296,7 +292,7 @@ def _device(spec: wire.ResourceSliceSpec, device: wire.Device) -> Device:
         {full(name): _value(attribute) for name, attribute in sorted((facts.attributes or {}).items())},
         {full(name): parse_milli(amount.value) for name, amount in sorted((facts.capacity or {}).items())},
         tuple(taken),
-        tuple(TaintKey(t.key, t.value or "", t.effect) for t in facts.taints or () if t.effect in HARD_EFFECTS),
+        tuple(taint_of(t) for t in facts.taints or () if t.effect in HARD_EFFECTS),
     )
 
 

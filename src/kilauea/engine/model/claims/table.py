@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
-from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod
+from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod, Toleration
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
 from kilauea.api.selectors import NODE_NAME_FIELD
@@ -71,7 +71,7 @@ def claims_of_pod(pod: Pod) -> tuple[ClaimRef, ...]:
     return tuple(out)
 
 
-class DeviceTable:
+class ResourceClaimTable:
     """Claims, classes and slices by key."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class DeviceTable:
                 *grant.device,
                 admin_access=grant.admin or None,
                 tolerations=[
-                    wire.DeviceToleration(t.key or None, t.operator, t.value or None, t.effect or None)
+                    Toleration(t.key or None, t.operator, t.value or None, t.effect or None)
                     for t in asked[grant.request].tolerations
                 ]
                 or None,

@@ -15,9 +15,9 @@ from kilauea.api.cel import CelError
 from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant
 from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
-from kilauea.engine.model.claims.table import Decision, DeviceTable
+from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
 
-FITS, LACKS, NEVER, LATER = 0, 1, 2, 3
+FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
 """Verdicts on a node: free now; in use; not there at all; in use until pods have ended that are ending."""
 
 Codes = NDArray[np.int8]
@@ -31,7 +31,7 @@ class Holdings:
         inventory: the devices.
     """
 
-    def __init__(self, table: DeviceTable, inventory: Inventory) -> None:
+    def __init__(self, table: ResourceClaimTable, inventory: Inventory) -> None:
         self._table = table
         self.inventory = inventory
         size = len(inventory)

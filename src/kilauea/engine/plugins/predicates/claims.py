@@ -25,18 +25,17 @@ from kilauea.engine.model.claims.table import ClaimRef, Decision, Wish
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plugins.predicates.claim_devices import FITS, Codes, Holdings
+from kilauea.engine.plugins.predicates.claim_devices import FITS, LATER, Codes, Holdings
 from kilauea.engine.session import Session
 
 CODE = "ResourceClaimsNotReady"
 CANNOT = "cannot allocate all claims"
 LACKS = Rejection("DynamicResources", CANNOT)
 NEVER = Rejection("DynamicResourcesMissing", CANNOT, hopeless=True)
-LATER = Rejection("DynamicResourcesReleasing", "node(s) had devices in use by pods that are terminating", later=True)
 ELSEWHERE = Rejection("ResourceClaimElsewhere", "resourceclaim not available on the node", hopeless=True)
-REJECTIONS = (LACKS, NEVER, LATER, ELSEWHERE)
+REJECTIONS = (LACKS, NEVER, ELSEWHERE)
 """In the order of the verdicts of `claim_devices`, and one for claims whose devices are elsewhere."""
-AT_OTHER_NODES = 4
+AT_OTHER_NODES = 3
 
 EVERYWHERE = -1
 """In the list of changes: all nodes."""
@@ -57,7 +56,7 @@ class ClaimFilter:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._table = session.state.devices
+        self._table = session.state.resource_claims
         self._size = len(session.nodes)
         self._mine: dict[str, None] = {}
         """Claims that this session gave devices to."""
@@ -81,8 +80,8 @@ class ClaimFilter:
         if not self._active:
             return
         session = self._session
-        session.add_predicate(plugin, self._verdicts, REJECTIONS, scope=Scope.NODE, applies=self._is_local)
-        session.add_predicate(plugin, self._verdicts, REJECTIONS, scope=Scope.CLUSTER, applies=self._is_shared)
+        for scope, applies in ((Scope.NODE, self._is_local), (Scope.CLUSTER, self._is_shared)):
+            session.add_predicate(plugin, self._fits, REJECTIONS, scope=scope, applies=applies, room=self._has_room)
         session.add_event_handler(plugin, self._placed, self._gone)
 
     def report_faults(self) -> None:
@@ -106,6 +105,7 @@ class ClaimFilter:
             if claim.reserved and not self._users.get(claim.key) and not self._is_awaited(claim):
                 self._lapsed.add(claim.key)
                 self._holdings.hold_until_ended(rows)
+                self._session.nodes.future = True
             else:
                 self._holdings.hold(rows)
         for decision in self._table.decided.values():
@@ -170,6 +170,14 @@ class ClaimFilter:
             if (claim is None or not claim.allocated) and self._holdings.reads_shared(wish.demand):
                 return True
         return False
+
+    def _fits(self, shape: TaskShape, nodes: NodeRows) -> Codes:
+        codes = self._verdicts(shape, nodes)
+        return np.where(codes == LATER, FITS, codes)
+
+    def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        free: NDArray[np.bool_] = self._verdicts(shape, nodes) == FITS
+        return free
 
     def _verdicts(self, shape: TaskShape, nodes: NodeRows) -> Codes:
         wishes = shape.claims

@@ -106,6 +106,14 @@ class AllocatedDevice(Wire):
     device: str = ""
     admin_access: bool | None = None
     tolerations: list[Toleration] | None = None
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    """The share of a device that several claims use."""
+    consumed_capacity: ResourceMap | None = None
+    """Amounts that the share takes of the device."""
+    binding_conditions: list[str] | None = None
+    """Conditions of the device in the claim's status that must be true before a pod is bound."""
+    binding_failure_conditions: list[str] | None = None
+    """Conditions of which none may be true."""
 
 
 class AllocatedConfiguration(DeviceConfiguration):

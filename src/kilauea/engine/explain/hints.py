@@ -100,6 +100,10 @@ def claimed_devices(table: ResourceClaimTable, nodes: NodeTable, task: Task) -> 
         for request in claim.demand.requests if claim is not None and not claim.allocated else ():
             counts = [_devices_of(table, inventory, way, free) for way in request.ways]
             hints += [f"request {request.name} of claim {ref.name} asks for {' or '.join(filter(None, counts))}"]
+        for each in claim.demand.constraints if claim is not None and not claim.allocated else ():
+            which = f"requests {', '.join(each.requests)}" if each.requests else "the devices"
+            how = "differ" if each.distinct else "agree"
+            hints.append(f"{which} of claim {ref.name} must {how} in {each.attribute}")
     return hints
 
 
@@ -114,7 +118,11 @@ def _devices_of(table: ResourceClaimTable, inventory: Inventory, way: Ask, free:
         return ""
     number = "all devices" if way.all else f"{way.number} device{'s' * (way.number > 1)}"
     there, left = int(np.count_nonzero(mask)), int(np.count_nonzero(mask & free))
-    return f"{number} of class {way.class_name} ({there} match, {there - left} of them in use before this cycle)"
+    most = int(inventory.count(mask & free).max(initial=0))
+    spread = f"; at most {most} are free for one node" if left >= way.number > most and not way.all else ""
+    return (
+        f"{number} of class {way.class_name} ({there} match, {there - left} of them in use before this cycle{spread})"
+    )
 
 
 def terms_text(terms: Iterable[NodeTerm]) -> str:

@@ -197,10 +197,27 @@ class DeviceAttribute(Wire):
     version: str | None = None
 
 
+class CapacityRange(Wire):
+    """The least and the most that a claim may take of a capacity, and the step from the least on."""
+
+    min: str | int | float | None = None
+    max: str | int | float | None = None
+    step: str | int | float | None = None
+
+
+class CapacityRequestPolicy(Wire):
+    """How much of a capacity a claim takes of a device that several claims share."""
+
+    default: str | int | float | None = None
+    valid_values: list[str | int | float] | None = None
+    valid_range: CapacityRange | None = None
+
+
 class DeviceCapacity(Wire):
     """An amount that a device has."""
 
     value: str | int | float = 0
+    request_policy: CapacityRequestPolicy | None = None
 
 
 class Counter(Wire):

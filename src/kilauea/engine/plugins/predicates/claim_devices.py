@@ -6,14 +6,14 @@ ended or are evicted in this session. What the session gives to a claim is taken
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
 from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant
-from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
+from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
 
@@ -21,6 +21,9 @@ FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
 """Verdicts on a node: free now; in use; not there at all; in use until pods have ended that are ending."""
 
 Codes = NDArray[np.int8]
+Ranks = NDArray[np.int32]
+MOST_ALTERNATIVES = 8
+"""A request has at most so many alternatives; the first one counts so much, each that follows one less."""
 
 
 class Holdings:
@@ -39,33 +42,51 @@ class Holdings:
         """Claims that hold each device, as the objects have it."""
         self._viewed: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
         """Claims that will hold each device once what is ending has ended."""
+        self._amounts: NDArray[np.int64] = np.zeros(len(inventory.counters), dtype=np.int64)
+        """What claims take of devices that several share."""
+        self._later: NDArray[np.int64] = np.zeros(len(inventory.counters), dtype=np.int64)
+        """The same once what is ending has ended."""
         self._masks: dict[Ask, Mask | None] = {}
         self._searched: dict[tuple[object, ...], bool] = {}
 
     # --- holding
 
-    def hold(self, rows: Sequence[int]) -> None:
+    def hold(self, use: Use) -> None:
         """Devices are in use by a claim whose pods stay."""
-        self._held[list(rows)] += 1
-        self._viewed[list(rows)] += 1
+        self.hold_until_ended(use)
+        self.view(use, 1)
 
-    def hold_until_ended(self, rows: Sequence[int]) -> None:
+    def hold_until_ended(self, use: Use) -> None:
         """Devices are in use by a claim whose pods are ending."""
-        self._held[list(rows)] += 1
+        self._held[list(use.rows)] += 1
+        for counter, amount in use.amounts:
+            self._amounts[counter] += amount
 
-    def view(self, rows: Sequence[int], by: int) -> None:
-        """Devices are given to a claim by this session (1), or it gives them up (-1)."""
-        self._viewed[list(rows)] += by
+    def view(self, use: Use, by: int) -> None:
+        """The pods of a claim that has devices end (-1), or another pod keeps them (1)."""
+        self._viewed[list(use.rows)] += by
+        for counter, amount in use.amounts:
+            self._later[counter] += by * amount
+
+    def give(self, use: Use, by: int) -> None:
+        """Devices are given to a claim by this session (1), or taken back from it (-1)."""
+        self.view(use, by)
+        for counter, amount in use.amounts:
+            self._amounts[counter] += by * amount
+
+    def _used(self, *, now: bool) -> Mask:
+        """(D,) devices that are in use, now or later."""
+        out: Mask = self._viewed != 0
+        return out | (self._held != 0) if now else out
 
     def free(self, *, now: bool) -> Mask:
-        """(D,) devices that are free, now or later."""
-        out: Mask = self._viewed == 0
-        return out & (self._held == 0) if now else out
+        """(D,) devices of which something may be free, now or later."""
+        return ~self._used(now=now) | self.inventory.multiple
 
-    def _left(self, free: Mask) -> NDArray[np.int64]:
+    def _left(self, *, now: bool) -> NDArray[np.int64]:
         """(C,) what the devices in use leave of the counters."""
-        left = self.inventory.counters.copy()
-        for row in np.flatnonzero(self.inventory.counted & ~free).tolist():
+        left: NDArray[np.int64] = self.inventory.counters - (self._amounts if now else self._later)
+        for row in np.flatnonzero(self.inventory.counted & self._used(now=now)).tolist():
             for counter, amount in self.inventory.consumes[row]:
                 left[counter] -= amount
         return left
@@ -110,22 +131,25 @@ class Holdings:
 
     # --- verdicts
 
-    def verdicts(self, demands: Sequence[Demand], rows: Rows) -> Codes:
-        """(n,) for nodes in some rows, if the demands of one pod can be satisfied there."""
+    def verdicts(self, demands: Sequence[Demand], rows: Rows) -> tuple[Codes, Ranks]:
+        """(n,) for nodes in some rows: if they satisfy the demands of one pod, and by how good alternatives."""
         asks = [way for demand in demands for request in demand.requests for way in request.ways]
         masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
         codes = np.full(len(rows), NEVER, dtype=np.int8)
         codes[self._may(demands, masks, np.ones(len(self.inventory), dtype=bool), rows)] = LACKS
+        ranks = np.zeros(len(rows), dtype=np.int32)
         simple = self._is_simple(demands, masks)
         for verdict, now in ((LATER, False), (FITS, True)):
             free = self.free(now=now)
             fits = self._may(demands, masks, free, rows) & (codes != NEVER)
             if not simple:
-                left = self._left(free)
+                search = self._searching(demands, masks, now=now)
                 for at in np.flatnonzero(fits).tolist():
-                    fits[at] = self._finds(demands, masks, int(rows[at]), free, left)
+                    choices = search(int(rows[at]))
+                    fits[at] = choices is not None
+                    ranks[at] = _rank(demands, choices or ())
             codes[fits] = verdict
-        return codes
+        return codes, ranks
 
     def _may(self, demands: Sequence[Demand], masks: Mapping[Ask, Mask], free: Mask, rows: Rows) -> Mask:
         """(n,) nodes with as many free devices as each request needs by itself, and all that want the same together."""
@@ -138,8 +162,9 @@ class Holdings:
                 if mask is None:
                     continue
                 usable = mask if way.admin or way.all else mask & free
-                enough |= self.inventory.count(usable, rows) >= (1 if way.all else way.number)
-                if len(request.ways) == 1 and not way.admin and not way.all:
+                several = bool((usable & self.inventory.multiple).any())
+                enough |= self.inventory.count(usable, rows) >= (1 if way.all or several else way.number)
+                if len(request.ways) == 1 and not way.admin and not way.all and not several:
                     _, before = together.get(mask.tobytes(), (mask, 0))
                     together[mask.tobytes()] = (mask, before + way.number)
             out &= enough
@@ -164,25 +189,12 @@ class Holdings:
         overlapping = sum(mask.astype(np.int32) for mask in several) if len(several) > 1 else 0
         return bool(np.all(np.asarray(overlapping) <= 1))
 
-    def _finds(
-        self,
-        demands: Sequence[Demand],
-        masks: Mapping[Ask, Mask],
-        node: int,
-        free: Mask,
-        left: NDArray[np.int64],
-    ) -> bool:
-        return self._search(demands, masks, node, free, left) is not None
-
-    def _search(
-        self,
-        demands: Sequence[Demand],
-        masks: Mapping[Ask, Mask],
-        node: int,
-        free: Mask,
-        left: NDArray[np.int64],
-    ) -> tuple[Choice, ...] | None:
-        return Search(self.inventory, demands, masks, self.inventory.at(node), free, left).run()
+    def _searching(
+        self, demands: Sequence[Demand], masks: Mapping[Ask, Mask], *, now: bool
+    ) -> Callable[[int], tuple[Choice, ...] | None]:
+        """The search for devices on a node, now or later."""
+        free, used, left = self.free(now=now), self._used(now=now), self._left(now=now)
+        return lambda node: Search(self.inventory, demands, masks, self.inventory.at(node), free, used, left).run()
 
     # --- choosing
 
@@ -191,8 +203,7 @@ class Holdings:
         demands = [claim.demand for claim in claims]
         asks = [way for demand in demands for request in demand.requests for way in request.ways]
         masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
-        free = self.free(now=now)
-        choices = self._search(demands, masks, node, free, self._left(free))
+        choices = self._searching(demands, masks, now=now)(node)
         if choices is None:
             return None
         return [self._decision([c for c in choices if c.claim == number]) for number in range(len(claims))]
@@ -201,7 +212,24 @@ class Holdings:
         chosen = list(choices)
         devices = self.inventory.devices
         return Decision(
-            tuple(Grant(c.request, devices[c.device].id, c.admin) for c in chosen),
-            tuple(c.device for c in chosen if not c.admin),
+            tuple(Grant(c.request, devices[c.device].id, c.admin, self._consumed(c)) for c in chosen),
+            Use(tuple(c.device for c in chosen if not c.admin), tuple(each for c in chosen for each in c.amounts)),
             tuple(dict.fromkeys(devices[c.device].reach for c in chosen)),
         )
+
+    def _consumed(self, choice: Choice) -> tuple[tuple[str, int], ...]:
+        """Amounts of capacities, by name."""
+        names = {counter: name for name, counter in self.inventory.capacities[choice.device].items()}
+        return tuple((names[counter], amount) for counter, amount in choice.amounts)
+
+
+def _rank(demands: Sequence[Demand], choices: Iterable[Choice]) -> int:
+    """How good the alternatives are that devices were found for: more for each that stands further ahead."""
+    chosen = {(choice.claim, choice.request) for choice in choices}
+    return sum(
+        max(MOST_ALTERNATIVES - place, 0)
+        for claim, demand in enumerate(demands)
+        for request in demand.requests
+        for place, way in enumerate(request.ways)
+        if way.name != request.name and (claim, way.name) in chosen
+    )

@@ -54,7 +54,7 @@ def test_json_names_the_devices_of_each_claim() -> None:
     assert claims["default/evaluation-worker-0-card"] == {
         "pod": "default/evaluation-worker-0",
         "node": "node-0",
-        "devices": [{"request": "card/any", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}],
+        "devices": [{"request": "card/a100", "driver": "gpu.example.com", "pool": "node-0", "device": "gpu-0"}],
     }
 
 

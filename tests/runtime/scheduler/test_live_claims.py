@@ -177,3 +177,21 @@ def test_a_claim_that_is_made_later_for_a_pod_lets_it_start() -> None:
         live.patch(PODS, "p", {"status": {"resourceClaimStatuses": made}}, "status")
         live.wait(1)
         assert (live.node_of("p"), held(live, "c")) == ("n1", ["a"])
+
+
+def test_a_claim_moves_to_another_node_if_its_pod_does_not_fit_where_its_devices_are() -> None:
+    with live_world() as live:
+        world(live, "a")
+        live.node("n2")
+        devices(live, "n2", "b")
+        claim(live, "c")
+        result = {"request": "g", "driver": DRIVER, "pool": "n1", "device": "a"}
+        field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        given = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+        live.patch(RESOURCE_CLAIMS, "c", {"status": given}, "status")
+        live.pod("full", cpu="4", nodeName="n1")
+        user(live, "p", "c")
+        live.start()
+        live.wait(3)
+        assert (live.node_of("p"), held(live, "c"), users(live, "c")) == ("n2", ["b"], ["p"])

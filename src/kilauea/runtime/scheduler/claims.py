@@ -14,6 +14,7 @@ from kilauea.api.dynamic import FINALIZER, MOST_CONSUMERS
 from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Key
 from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.plan import Release
 
 TRIES = 5
 """Attempts to write a claim that others write at the same time."""
@@ -87,6 +88,25 @@ def _devices(allocation: Body) -> list[tuple[str, ...]]:
 
 def _refused(message: str) -> ApiError:
     return ApiError(409, "ClaimChanged", message)
+
+
+async def deallocate(api: Api, decided: Release, uid: str) -> None:
+    """Let a claim give its devices back, if it has the same ones still and no pod but one (`uid`) may use it.
+
+    Best effort: if it cannot be written, a later cycle decides again.
+    """
+    try:
+        body = await api.get(RESOURCE_CLAIMS, Key(*decided.claim.split("/", 1)))
+        status = body.get("status") or {}
+        users = [each.get("uid") for each in status.get("reservedFor") or ()]
+        same = [each[1:] for each in _devices(status.get("allocation") or {})] == [tuple(d) for d in decided.devices]
+        if body["metadata"].get("uid") != decided.uid or not same or any(each != uid for each in users):
+            return
+        dropped = ("allocation", "reservedFor", "devices")
+        kept = {name: value for name, value in status.items() if name not in dropped}
+        await api.update(RESOURCE_CLAIMS, {**body, "status": kept}, "status")
+    except ApiError:
+        return
 
 
 async def release(api: Api, claim: ClaimAllocation, consumer: dict[str, str]) -> None:

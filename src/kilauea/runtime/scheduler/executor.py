@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Literal
 
@@ -22,10 +23,10 @@ from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
 from kilauea.engine.model.claims.table import ClaimAllocation
-from kilauea.engine.plan import Bind, Eviction
+from kilauea.engine.plan import Bind, Eviction, Release
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
-from kilauea.runtime.scheduler.claims import consumer_of, release, reserve
+from kilauea.runtime.scheduler.claims import consumer_of, deallocate, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.workers import WorkerPool
 from kilauea.telemetry.metrics import SchedulerMetrics
@@ -104,6 +105,7 @@ class Executor:
         self._name = name
         self._on_failed_bind = failed
         self._pool = WorkerPool(CONCURRENCY)
+        self._releasing: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -144,6 +146,17 @@ class Executor:
             self._pool.add(lambda: self._carry_out(operation))
         else:
             self._later(self._evict_once(operation, nominated))
+
+    def release(self, decided: Release) -> None:
+        """Queue that a resource claim gives its devices back, unless that is under way."""
+        if decided.claim in self._releasing:
+            return
+        self._releasing.add(decided.claim)
+        self._pool.add(partial(self._release, decided, self._feed.state.tasks[decided.pod].uid))
+
+    async def _release(self, decided: Release, uid: str) -> None:
+        await deallocate(self._api, decided, uid)
+        self._releasing.discard(decided.claim)
 
     async def _evict_once(self, operation: PodOperation, nominated: Callable[[], Awaitable[bool]]) -> None:
         """Evict a pod once its preemptor is nominated; keep the pod if the preemptor is gone."""

@@ -26,6 +26,7 @@ from kilauea.engine.model.claims.table import ClaimRef, Decision, Wish
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
+from kilauea.engine.plan import Release
 from kilauea.engine.plugins.predicates.claim_devices import FITS, LATER, MOST_ALTERNATIVES, Codes, Holdings, Ranks
 from kilauea.engine.session import Session
 
@@ -126,6 +127,33 @@ class ClaimFilter:
         tasks, namespace = self._session.state.tasks, claim.key.partition("/")[0]
         reserved = ((tasks.get(f"{namespace}/{name}"), uid) for name, uid in claim.reserved)
         return any(task is not None and task.uid == uid and task.status == status.PENDING for task, uid in reserved)
+
+    # --- claims whose devices are where their pod cannot start
+
+    def release_unreachable(self) -> None:
+        """Let claims give their devices back if their pod fits no node, as it must go where they are.
+
+        As in Kubernetes: a claim keeps them that any other pod has or may use.
+        """
+        if not self._active:
+            return
+        report, tasks = self._session.report, self._session.state.tasks
+        for unfit in report.unfit.values():
+            for key, why in unfit.items():
+                task = tasks.get(key)
+                if task is None or not task.claims or task.node or isinstance(why, Refusal):
+                    continue
+                if any(reason.reason == ELSEWHERE.message for reason in why.reasons):
+                    for claim in filter(None, (self._table.claims.get(ref.key) for ref in task.claims)):
+                        if self._is_stuck(claim, task):
+                            devices = tuple(grant.device for grant in claim.grants)
+                            report.released[claim.key] = Release(claim.key, claim.uid, task.key, devices)
+
+    def _is_stuck(self, claim: Claim, task: Task) -> bool:
+        """Return True if a claim has devices that only some nodes reach, and no pod but one that waits uses it."""
+        if not claim.allocated or claim.terms is None or claim.deleting or self._users.get(claim.key):
+            return False
+        return all(uid == task.uid for _, uid in claim.reserved)
 
     # --- pods that wait for their claims
 

@@ -152,10 +152,12 @@ class Inventory:
                 out += rows.tolist()
         return sorted(out)
 
-    def count(self, chosen: Mask, rows: Rows | None = None) -> NDArray[np.int64]:
-        """(n,) number of the chosen devices that nodes reach: all nodes, or those in some rows."""
+    def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
+        """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
         if rows is not None and len(rows) <= FEW:
-            return np.array([self._count_at(chosen, int(row)) for row in rows], dtype=np.int64)
+            return np.array([self._count_at(chosen, free, row) for row in rows.tolist()], dtype=np.int64)
+        if free is not None:
+            chosen = chosen & free
         local = chosen[: int(self._start[-1])]
         sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(local, dtype=np.int64)])
         counts: NDArray[np.int64] = sums[self._start[1:]] - sums[self._start[:-1]]
@@ -163,9 +165,18 @@ class Inventory:
             counts = counts + reach * int(np.count_nonzero(chosen[group]))
         return counts if rows is None else counts[rows]
 
-    def _count_at(self, chosen: Mask, node: int) -> int:
-        local = int(np.count_nonzero(chosen[self._start[node] : self._start[node + 1]]))
-        return local + sum(int(np.count_nonzero(chosen[group])) for reach, group in self.shared if reach[node])
+    def _count_at(self, chosen: Mask, free: Mask | None, node: int) -> int:
+        groups: list[Any] = [slice(int(self._start[node]), int(self._start[node + 1]))]
+        groups += [group for reach, group in self.shared if reach[node]]
+        parts = (chosen[group] if free is None else chosen[group] & free[group] for group in groups)
+        return sum(int(np.count_nonzero(part)) for part in parts)
+
+    def likeness(self, node: int, used: Mask) -> bytes:
+        """Equal for nodes whose devices are equal and are in use alike; empty where counters or other nodes matter."""
+        local = slice(int(self._start[node]), int(self._start[node + 1]))
+        if self.counted[local].any() or any(reach[node] for reach, _ in self.shared):
+            return b""
+        return self._kinds()[1][local].tobytes() + used[local].tobytes()
 
     # --- what matches
 
@@ -243,7 +254,7 @@ class Inventory:
             firsts: list[int] = []
             which = np.empty(len(self), dtype=np.intp)
             for row, d in enumerate(self.devices):
-                content = (d.id.driver, repr(d.attributes), repr(d.capacity), d.shared is None)
+                content = (d.id.driver, repr(d.attributes), repr(d.capacity), d.shared is None, d.taints)
                 number = known.setdefault(content, len(firsts))
                 if number == len(firsts):
                     firsts.append(row)

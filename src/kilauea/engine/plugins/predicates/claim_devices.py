@@ -6,7 +6,7 @@ ended or are evicted in this session. What the session gives to a claim is taken
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant
 from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
 from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
+from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, Question, question_of
+from kilauea.engine.plugins.predicates.claim_usage import Usage
 
 FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
 """Verdicts on a node: free now; in use; not there at all; in use until pods have ended that are ending."""
@@ -37,59 +39,9 @@ class Holdings:
     def __init__(self, table: ResourceClaimTable, inventory: Inventory) -> None:
         self._table = table
         self.inventory = inventory
-        size = len(inventory)
-        self._held: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
-        """Claims that hold each device, as the objects have it."""
-        self._viewed: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
-        """Claims that will hold each device once what is ending has ended."""
-        self._amounts: NDArray[np.int64] = np.zeros(len(inventory.counters), dtype=np.int64)
-        """What claims take of devices that several share."""
-        self._later: NDArray[np.int64] = np.zeros(len(inventory.counters), dtype=np.int64)
-        """The same once what is ending has ended."""
+        self.usage = Usage(inventory)
         self._masks: dict[Ask, Mask | None] = {}
-        self._searched: dict[tuple[object, ...], bool] = {}
-
-    # --- holding
-
-    def hold(self, use: Use) -> None:
-        """Devices are in use by a claim whose pods stay."""
-        self.hold_until_ended(use)
-        self.view(use, 1)
-
-    def hold_until_ended(self, use: Use) -> None:
-        """Devices are in use by a claim whose pods are ending."""
-        self._held[list(use.rows)] += 1
-        for counter, amount in use.amounts:
-            self._amounts[counter] += amount
-
-    def view(self, use: Use, by: int) -> None:
-        """The pods of a claim that has devices end (-1), or another pod keeps them (1)."""
-        self._viewed[list(use.rows)] += by
-        for counter, amount in use.amounts:
-            self._later[counter] += by * amount
-
-    def give(self, use: Use, by: int) -> None:
-        """Devices are given to a claim by this session (1), or taken back from it (-1)."""
-        self.view(use, by)
-        for counter, amount in use.amounts:
-            self._amounts[counter] += by * amount
-
-    def _used(self, *, now: bool) -> Mask:
-        """(D,) devices that are in use, now or later."""
-        out: Mask = self._viewed != 0
-        return out | (self._held != 0) if now else out
-
-    def free(self, *, now: bool) -> Mask:
-        """(D,) devices of which something may be free, now or later."""
-        return ~self._used(now=now) | self.inventory.multiple
-
-    def _left(self, *, now: bool) -> NDArray[np.int64]:
-        """(C,) what the devices in use leave of the counters."""
-        left: NDArray[np.int64] = self.inventory.counters - (self._amounts if now else self._later)
-        for row in np.flatnonzero(self.inventory.counted & self._used(now=now)).tolist():
-            for counter, amount in self.inventory.consumes[row]:
-                left[counter] -= amount
-        return left
+        self._questions: dict[tuple[Demand, ...], Question] = {}
 
     # --- what a demand comes to
 
@@ -131,79 +83,54 @@ class Holdings:
 
     # --- verdicts
 
+    def question(self, demands: Sequence[Demand]) -> Question:
+        """The demands of one pod, prepared."""
+        key = tuple(demands)
+        known = self._questions.get(key)
+        if known is None:
+            asks = [way for demand in key for request in demand.requests for way in request.ways]
+            masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
+            known = self._questions[key] = question_of(key, masks, self.inventory)
+        return known
+
     def verdicts(self, demands: Sequence[Demand], rows: Rows) -> tuple[Codes, Ranks]:
         """(n,) for nodes in some rows: if they satisfy the demands of one pod, and by how good alternatives."""
-        asks = [way for demand in demands for request in demand.requests for way in request.ways]
-        masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
-        codes = np.full(len(rows), NEVER, dtype=np.int8)
-        codes[self._may(demands, masks, np.ones(len(self.inventory), dtype=bool), rows)] = LACKS
+        question = self.question(demands)
         ranks = np.zeros(len(rows), dtype=np.int32)
-        simple = self._is_simple(demands, masks)
-        for verdict, now in ((LATER, False), (FITS, True)):
-            free = self.free(now=now)
-            fits = self._may(demands, masks, free, rows) & (codes != NEVER)
-            if not simple:
-                search = self._searching(demands, masks, now=now)
+        codes = np.full(len(rows), NEVER, dtype=np.int8)
+        codes[question.may(self.inventory, None, rows)] = LACKS
+        for verdict, now in ((LATER, False), (FITS, True)) if self.usage.is_moving else ((FITS, True),):
+            fits = question.may(self.inventory, self.usage.free(now=now), rows) & (codes != NEVER)
+            if not question.simple:
                 for at in np.flatnonzero(fits).tolist():
-                    choices = search(int(rows[at]))
-                    fits[at] = choices is not None
-                    ranks[at] = _rank(demands, choices or ())
+                    rank = self._found(question, int(rows[at]), now=now)
+                    fits[at], ranks[at] = rank >= 0, max(rank, 0)
             codes[fits] = verdict
         return codes, ranks
 
-    def _may(self, demands: Sequence[Demand], masks: Mapping[Ask, Mask], free: Mask, rows: Rows) -> Mask:
-        """(n,) nodes with as many free devices as each request needs by itself, and all that want the same together."""
-        out = np.ones(len(rows), dtype=bool)
-        together: dict[bytes, tuple[Mask, int]] = {}
-        for request in (request for demand in demands for request in demand.requests):
-            enough = np.zeros(len(rows), dtype=bool)
-            for way in request.ways:
-                mask = masks.get(way)
-                if mask is None:
-                    continue
-                usable = mask if way.admin or way.all else mask & free
-                several = bool((usable & self.inventory.multiple).any())
-                enough |= self.inventory.count(usable, rows) >= (1 if way.all or several else way.number)
-                if len(request.ways) == 1 and not way.admin and not way.all and not several:
-                    _, before = together.get(mask.tobytes(), (mask, 0))
-                    together[mask.tobytes()] = (mask, before + way.number)
-            out &= enough
-        for mask, count in together.values():
-            out &= self.inventory.count(mask & free, rows) >= count
-        return out
+    def _found(self, question: Question, node: int, *, now: bool) -> int:
+        """The rank of what is found on a node; -1 for nothing. Nodes whose devices are equal are searched once."""
+        state = self.inventory.likeness(node, self.usage.used[now])
+        known = question.known.get(state) if state else None
+        if known is None:
+            choices = self._search(question, node, now=now)
+            known = -1 if choices is None else _rank(question.demands, choices)
+            if len(question.known) >= MOST_KNOWN:
+                question.known.clear()
+            if state:
+                question.known[state] = known
+        return known
 
-    def _is_simple(self, demands: Sequence[Demand], masks: Mapping[Ask, Mask]) -> bool:
-        """Return True if counting is all there is to it: requests want the same devices, or quite different ones."""
-        distinct: dict[bytes, Mask] = {}
-        for demand in demands:
-            if demand.constraints or sum(way.number for r in demand.requests for way in r.ways) > MOST_DEVICES:
-                return False
-            for request in demand.requests:
-                way = request.ways[0]
-                if len(request.ways) > 1 or way.all or way.admin or way not in masks:
-                    return False
-                distinct[masks[way].tobytes()] = masks[way]
-        several = list(distinct.values())
-        if any((mask & self.inventory.counted).any() for mask in several):
-            return False
-        overlapping = sum(mask.astype(np.int32) for mask in several) if len(several) > 1 else 0
-        return bool(np.all(np.asarray(overlapping) <= 1))
-
-    def _searching(
-        self, demands: Sequence[Demand], masks: Mapping[Ask, Mask], *, now: bool
-    ) -> Callable[[int], tuple[Choice, ...] | None]:
-        """The search for devices on a node, now or later."""
-        free, used, left = self.free(now=now), self._used(now=now), self._left(now=now)
-        return lambda node: Search(self.inventory, demands, masks, self.inventory.at(node), free, used, left).run()
+    def _search(self, question: Question, node: int, *, now: bool) -> tuple[Choice, ...] | None:
+        usage, here = self.usage, self.inventory.at(node)
+        free, used, left = usage.free(now=now), usage.used[now], usage.left[now]
+        return Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
 
     # --- choosing
 
     def choose(self, claims: Sequence[Claim], node: int, *, now: bool) -> list[Decision] | None:
         """Devices for the claims of a pod on a node; None if there are not enough."""
-        demands = [claim.demand for claim in claims]
-        asks = [way for demand in demands for request in demand.requests for way in request.ways]
-        masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
-        choices = self._searching(demands, masks, now=now)(node)
+        choices = self._search(self.question([claim.demand for claim in claims]), node, now=now)
         if choices is None:
             return None
         return [self._decision([c for c in choices if c.claim == number]) for number in range(len(claims))]

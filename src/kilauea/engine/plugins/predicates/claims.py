@@ -112,12 +112,12 @@ class ClaimFilter:
             use = self._use_of(claim)
             if claim.reserved and not self._users.get(claim.key) and not self._is_awaited(claim):
                 self._lapsed.add(claim.key)
-                self._holdings.hold_until_ended(use)
+                self._holdings.usage.hold_until_ended(use)
                 self._session.nodes.future = True
             else:
-                self._holdings.hold(use)
+                self._holdings.usage.hold(use)
         for decision in self._table.decided.values():
-            self._holdings.give(decision.use, 1)
+            self._holdings.usage.give(decision.use, 1)
 
     def _use_of(self, claim: Claim) -> Use:
         return self._holdings.inventory.use_of(claim.grants)
@@ -332,12 +332,12 @@ class ClaimFilter:
 
     def _view(self, use: Use, by: int) -> None:
         """The devices of a claim will be free (-1), or not after all (1)."""
-        self._holdings.view(use, by)
+        self._holdings.usage.view(use, by)
         self._note_changed(use)
 
     def _give(self, use: Use, by: int) -> None:
         """Devices are given to a claim (1), or taken back (-1)."""
-        self._holdings.give(use, by)
+        self._holdings.usage.give(use, by)
         self._note_changed(use)
 
     def _note_changed(self, use: Use) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from kilauea.api.dynamic import Consumer
+from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
@@ -105,6 +106,8 @@ class Executor:
         self._name = name
         self._on_failed_bind = failed
         self._pool = WorkerPool(CONCURRENCY)
+        self.claims = RESOURCE_CLAIMS
+        """The kind of resource claims, in the version that the cluster serves."""
         self._releasing: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
 
@@ -155,7 +158,7 @@ class Executor:
         self._pool.add(partial(self._release, decided, self._feed.state.tasks[decided.pod].uid))
 
     async def _release(self, decided: Release, uid: str) -> None:
-        await deallocate(self._api, decided, uid)
+        await deallocate(self._api, self.claims, decided, uid)
         self._releasing.discard(decided.claim)
 
     async def _evict_once(self, operation: PodOperation, nominated: Callable[[], Awaitable[bool]]) -> None:
@@ -192,7 +195,7 @@ class Executor:
         started = self._clock.monotonic()
         self._metrics.task_latency("PreBound", operation.created, self._clock.now())
         for claim in operation.claims:
-            version = await reserve(self._api, claim, consumer_of(operation.pod, operation.uid))
+            version = await reserve(self._api, self.claims, claim, consumer_of(operation.pod, operation.uid))
             self._feed.assumed.claims.written(claim.claim, operation.pod, version)
         target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
         metadata: dict[str, Any] = {
@@ -267,7 +270,7 @@ class Executor:
         feed, assumed = self._feed, self._feed.assumed
         if operation.claims:
             for claim in operation.claims:
-                await release(self._api, claim, consumer_of(operation.pod, operation.uid))
+                await release(self._api, self.claims, claim, consumer_of(operation.pod, operation.uid))
             await feed.thawed()
             if not self._is_assumed(operation):
                 return

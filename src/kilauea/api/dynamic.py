@@ -206,7 +206,7 @@ class CapacityRange(Wire):
 
 
 class CapacityRequestPolicy(Wire):
-    """How much of a capacity a claim takes of a device that several claims share."""
+    """The amounts of a capacity that a claim may take of a device that several claims share."""
 
     default: str | int | float | None = None
     valid_values: list[str | int | float] | None = None

@@ -151,7 +151,7 @@ class Holdings:
 
 
 def _rank(demands: Sequence[Demand], choices: Iterable[Choice]) -> int:
-    """How good the alternatives are that devices were found for: more for each that stands further ahead."""
+    """Points for the alternatives that devices were found for: more for each that stands further ahead."""
     chosen = {(choice.claim, choice.request) for choice in choices}
     return sum(
         max(MOST_ALTERNATIVES - place, 0)

@@ -1,4 +1,4 @@
-"""What the claims of one pod ask of nodes, prepared so that looking at a node that has changed is cheap."""
+"""The demands of one pod's claims, prepared so that looking at a node that has changed is cheap."""
 
 from __future__ import annotations
 

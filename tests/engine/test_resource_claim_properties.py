@@ -45,6 +45,8 @@ REQUESTS: list[list[Data]] = [
     [ask(allocationMode="All")],
     [{"name": "g", "firstAvailable": [way("two", count=2), way("one")]}],
     [ask("g", adminAccess=True)],
+    [ask("g", capacity={"requests": {"memory": "1"}})],
+    [ask("g", capacity={"requests": {"memory": "2"}}, count=2)],
 ]
 COUNTERS: Data = {"sharedCounters": [{"name": "card", "counters": {"memory": {"value": 3}}}]}
 
@@ -60,6 +62,8 @@ def clusters(draw: st.DrawFn) -> list[Object]:
         for number in range(draw(st.integers(0, 3))):
             takes = [{"counterSet": "card", "counters": {"memory": {"value": draw(st.integers(1, 2))}}}]
             more: dict[str, Any] = {"consumesCounters": takes} if counted else {}
+            if draw(st.booleans()):
+                more |= {"allowMultipleAllocations": True, "capacity": {"memory": "3"}}
             listed.append(device(f"d{number}", kind=draw(st.sampled_from("xy")), **more))
         if listed:
             out.append(slice_(place, *listed, **(COUNTERS if counted else {})))
@@ -98,9 +102,8 @@ def gangs(draw: st.DrawFn, name: str, nodes: Sequence[str]) -> list[Object]:
 
 
 def check(objects: Sequence[Object]) -> None:
-    """No device is held twice, and no counter is exceeded."""
+    """No device is held twice unless claims share it, and neither counters nor capacities are exceeded."""
     held = Counter(devices_held(objects))
-    assert not [each for each, times in held.items() if times > 1], held
     used: Counter[str] = Counter()
     by_name = {
         (obj.spec.driver, obj.spec.pool.name, each.name): each  # type: ignore[attr-defined]
@@ -108,6 +111,15 @@ def check(objects: Sequence[Object]) -> None:
         if obj.kind == "ResourceSlice"
         for each in obj.spec.devices or ()  # type: ignore[attr-defined]
     }
+    several = {name for name, each in by_name.items() if each.allow_multiple_allocations}
+    assert not [each for each, times in held.items() if times > 1 and each not in several], held
+    parts: Counter[tuple[str, str, str]] = Counter()
+    for one in (obj for obj in objects if isinstance(obj, ResourceClaim) and obj.status and obj.status.allocation):
+        for result in one.status.allocation.devices.results or ():  # type: ignore[union-attr]
+            name = (result.driver, result.pool, result.device)
+            if name in several and not result.admin_access:
+                parts[name] += int((result.consumed_capacity or {})["memory"])
+    assert all(amount <= 3 for amount in parts.values()), parts
     for each in held:
         for taken in by_name[each].consumes_counters or ():
             for counter in (taken.counters or {}).values():
@@ -155,7 +167,7 @@ def test_a_state_that_follows_events_decides_as_a_new_one_does(objects: list[Obj
     state = build_state(objects)
     for _ in range(CYCLES):
         plan = cycle(state, known, simulated.now, plugins=plugins, actions=actions)
-        assert not state.devices.decided  # a plan leaves the state as it was
+        assert not state.resource_claims.decided  # a plan leaves the state as it was
         assert plan.binds == decide(simulated.objects, simulated.now).binds
         for event in simulated.carry_out(plan):
             state.apply(event)

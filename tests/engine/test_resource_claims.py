@@ -470,3 +470,48 @@ def test_an_evicted_device_is_not_given_to_a_third_pod_at_once() -> None:
     objects: list[Objects] = [*LEVELS, node("n1", cpu=99), device_class(), slice_("n1", "a"), low, used, high, wants]
     found = plan_of(*objects, conf={**PREEMPT, "actions": "allocate, preempt, backfill, allocate"})
     assert (binds(found), nominations(found)) == ({}, {"h1": "n1"})
+
+
+# --- claims whose devices are where their pod cannot start
+
+
+def freed(found: Plan) -> list[str]:
+    return [each.claim.partition("/")[2] for each in found.released]
+
+
+def test_a_claim_gives_its_devices_back_if_its_pod_cannot_start_where_they_are() -> None:
+    held = claim("c", held=["n1/a"], node="n1", by=["p"])
+    full = [node("n1", cpu=1), pod("r", node="n1", cpu=1, uid="r")]
+    there = [full, node("n2"), device_class(), group(), slice_("n1", "a"), slice_("n2", "b")]
+    found = plan(*there, held, claiming("p", "c", cpu=1))
+    assert (binds(found), freed(found)) == ({}, ["c"])
+    assert [(each.pod, len(each.devices)) for each in found.released] == [(f"{NAMESPACE}/p", 1)]
+    again = plan(*there, claim("c"), claiming("p", "c", cpu=1))
+    assert (binds(again), given(again)) == ({"p": "n2"}, {"c": ["g=n2/b"]})
+
+
+@pytest.mark.parametrize(
+    ("what", "held", "more"),
+    [
+        ("another pod may use", claim("c", held=["n1/a"], node="n1", by=["p", "q"]), []),
+        ("a pod runs with", claim("c", held=["n1/a"], node="n1", by=["r"]), [claiming("r", "c", node="n1")]),
+        ("is being deleted", claim("c", held=["n1/a"], node="n1", deleting=True), []),
+        ("every node reaches", claim("c", held=["shared/a"]), []),
+    ],
+)
+def test_a_claim_keeps_devices_that(what: str, held: Object, more: list[Object]) -> None:
+    full = [node("n1", cpu=1), pod("full", node="n1", cpu=1, uid="full")]
+    found = plan(
+        full, node("n2", cpu=1, unschedulable=True), device_class(), group(), slice_("n1", "a"), slice_("", "a"),
+        held, more, claiming("p", "c", cpu=1),
+    )  # fmt: skip
+    assert (binds(found), freed(found)) == ({}, [])
+
+
+def test_a_claim_keeps_its_devices_while_its_pod_waits_for_its_gang() -> None:
+    held = claim("c", held=["n1/a"], node="n1", by=["p-w-0"])
+    found = plan(
+        node("n1"), node("n2", cpu=1), device_class(), group(minimum=2), slice_("n1", "a"), held,
+        claiming("p-w-0", "c", cpu=1), pod("p-w-1", cpu=64),
+    )  # fmt: skip
+    assert (binds(found), freed(found)) == ({}, [])

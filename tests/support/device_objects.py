@@ -24,13 +24,13 @@ def build(data: Data) -> Object:
 
 def device(name: str, *, capacity: Mapping[str, Any] | None = None, **fields: Any) -> Data:
     """A device: fields that its type has, and attributes by any other name."""
-    known = ("consumesCounters", "taints", "nodeName", "nodeSelector", "allNodes")
+    known = ("consumesCounters", "taints", "nodeName", "nodeSelector", "allNodes", "allowMultipleAllocations")
     own = {key: fields.pop(key) for key in known if key in fields}
     kinds = {str: "string", bool: "bool", int: "int"}
     attributes = {
         key: value if isinstance(value, dict) else {kinds[type(value)]: value} for key, value in fields.items()
     }
-    amounts = {key: {"value": value} for key, value in (capacity or {}).items()}
+    amounts = {key: value if isinstance(value, dict) else {"value": value} for key, value in (capacity or {}).items()}
     return {"name": name, "attributes": attributes, "capacity": amounts} | own
 
 

@@ -52,7 +52,8 @@ def version_value(text: str) -> list[Any]:
     return [int(found[1]), int(found[2]), int(found[3]), 0 if parts else 1, parts]
 
 
-def _is_version(text: str) -> bool:
+def is_version(text: str) -> bool:
+    """Return True if a text is a semantic version."""
     return _VERSION.fullmatch(text) is not None
 
 
@@ -83,7 +84,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _bounded(FUNCTIONS["join"]),
     "semver": version_value,
-    "isSemver": _is_version,
+    "isSemver": is_version,
     "major": lambda version: version[0],
     "minor": lambda version: version[1],
     "patch": lambda version: version[2],

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kilauea.api.core import NodeSelector
+from kilauea.api.core import NodeSelector, Taint, Toleration
 from kilauea.api.meta import Object, ObjectMeta, ResourceMap, Wire
 
 EXACT_COUNT, ALL = "ExactCount", "All"
@@ -39,15 +39,6 @@ class DeviceSelector(Wire):
     cel: CELSelector | None = None
 
 
-class DeviceToleration(Wire):
-    """A taint of devices that a request puts up with."""
-
-    key: str | None = None
-    operator: str | None = None
-    value: str | None = None
-    effect: str | None = None
-
-
 class CapacityRequirements(Wire):
     """The least that a device must have."""
 
@@ -63,7 +54,7 @@ class DeviceSubRequest(Wire):
     allocation_mode: str | None = None
     count: int | None = None
     admin_access: bool | None = None
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[Toleration] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -114,7 +105,15 @@ class AllocatedDevice(Wire):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    tolerations: list[DeviceToleration] | None = None
+    tolerations: list[Toleration] | None = None
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    """The share of a device that several claims use."""
+    consumed_capacity: ResourceMap | None = None
+    """Amounts that the share takes of the device."""
+    binding_conditions: list[str] | None = None
+    """Conditions of the device in the claim's status that must be true before a pod is bound."""
+    binding_failure_conditions: list[str] | None = None
+    """Conditions of which none may be true."""
 
 
 class AllocatedConfiguration(DeviceConfiguration):
@@ -198,10 +197,27 @@ class DeviceAttribute(Wire):
     version: str | None = None
 
 
+class CapacityRange(Wire):
+    """The least and the most that a claim may take of a capacity, and the step from the least on."""
+
+    min: str | int | float | None = None
+    max: str | int | float | None = None
+    step: str | int | float | None = None
+
+
+class CapacityRequestPolicy(Wire):
+    """The amounts of a capacity that a claim may take of a device that several claims share."""
+
+    default: str | int | float | None = None
+    valid_values: list[str | int | float] | None = None
+    valid_range: CapacityRange | None = None
+
+
 class DeviceCapacity(Wire):
     """An amount that a device has."""
 
     value: str | int | float = 0
+    request_policy: CapacityRequestPolicy | None = None
 
 
 class Counter(Wire):
@@ -224,14 +240,6 @@ class CounterConsumption(Wire):
     counters: dict[str, Counter] | None = None
 
 
-class DeviceTaint(Wire):
-    """A reason not to use a device."""
-
-    key: str = ""
-    value: str | None = None
-    effect: str = ""
-
-
 class BasicDevice(Wire):
     """Properties of a device."""
 
@@ -241,7 +249,7 @@ class BasicDevice(Wire):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: list[DeviceTaint] | None = None
+    taints: list[Taint] | None = None
     allow_multiple_allocations: bool | None = None
 
 

@@ -12,6 +12,7 @@ from kilauea.api.decode import encode_json
 from kilauea.api.quantity import format_amount, format_resources
 from kilauea.api.unserved import left_to
 from kilauea.api.wellknown import DEFAULT_QUEUE, ROOT_QUEUE
+from kilauea.cli.devices_output import devices_data, devices_table
 from kilauea.cli.group_names import Owners, owners_of, short
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human, in_words
@@ -71,6 +72,7 @@ def _decisions(plan: Plan) -> dict[str, Any]:
         "pipelined": {nomination.pod: nomination.node for nomination in plan.nominations},
         "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
         **({"volumes": volumes} if volumes else {}),
+        **devices_data(plan),
     }
 
 
@@ -184,6 +186,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
         ),
         _starting(plan, state, owners, wide),
         _claims(plan, wide),
+        devices_table(plan, wide=wide),
         table(
             ["EVICTED", "NODE", "FOR", "ACTION"],
             [[e.pod, e.node, short(e.by, owners), e.action] for e in plan.evictions],

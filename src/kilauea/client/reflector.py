@@ -64,7 +64,7 @@ class Reflector:
         may_lack: bool = False,
     ) -> None:
         self._api = api
-        self._resource = resource
+        self.resource = resource
         self._handler = handler
         self._clock = clock
         self._rng = rng
@@ -86,7 +86,7 @@ class Reflector:
             except ApiError as error:
                 self._failed(error)
             except Exception:
-                log.exception("%s: the list starts over", self._resource.plural)
+                log.exception("%s: the list starts over", self.resource.plural)
                 self._version = ""
                 self._failures += 1
             if self._failures:
@@ -95,7 +95,7 @@ class Reflector:
 
     async def _list(self) -> None:
         try:
-            listed = await self._api.list(self._resource, **self._selection)
+            listed = await self._api.list(self.resource, **self._selection)
         except ApiError as error:
             if error.code == 404 and self._may_lack and not self.complete.is_set():
                 self._handler.on_relist([], "0")
@@ -108,7 +108,7 @@ class Reflector:
     async def _watch(self) -> bool:
         """Watch until the server ends it; returns whether it told anything."""
         told = False
-        batches = self._api.watch(self._resource, self._version, **self._selection)
+        batches = self._api.watch(self.resource, self._version, **self._selection)
         try:
             async for batch in batches:
                 told = True
@@ -134,9 +134,9 @@ class Reflector:
         self._asked_to_wait = error.retry_after
         if error.code == 410:
             self._version = ""
-            log.info("%s: listed again, the watch was too far behind: %s", self._resource.plural, error)
+            log.info("%s: listed again, the watch was too far behind: %s", self.resource.plural, error)
         elif self._failures & (self._failures - 1) == 0:  # the first, the second, the fourth: a long outage says little
-            log.warning("%s: %s (failure %d in a row)", self._resource.plural, error, self._failures)
+            log.warning("%s: %s (failure %d in a row)", self.resource.plural, error, self._failures)
 
 
 async def _close(batches: AsyncIterator[Sequence[Seen]]) -> None:

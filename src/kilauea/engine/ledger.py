@@ -62,7 +62,7 @@ class Ledger:
         """By task: its status and node when it was first touched."""
         self._phases: dict[str, str] = {}
         """By job: its phase before it was admitted."""
-        self._decided = dict(state.devices.decided)
+        self._decided = dict(state.resource_claims.decided)
         self._volumes = dict(state.storage.decided)
         self._saved = self.nodes.block.copy()
         self.nodes.changed.clear()
@@ -91,7 +91,7 @@ class Ledger:
             close = job is not None and self._domains.wishes(job)
             owner = (task.sub_job or task.group) if close else ""
             queue = job.queue if job is not None and task.spec.cards is not None else ""
-            claims = self.state.devices.wishes(task.claims, task.uid) if task.claims else ()
+            claims = self.state.resource_claims.wishes(task.claims, task.uid) if task.claims else ()
             traits = self._points.traits_of(task)
             shape = task.shape = self._shapes.shape_of(task, owner, queue, claims, traits)
         return shape
@@ -152,7 +152,7 @@ class Ledger:
     def bind(self, task: Task) -> None:
         """A placed task starts: into the plan with it."""
         self.state.jobs[task.group].move(task, status.BINDING)
-        claims = self.state.devices.allocations(task.claims) if task.claims else ()
+        claims = self.state.resource_claims.allocations(task.claims) if task.claims else ()
         volumes = self.state.storage.decisions(task.spec.claims) if task.spec.claims else ()
         self.report.binds.append(Bind(task.key, task.node, self._points.bind_annotations(task), claims, volumes))
 
@@ -185,7 +185,7 @@ class Ledger:
         self.touched.clear()
 
     def _put_back(self) -> None:
-        self.state.devices.decided = self._decided
+        self.state.resource_claims.decided = self._decided
         self.state.storage.decided = self._volumes
         self.nodes.restore(self._saved)
         self.nodes.changed.clear()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kilauea.engine.conf import Finding
 from kilauea.engine.model.attempts import AdmissionBackoff
+from kilauea.engine.model.claims.facts import DeviceId
 from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
 
@@ -78,6 +79,20 @@ class Eviction:
     """The pod group that gets the room, as `namespace/name`."""
     action: str
     """The action that evicts, such as `preempt`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A resource claim gives its devices back, as the pod that it is for cannot start where they are."""
+
+    claim: str
+    """The claim, as `namespace/name`."""
+    uid: str
+    """Its UID."""
+    pod: str
+    """The pod that waits, as `namespace/name`."""
+    devices: tuple[DeviceId, ...]
+    """The devices that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +209,8 @@ class Plan:
     """Pods for which room is being freed."""
     evictions: tuple[Eviction, ...] = ()
     """Pods that are evicted."""
+    released: tuple[Release, ...] = ()
+    """Resource claims that give their devices back."""
     groups: Mapping[str, GroupOutcome] = field(default_factory=dict)
     """Pod groups that changed or that wait; the others are as their objects say."""
     queues: Mapping[str, QueueOutcome] = field(default_factory=dict)

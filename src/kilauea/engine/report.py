@@ -8,7 +8,7 @@ from kilauea.engine.extension import Refusal
 from kilauea.engine.model import status
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plan import Bind, Condition, Eviction
+from kilauea.engine.plan import Bind, Condition, Eviction, Release
 
 
 class Report:
@@ -19,6 +19,8 @@ class Report:
         """Warnings."""
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
+        self.released: dict[str, Release] = {}
+        """By resource claim: that it gives its devices back."""
         self.conditions: dict[str, Condition] = {}
         """By job: the condition that the gang plugin gives it."""
         self.refusals: dict[str, Refusal] = {}

@@ -23,7 +23,7 @@ from kilauea.engine.explain.plan_builder import nominations, pending
 from kilauea.engine.extension import PluginFault
 from kilauea.engine.extension.guard import ActionFault
 from kilauea.engine.model.queues import Queue
-from kilauea.engine.opening import execute, open_plugins
+from kilauea.engine.opening import close_plugins, execute, open_plugins
 from kilauea.engine.placement.promises import drop_vain_promises, hold_promises
 from kilauea.engine.plan import Plan
 from kilauea.engine.plugins import PLUGINS
@@ -72,18 +72,27 @@ def services_placed(
 
 def _plan(session: Session, *, brief: bool, reasons: bool) -> Plan:
     try:
-        open_plugins(session, session.conf, PLUGINS)
+        opened = open_plugins(session, session.conf, PLUGINS)
         hold_promises(session)
         for name in session.conf.actions:
             execute(session, ACTIONS[name], {})
         drop_vain_promises(session)
+        if not brief:
+            close_plugins(session, opened)
     except (PluginFault, ActionFault) as fault:
         message = f"{fault}; services wait until the next cycle"
         return Plan(findings=(Finding("services", message, error=True),))
     promises = nominations(session)
     promised = {promise.pod for promise in promises}
     waiting = [] if brief else [each for each in pending(session) if reasons or each.pod in promised]
-    return Plan(tuple(session.report.binds), promises, tuple(session.report.evictions), pending=tuple(waiting))
+    return Plan(
+        tuple(session.report.binds),
+        promises,
+        tuple(session.report.evictions),
+        tuple(session.report.released.values()),
+        pending=tuple(waiting),
+        findings=tuple(session.findings),
+    )
 
 
 def joined(services: Plan, others: Plan) -> Plan:
@@ -92,6 +101,7 @@ def joined(services: Plan, others: Plan) -> Plan:
         (*services.binds, *others.binds),
         (*services.nominations, *others.nominations),
         (*services.evictions, *others.evictions),
+        (*services.released, *others.released),
         others.groups,
         others.queues,
         (*services.pending, *others.pending),

@@ -24,7 +24,7 @@ from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
 from kilauea.engine.events import Advanced, Changed, Event, Gone, Measured, Relisted
 from kilauea.engine.model import status
-from kilauea.engine.model.claims.table import DeviceTable
+from kilauea.engine.model.claims.table import ResourceClaimTable
 from kilauea.engine.model.devices import record_of
 from kilauea.engine.model.hypernodes import Domain, HyperNodeTree, build_tree, domain_of
 from kilauea.engine.model.job_table import JobTable
@@ -101,13 +101,13 @@ class ClusterState:
         """Tasks that name volumes of a cloud or a storage system without a claim."""
         self.with_cards: dict[str, Task] = {}
         """Tasks that name accelerator cards."""
-        self.with_devices: dict[str, Task] = {}
+        self.with_shares: dict[str, Task] = {}
         """Tasks that ask for parts of cards."""
-        self.device_version = 0
+        self.share_version = 0
         """Grows with each change of a task that asks for parts of cards."""
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
-        self.devices = DeviceTable()
+        self.resource_claims = ResourceClaimTable()
         self.with_numa: dict[str, Task] = {}
         """Tasks that want whole processors."""
         self.numa: dict[str, NumaFacts] = {}
@@ -154,8 +154,8 @@ class ClusterState:
         }
         for kind in self.storage.kinds:
             handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
-        for kind in self.devices.kinds:
-            handlers[kind] = (self.devices.put, functools.partial(self.devices.drop, kind))
+        for kind in self.resource_claims.kinds:
+            handlers[kind] = (self.resource_claims.put, functools.partial(self.resource_claims.drop, kind))
         for kind in ("Service", "ReplicationController", "ReplicaSet", "StatefulSet"):
             self.spreaders[kind] = {}
             handlers[kind] = (self._set_spreader, self._drop_from(self.spreaders[kind]))
@@ -209,7 +209,7 @@ class ClusterState:
         elif self._is_newest((pod.kind, task.key), pod):
             if task.spec.devices is not None:
                 task.record = record_of(pod.annotations)
-                self.device_version += 1
+                self.share_version += 1
             self._move(task, stage_of(pod, task.cooldown))
 
     def _is_newest(self, key: tuple[str, str], obj: Object) -> bool:
@@ -243,7 +243,7 @@ class ClusterState:
             "Numatopology": self.numa,
             "NodeShard": self.shards.names,
         }
-        known = tables.get(kind, self.spreaders.get(kind, [*self.storage.keys(kind), *self.devices.keys(kind)]))
+        known = tables.get(kind, self.spreaders.get(kind, [*self.storage.keys(kind), *self.resource_claims.keys(kind)]))
         return [*known, *(key for of, key in self.problems if of == kind)]
 
     # --- pods
@@ -277,8 +277,8 @@ class ClusterState:
         if task.spec.cards is not None:
             self.with_cards[task.key] = task
         if task.spec.devices is not None:
-            self.with_devices[task.key] = task
-            self.device_version += 1
+            self.with_shares[task.key] = task
+            self.share_version += 1
         if task.spec.numa is not None:
             self.with_numa[task.key] = task
         self._put_on_node(task)
@@ -302,8 +302,8 @@ class ClusterState:
         self.with_disks.pop(key, None)
         self.with_resource_claims.pop(key, None)
         self.with_cards.pop(key, None)
-        if self.with_devices.pop(key, None) is not None:
-            self.device_version += 1
+        if self.with_shares.pop(key, None) is not None:
+            self.share_version += 1
         self.with_numa.pop(key, None)
         self._take_off_node(task)
         self.placements.release(task.row)

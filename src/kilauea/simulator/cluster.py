@@ -98,6 +98,10 @@ class SimulatedCluster:
             events += self._allocate(bind)
             events += self._bind_volumes(bind)
             events += self._run(bind.pod, bind.node, dict(bind.annotations))
+        for decided in plan.released:
+            claim = self._objects.get(("ResourceClaim", decided.claim))
+            if isinstance(claim, ResourceClaim):
+                events.append(self._put(msgspec.structs.replace(claim, status=None)))
         events += self._nominate(plan)
         for key, outcome in plan.groups.items():
             events += self._set_phase(key, outcome.phase)

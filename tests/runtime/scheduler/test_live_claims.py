@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from kilauea.api.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kilauea.api.ports import ApiError, Key
+from kilauea.client.transport import Answer, Transport
 from kilauea.runtime.inputs.resources import PODS
-from support.live_world import Live, live_world
+from support.live_world import Intercepted, Live, live_world
 
 DRIVER = "gpu.example.com"
 
@@ -177,3 +180,59 @@ def test_a_claim_that_is_made_later_for_a_pod_lets_it_start() -> None:
         live.patch(PODS, "p", {"status": {"resourceClaimStatuses": made}}, "status")
         live.wait(1)
         assert (live.node_of("p"), held(live, "c")) == ("n1", ["a"])
+
+
+def test_a_claim_moves_to_another_node_if_its_pod_does_not_fit_where_its_devices_are() -> None:
+    with live_world() as live:
+        world(live, "a")
+        live.node("n2")
+        devices(live, "n2", "b")
+        claim(live, "c")
+        result = {"request": "g", "driver": DRIVER, "pool": "n1", "device": "a"}
+        field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        given = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+        live.patch(RESOURCE_CLAIMS, "c", {"status": given}, "status")
+        live.pod("full", cpu="4", nodeName="n1")
+        user(live, "p", "c")
+        live.start()
+        live.wait(3)
+        assert (live.node_of("p"), held(live, "c"), users(live, "c")) == ("n2", ["b"], ["p"])
+
+
+class Older:
+    """A transport to a cluster that serves resource.k8s.io in an older version only."""
+
+    def __init__(self, transport: Transport, version: str) -> None:
+        self._transport = transport
+        self._served, self._newest = f"/resource.k8s.io/{version}/", "/resource.k8s.io/v1/"
+
+    def _target(self, target: str) -> str:
+        if "/resource.k8s.io/" in target and self._served not in target:
+            return "/apis/resource.k8s.io/v9/none"
+        return target.replace(self._served, self._newest)
+
+    async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        return await self._transport.request(method, self._target(target), headers, body)
+
+    async def stream(self, target: str, headers: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._transport.stream(self._target(target), headers)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+@pytest.mark.parametrize("version", ["v1beta2", "v1beta1"])
+def test_a_cluster_with_an_older_version_is_read_and_written_in_it(version: str) -> None:
+    with live_world() as live:
+        live.wire = Intercepted(Older(live.wire, version))
+        live.restart()
+        world(live, "a")
+        claim(live, "c")
+        user(live, "p", "c")
+        live.start()
+        live.wait(1)
+        assert (live.node_of("p"), held(live, "c"), users(live, "c")) == ("n1", ["a"], ["p"])
+        assert live.wire.count("PUT", f"/resource.k8s.io/{version}/namespaces/default/resourceclaims/c/status") == 1

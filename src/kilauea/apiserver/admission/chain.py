@@ -8,6 +8,7 @@ taint `not-ready` of new nodes, which no controller here would remove.
 from __future__ import annotations
 
 from kilauea.apiserver.admission import Admission, AdmissionStep
+from kilauea.apiserver.admission.device_access import DeviceAdminAccess
 from kilauea.apiserver.admission.lifecycle import NamespaceLifecycle
 from kilauea.apiserver.admission.limits import LimitRanger
 from kilauea.apiserver.admission.priority import Priority
@@ -37,6 +38,7 @@ def admission_steps(*more: AdmissionStep) -> Admission:
             PersistentVolumeClaimResize(),
             ServiceAddresses(),
             Escalation(),
+            DeviceAdminAccess(),
             *more,
             ResourceQuotas(),
         )

@@ -146,6 +146,13 @@ def _custom_resource_definition(obj: Object) -> None:
         _resource_names(names)
 
 
+def _device_request(obj: Object) -> None:
+    if not obj.get("allocationMode"):
+        obj["allocationMode"] = "ExactCount"
+    if obj["allocationMode"] == "ExactCount" and not obj.get("count"):
+        obj["count"] = 1
+
+
 CODED_RULES: Mapping[str, Rule] = {
     "io.k8s.api.apps.v1.DaemonSetUpdateStrategy": _rolling,
     "io.k8s.api.apps.v1.DeploymentStrategy": _rolling,
@@ -164,6 +171,8 @@ CODED_RULES: Mapping[str, Rule] = {
     "io.k8s.api.core.v1.Volume": _volume,
     "io.k8s.api.networking.v1.NetworkPolicySpec": _network_policy_spec,
     "io.k8s.api.rbac.v1.Subject": _subject,
+    "io.k8s.api.resource.v1.DeviceSubRequest": _device_request,
+    "io.k8s.api.resource.v1.ExactDeviceRequest": _device_request,
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": _custom_resource_definition,
 }
 """The rules, by definition."""

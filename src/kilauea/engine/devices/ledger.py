@@ -86,8 +86,8 @@ class DeviceLedger:
     def take_in(self, shape_of: Callable[[Task], TaskShape]) -> None:
         """Book what pods on nodes have."""
         placements, later = self._state.placements, []
-        for key in sorted(self._state.with_devices):
-            task = self._state.with_devices[key]
+        for key in sorted(self._state.with_shares):
+            task = self._state.with_shares[key]
             row = int(placements.node[task.row])
             if row < 0 or not self.serves(task.spec.devices):
                 continue

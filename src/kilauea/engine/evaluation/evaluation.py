@@ -272,13 +272,15 @@ class Evaluation:
         more = self._fit(predicate, nodes)
         if more is not None:
             fit = fit & more
-        if predicate.has_later:
-            room = room & self._fits_now(predicate, nodes)
-        if predicate.room is not None and self._nodes.future:
-            free = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
-            if free is not None:
-                room = room & free
-        return fit, room
+        free = self._free(predicate, nodes)
+        return fit, room if free is None else room & free
+
+    def _free(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
+        """(n,) nodes that have room now for a predicate; None where that is no different from those that fit."""
+        if predicate.room is None or not self._nodes.future:
+            return None
+        free: NDArray[np.bool_] | None = asked(predicate.plugin, "predicate", predicate.room, self._shape, nodes)
+        return free
 
     def _note(self, rows: NDArray[np.intp] | slice, found: Examined) -> None:
         """Take in what was found at some nodes."""
@@ -324,28 +326,17 @@ class Evaluation:
             fit = self._fit(predicate, self._nodes.all())
             if fit is not None:
                 out = fit if out is None else out & fit
-            if predicate.has_later:
-                now = self._fits_now(predicate, self._nodes.all())
-                at_once = now if at_once is None else at_once & now
+            free = self._free(predicate, self._nodes.all())
+            if free is not None:
+                at_once = free if at_once is None else at_once & free
         return out, at_once
 
     def _fit(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_] | None:
-        """(n,) the nodes that a predicate lets through, now or once what is ending has ended."""
+        """(n,) the nodes that a predicate lets through."""
         codes = self._codes(predicate, nodes)
         if codes is None or codes.dtype == np.bool_:
             return codes
         fit: NDArray[np.bool_] = codes == 0
-        for number, rejection in enumerate(predicate.rejections if predicate.has_later else (), start=1):
-            if rejection.later:
-                fit = fit | (codes == number)
-        return fit
-
-    def _fits_now(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[np.bool_]:
-        """(n,) the nodes that a predicate lets through now."""
-        codes = self._codes(predicate, nodes)
-        if codes is None:
-            return np.ones(len(nodes), dtype=bool)
-        fit: NDArray[np.bool_] = codes if codes.dtype == np.bool_ else codes == 0
         return fit
 
     def _codes(self, predicate: NodePredicate, nodes: NodeRows) -> NDArray[Any] | None:

@@ -245,7 +245,7 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
     if any(n.reason == NO_DISK for n in p.nodes):
         hints.append(f"another pod on the node has {some([disk.name for disk in task.spec.disks])}")
     if any(n.reason == NO_DEVICES for n in p.nodes):
-        hints += claimed_devices(state.devices, state.nodes, task)
+        hints += claimed_devices(state.resource_claims, state.nodes, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 

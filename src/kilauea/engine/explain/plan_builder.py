@@ -53,6 +53,7 @@ def conclude(session: Session, *, reasons: bool = True) -> Plan:
         tuple(session.report.binds),
         promises,
         tuple(session.report.evictions),
+        tuple(session.report.released.values()),
         groups(session, ignored),
         queues(session, conditions(faults)),
         tuple(pending(session) if reasons else _promised(session, promises)),

@@ -163,7 +163,7 @@ class NodeTable:
         self.kept: dict[tuple[object, ...], NDArray[Any]] = {}
         """Arrays over nodes that depend on the nodes' objects alone (`kilauea.engine.evaluation.matching`)."""
         self.future = False
-        """True if any node has anything releasing or pipelined."""
+        """True if anything is being freed or promised, so that room now and room later may differ."""
 
     def __len__(self) -> int:
         return len(self.names)

@@ -33,7 +33,7 @@ class DeviceQuota:
         self._session = session
         self._way_up = way_up
         self._capacities = capacities
-        self._claims = session.state.devices.claims
+        self._claims = session.state.resource_claims.claims
         self._users: dict[str, Counter[str]] = {}
         """By queue, by claim: pods that hold it."""
         self._held: dict[str, Charges] = {}

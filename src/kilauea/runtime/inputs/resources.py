@@ -7,6 +7,7 @@ import msgspec
 from kilauea.api.decode import KINDS
 from kilauea.api.kinds import DYNAMIC, SCHEDULING
 from kilauea.api.meta import Object
+from kilauea.api.ports import Resource
 
 RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
 """All kinds that scheduling reads, by kind."""
@@ -17,7 +18,9 @@ STORAGE_KINDS = frozenset({"CSIDriver", "CSIStorageCapacity"})
 UNWATCHED = frozenset({"NodeMetrics"})
 """Kinds that can be listed only; they are for plans."""
 DYNAMIC_KINDS = frozenset(each.kind for each in DYNAMIC)
-"""The kinds of dynamic resource allocation, which Kubernetes serves from version 1.34 on."""
+"""The kinds of dynamic resource allocation."""
+DYNAMIC_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Their versions, served by Kubernetes from 1.34, 1.33 and 1.32 on; the fields that scheduling writes are the same."""
 OPTIONAL = DYNAMIC_KINDS | frozenset(
     "HyperNode ReplicationController CSIDriver CSINode CSIStorageCapacity VolumeAttachment Numatopology "
     "NodeShard".split()
@@ -48,6 +51,13 @@ class Head(msgspec.Struct):
 
 head_of = msgspec.json.Decoder(Head).decode
 DECODERS: dict[str, msgspec.json.Decoder[Object]] = {kind: msgspec.json.Decoder(type_) for kind, type_ in KINDS.items()}
+
+
+def versions_of(resource: Resource) -> tuple[Resource, ...]:
+    """A kind in the versions in which a cluster may serve it, the newest first."""
+    if resource.kind not in DYNAMIC_KINDS:
+        return (resource,)
+    return tuple(resource._replace(version=version) for version in DYNAMIC_VERSIONS)
 
 
 def reference(kind: str, key: str, uid: str = "", namespace: str = "") -> dict[str, object]:

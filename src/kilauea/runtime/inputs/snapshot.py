@@ -33,7 +33,7 @@ from kilauea.client.rest import Client
 from kilauea.controllers.configuration import FILE, PLACE
 from kilauea.controllers.vcjobs.refusals import FAILED_CREATE
 from kilauea.runtime.inputs.reading import Unusable, read
-from kilauea.runtime.inputs.resources import RESOURCES, head_of
+from kilauea.runtime.inputs.resources import RESOURCES, head_of, versions_of
 
 WORKLOADS = (VC_JOBS, VC_CRON_JOBS, JOBS, CRON_JOBS)
 """Kinds of workloads that are read without decoding."""
@@ -121,7 +121,7 @@ async def read_snapshot(client: Api, server: str = "") -> Snapshot:
 async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[bytes]:
     """All objects of a kind; none, and a warning, if the cluster does not have or show it."""
     try:
-        listed: Listed = await client.list(resource)
+        listed = await _list_any(client, versions_of(resource))
     except ApiError as error:
         if resource == NODE_METRICS:  # served by an extension, which may be away at any time
             return ()
@@ -133,6 +133,17 @@ async def _listed(client: Api, resource: Resource, found: Snapshot) -> Sequence[
             found.warnings.append(f"{resource.plural} are left out: {error.message}")
         return ()
     return listed.items
+
+
+async def _list_any(client: Api, versions: Sequence[Resource]) -> Listed:
+    """All objects of a kind, in the first version that is served."""
+    for resource in versions[:-1]:
+        try:
+            return await client.list(resource)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+    return await client.list(versions[-1])
 
 
 def _take(found: Snapshot, kind: str, items: Sequence[bytes]) -> None:

@@ -1,7 +1,8 @@
 """Writes what a plan decides about resource claims: their devices, and the pods that they are reserved for.
 
 A claim is written before its pod is bound, and each write is of the version that was read. So no claim gets other
-devices than it has, and after a crash the next scheduler finds in the claims which devices are taken.
+devices than it has, and after a crash the next scheduler finds in the claims which devices are taken. `kind` is that of
+claims, in the version that the cluster serves.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 import msgspec
 
 from kilauea.api.dynamic import FINALIZER, MOST_CONSUMERS
-from kilauea.api.kinds import RESOURCE_CLAIMS
-from kilauea.api.ports import Api, ApiError, Key
+from kilauea.api.ports import Api, ApiError, Key, Resource
 from kilauea.engine.model.claims.table import ClaimAllocation
+from kilauea.engine.plan import Release
 
 TRIES = 5
 """Attempts to write a claim that others write at the same time."""
@@ -26,7 +27,7 @@ def consumer_of(pod: str, uid: str) -> dict[str, str]:
     return {"resource": "pods", "name": pod.partition("/")[2], "uid": uid}
 
 
-async def reserve(api: Api, claim: ClaimAllocation, consumer: dict[str, str]) -> str:
+async def reserve(api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str]) -> str:
     """Give a claim its devices and reserve it for a pod; returns the version of the claim that shows it.
 
     Raises:
@@ -34,16 +35,16 @@ async def reserve(api: Api, claim: ClaimAllocation, consumer: dict[str, str]) ->
     """
     key = Key(*claim.claim.split("/", 1))
     for attempt in range(TRIES):
-        body = await api.get(RESOURCE_CLAIMS, key)
+        body = await api.get(kind, key)
         try:
-            return await _reserve(api, body, claim, consumer)
+            return await _reserve(api, kind, body, claim, consumer)
         except ApiError as error:
             if error.code != 409 or error.reason != "Conflict" or attempt == TRIES - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-async def _reserve(api: Api, body: Body, claim: ClaimAllocation, consumer: dict[str, str]) -> str:
+async def _reserve(api: Api, kind: Resource, body: Body, claim: ClaimAllocation, consumer: dict[str, str]) -> str:
     metadata, status = body["metadata"], body.get("status") or {}
     if claim.uid and metadata.get("uid") != claim.uid:
         raise _refused(f"resourceclaim {claim.claim} was replaced by another of its name")
@@ -57,9 +58,9 @@ async def _reserve(api: Api, body: Body, claim: ClaimAllocation, consumer: dict[
         raise _refused(f"resourceclaim {claim.claim} is in use by {MOST_CONSUMERS} pods already")
     if FINALIZER not in (metadata.get("finalizers") or ()):
         kept = {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), FINALIZER]}
-        body = await api.update(RESOURCE_CLAIMS, {**body, "metadata": kept})
+        body = await api.update(kind, {**body, "metadata": kept})
     written = {**status, "allocation": allocation, "reservedFor": [*reserved, consumer]}
-    body = await api.update(RESOURCE_CLAIMS, {**body, "status": written}, "status")
+    body = await api.update(kind, {**body, "status": written}, "status")
     return str(body["metadata"].get("resourceVersion", ""))
 
 
@@ -89,13 +90,32 @@ def _refused(message: str) -> ApiError:
     return ApiError(409, "ClaimChanged", message)
 
 
-async def release(api: Api, claim: ClaimAllocation, consumer: dict[str, str]) -> None:
+async def deallocate(api: Api, kind: Resource, decided: Release, uid: str) -> None:
+    """Let a claim give its devices back, if it has the same ones still and no pod but one (`uid`) may use it.
+
+    Best effort: if it cannot be written, a later cycle decides again.
+    """
+    try:
+        body = await api.get(kind, Key(*decided.claim.split("/", 1)))
+        status = body.get("status") or {}
+        users = [each.get("uid") for each in status.get("reservedFor") or ()]
+        same = [each[1:] for each in _devices(status.get("allocation") or {})] == [tuple(d) for d in decided.devices]
+        if body["metadata"].get("uid") != decided.uid or not same or any(each != uid for each in users):
+            return
+        dropped = ("allocation", "reservedFor", "devices")
+        kept = {name: value for name, value in status.items() if name not in dropped}
+        await api.update(kind, {**body, "status": kept}, "status")
+    except ApiError:
+        return
+
+
+async def release(api: Api, kind: Resource, claim: ClaimAllocation, consumer: dict[str, str]) -> None:
     """Undo `reserve` for a pod that could not be bound; devices that no other pod has go back.
 
     Best effort: what cannot be written is undone by the controller of resource claims once the pod is gone.
     """
     try:
-        body = await api.get(RESOURCE_CLAIMS, Key(*claim.claim.split("/", 1)))
+        body = await api.get(kind, Key(*claim.claim.split("/", 1)))
         status = body.get("status") or {}
         reserved = status.get("reservedFor") or []
         kept = [each for each in reserved if each.get("uid") != consumer["uid"]]
@@ -104,6 +124,6 @@ async def release(api: Api, claim: ClaimAllocation, consumer: dict[str, str]) ->
         status = {name: value for name, value in status.items() if name not in ("allocation", "reservedFor")}
         if kept or claim.allocation is None:
             status |= {"allocation": body["status"].get("allocation"), "reservedFor": kept}
-        await api.update(RESOURCE_CLAIMS, {**body, "status": status}, "status")
+        await api.update(kind, {**body, "status": status}, "status")
     except ApiError:
         return

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, Literal
@@ -19,15 +20,16 @@ from typing import Any, Literal
 import msgspec
 
 from kilauea.api.dynamic import Consumer
+from kilauea.api.kinds import RESOURCE_CLAIMS
 from kilauea.api.ports import Api, ApiError, Clock, Key, Record
 from kilauea.api.times import SECOND, format_time
 from kilauea.client.backoff import pause
 from kilauea.engine.model.claims.table import ClaimAllocation
 from kilauea.engine.model.volumes import ClaimVolume
-from kilauea.engine.plan import Bind, Eviction
+from kilauea.engine.plan import Bind, Eviction, Release
 from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
-from kilauea.runtime.scheduler.claims import consumer_of, release, reserve
+from kilauea.runtime.scheduler.claims import consumer_of, deallocate, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.runtime.scheduler.volumes import NOT_BOUND, all_bound
 from kilauea.runtime.scheduler.volumes import release as release_volume
@@ -117,6 +119,9 @@ class Executor:
         self._name = name
         self._on_failed_bind = failed
         self._pool = WorkerPool(CONCURRENCY)
+        self.claims = RESOURCE_CLAIMS
+        """The kind of resource claims, in the version that the cluster serves."""
+        self._releasing: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -166,6 +171,17 @@ class Executor:
             self._pool.add(lambda: self._carry_out(operation))
         else:
             self._later(self._evict_once(operation, nominated))
+
+    def release(self, decided: Release) -> None:
+        """Queue that a resource claim gives its devices back, unless that is under way."""
+        if decided.claim in self._releasing:
+            return
+        self._releasing.add(decided.claim)
+        self._pool.add(partial(self._release, decided, self._feed.state.tasks[decided.pod].uid))
+
+    async def _release(self, decided: Release, uid: str) -> None:
+        await deallocate(self._api, self.claims, decided, uid)
+        self._releasing.discard(decided.claim)
 
     async def _evict_once(self, operation: PodOperation, nominated: Callable[[], Awaitable[bool]]) -> None:
         """Evict a pod once its preemptor is nominated; keep the pod if the preemptor is gone."""
@@ -227,7 +243,7 @@ class Executor:
         started = self._clock.monotonic()
         self._metrics.task_latency("PreBound", operation.created, self._clock.now())
         for claim in operation.claims:
-            version = await reserve(self._api, claim, consumer_of(operation.pod, operation.uid))
+            version = await reserve(self._api, self.claims, claim, consumer_of(operation.pod, operation.uid))
             self._feed.assumed.claims.written(claim.claim, operation.pod, version)
         target = {"apiVersion": "v1", "kind": "Node", "name": operation.node}
         metadata: dict[str, Any] = {
@@ -312,7 +328,7 @@ class Executor:
             feed.reconsider_volumes(assumed.volumes.drop_pod(operation.pod))
         if operation.claims:
             for claim in operation.claims:
-                await release(self._api, claim, consumer_of(operation.pod, operation.uid))
+                await release(self._api, self.claims, claim, consumer_of(operation.pod, operation.uid))
             await feed.thawed()
             if not self._is_assumed(operation):
                 return

@@ -17,7 +17,8 @@ from random import Random
 import msgspec
 
 from kilauea.api import wellknown
-from kilauea.api.ports import Api, ApiError, Clock, Obj, Record
+from kilauea.api.kinds import RESOURCE_CLAIMS
+from kilauea.api.ports import Api, ApiError, Clock, Obj, Record, Resource
 from kilauea.api.times import SECOND
 from kilauea.client.backoff import pause
 from kilauea.client.reflector import Reflector
@@ -36,6 +37,7 @@ from kilauea.runtime.inputs.resources import (
     SHARD_KINDS,
     STORAGE_KINDS,
     UNWATCHED,
+    versions_of,
 )
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
@@ -237,18 +239,30 @@ class LiveScheduler:
 
     async def _follow(self, kind: str, reflector: Reflector) -> None:
         """Watch a kind; skip an optional kind that the cluster does not serve."""
-        if kind in OPTIONAL and not await self._is_served(kind):
-            log.info("the cluster does not serve %s; scheduling without them", RESOURCES[kind].plural)
-            self.feed.relisted(kind, [])
-            reflector.complete.set()
-            return
+        if kind in OPTIONAL:
+            served = await self._served(kind)
+            if served is None:
+                log.info("the cluster does not serve %s; scheduling without them", RESOURCES[kind].plural)
+                self.feed.relisted(kind, [])
+                reflector.complete.set()
+                return
+            reflector.resource = served
+            if kind == RESOURCE_CLAIMS.kind:
+                self._executor.claims = served
         await reflector.run()
 
-    async def _is_served(self, kind: str) -> bool:
+    async def _served(self, kind: str) -> Resource | None:
+        """An optional kind in the newest version that the cluster serves; None if it serves none."""
+        for resource in versions_of(RESOURCES[kind]):
+            if await self._is_served(resource):
+                return resource
+        return None
+
+    async def _is_served(self, resource: Resource) -> bool:
         attempts = 0
         while True:
             try:
-                await self._api.list(RESOURCES[kind])
+                await self._api.list(resource)
                 return True
             except ApiError as error:
                 if error.code == 404:

@@ -188,6 +188,8 @@ class Scheduler:
             pods = preemptors.get(eviction.by)
             uids = {pod: tasks[pod].uid for pod in pods or ()}
             executor.evict(eviction, partial(nominations.written, uids) if uids else None)
+        for released in plan.released:
+            executor.release(released)
         for number, bind in enumerate(plan.binds, 1):
             executor.bind(bind)
             if number % TOGETHER == 0:

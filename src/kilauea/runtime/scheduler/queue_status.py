@@ -45,7 +45,7 @@ def _devices_held(state: ClusterState) -> dict[str, dict[str, float]]:
             continue
         for name in ancestry(state, job.queue):
             claims.setdefault(name, {}).update(dict.fromkeys(ref.key for ref in task.claims))
-    known = state.devices.claims
+    known = state.resource_claims.claims
     return {
         name: {**total(charges_of(known[key].demand, capacities=True) for key in keys if key in known)}
         for name, keys in claims.items()

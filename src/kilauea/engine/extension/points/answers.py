@@ -39,8 +39,6 @@ class Rejection:
     message: str
     room: bool = False
     """It is about room, so it is told by the scarcest resource too."""
-    later: bool = False
-    """It ends once the pods that are terminating or evicted have ended, so the node takes the task then."""
     hopeless: bool = False
     """Evicting pods from the node would not help (Kubernetes' UnschedulableAndUnresolvable)."""
 
@@ -74,10 +72,8 @@ class NodePredicate:
     rejections: Sequence[Rejection]
     scope: Scope
     applies: Applies | None
-    has_later: bool = False
-    """One of the rejections ends by itself (`Rejection.later`)."""
     room: Predicate | None = None
-    """Of the nodes that fit, those that have room now; the others may only be nominated."""
+    """Of the nodes that fit, those that have room now; a task is only nominated to the others."""
 
 
 @dataclass(frozen=True, slots=True)

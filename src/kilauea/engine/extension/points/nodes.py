@@ -49,14 +49,14 @@ class NodePoints(Registry):
         predicates. The list of rejections may grow while the session lasts.
 
         `predicate` counts what is being freed as free. `room` answers for what is free now, where that differs: on a
-        node that fits without it, a task is nominated instead of started. It needs scope NODE or FIGURES.
+        node that fits without it, a task is nominated instead of started. It may have any scope but STATIC, and is
+        asked only while something is being freed (`session.nodes.future`).
         """
         named = rejections or (Rejection(plugin, f"node(s) were rejected by plugin {plugin}"),)
         predicate, applies = self.guarded("predicate", plugin, predicate), self.guarded("applies", plugin, applies)
         known = self._registered["predicate"].setdefault(plugin, [])
         room = self.guarded("predicate", plugin, room)
-        has_later = any(rejection.later for rejection in named)
-        known.append(NodePredicate(plugin, predicate, named, scope, applies, has_later, room))
+        known.append(NodePredicate(plugin, predicate, named, scope, applies, room))
 
     def add_node_score(
         self, plugin: str, score: NodeScore, *, applies: Applies | None = None, scope: Scope = Scope.NODE

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
 from kilauea.api.core import NodeSelector
 from kilauea.api.device_selectors import version_value
 from kilauea.api.quantity import QuantityError, parse_milli
-from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of
+from kilauea.api.selectors import NodeTerm, TaintKey, TolerationKey, node_terms_of, taint_of, toleration_of
+from kilauea.engine.model.claims.shares import Shared, shared_of
 from kilauea.engine.model.resources import MOST_PODS, within
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -79,6 +81,8 @@ class Grant(NamedTuple):
     request: str
     device: DeviceId
     admin: bool
+    consumed: tuple[tuple[str, int], ...] = ()
+    """Amounts of its capacities, by `domain/name` and in thousandths, of a device that several claims share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,6 @@ class Claim:
     """Parameters for drivers, as they are written."""
 
 
-def _toleration(each: wire.DeviceToleration) -> TolerationKey:
-    return TolerationKey(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
-
-
 def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
     mode, problem = of.allocation_mode or wire.EXACT_COUNT, ""
     wanted: list[tuple[str, int]] = []
@@ -126,7 +126,7 @@ def _ask(name: str, of: wire.DeviceSubRequest) -> Ask:
         mode == wire.ALL,
         within(of.count or 1, 1, MOST_COUNT),
         bool(of.admin_access),
-        tuple(_toleration(each) for each in of.tolerations or ()),
+        tuple(toleration_of(each) for each in of.tolerations or ()),
         tuple(wanted),
         problem,
     )
@@ -153,8 +153,25 @@ def demand_of(spec: wire.ResourceClaimSpec) -> Demand:
     return Demand(tuple(requests), constraints)
 
 
+def _grant(result: wire.AllocatedDevice) -> Grant:
+    device = DeviceId(result.driver, result.pool, result.device)
+    taken = sorted((full_name(result.driver, name), text) for name, text in (result.consumed_capacity or {}).items())
+    return Grant(
+        result.request, device, bool(result.admin_access), tuple((name, parse_milli(text)) for name, text in taken)
+    )
+
+
+def full_name(driver: str, name: str) -> str:
+    """The name of an attribute or capacity with its domain, which is the driver unless it is stated."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
 def claim_of(obj: wire.ResourceClaim) -> Claim:
-    """Read a claim."""
+    """Read a claim.
+
+    Raises:
+        ValueError: an amount of its devices cannot be read.
+    """
     allocation = obj.status.allocation if obj.status else None
     results = (allocation.devices.results if allocation else None) or ()
     owners = [o.uid for o in obj.metadata.owner_references or () if o.controller and o.kind == "Pod"]
@@ -167,7 +184,7 @@ def claim_of(obj: wire.ResourceClaim) -> Claim:
         owner=owners[0] if owners else "",
         demand=demand_of(obj.spec),
         allocated=allocation is not None,
-        grants=tuple(Grant(r.request, DeviceId(r.driver, r.pool, r.device), bool(r.admin_access)) for r in results),
+        grants=tuple(_grant(each) for each in results),
         terms=node_terms_of(selector),
         reserved=tuple((each.name, each.uid) for each in reserved if each.resource == "pods"),
         deleting=bool(obj.metadata.deletion_timestamp),
@@ -215,11 +232,13 @@ class Device:
     consumes: tuple[tuple[str, int], ...]
     """By `set/counter` of its pool, in thousandths."""
     taints: tuple[TaintKey, ...]
+    shared: dict[str, Shared] | None = None
+    """Capacities by `domain/name`, of a device that several claims share; None for others."""
 
     @property
     def view(self) -> dict[str, Any]:
         """The device as selectors see it."""
-        out: dict[str, Any] = {"driver": self.id.driver, "allowMultipleAllocations": False}
+        out: dict[str, Any] = {"driver": self.id.driver, "allowMultipleAllocations": self.shared is not None}
         for kind, values in (("attributes", self.attributes), ("capacity", self.capacity)):
             by_domain: dict[str, dict[str, Any]] = {}
             for name, value in values.items():
@@ -284,9 +303,8 @@ def _device(spec: wire.ResourceSliceSpec, device: wire.Device) -> Device:
     """
     facts = device.basic or device
 
-    def full(name: str) -> str:
-        return name if "/" in name else f"{spec.driver}/{name}"
-
+    full = partial(full_name, spec.driver)
+    amounts = sorted((facts.capacity or {}).items())
     taken: list[tuple[str, int]] = []
     for each in facts.consumes_counters or ():
         taken += _amounts(each.counter_set, each.counters)
@@ -294,9 +312,10 @@ def _device(spec: wire.ResourceSliceSpec, device: wire.Device) -> Device:
         DeviceId(spec.driver, spec.pool.name, device.name),
         Reach.of(facts) if spec.per_device_node_selection else Reach.of(spec),
         {full(name): _value(attribute) for name, attribute in sorted((facts.attributes or {}).items())},
-        {full(name): parse_milli(amount.value) for name, amount in sorted((facts.capacity or {}).items())},
+        {full(name): parse_milli(amount.value) for name, amount in amounts},
         tuple(taken),
-        tuple(TaintKey(t.key, t.value or "", t.effect) for t in facts.taints or () if t.effect in HARD_EFFECTS),
+        tuple(taint_of(t) for t in facts.taints or () if t.effect in HARD_EFFECTS),
+        {full(name): shared_of(name, amount) for name, amount in amounts} if facts.allow_multiple_allocations else None,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kilauea.api.cel import CelError
 from kilauea.api.device_selectors import device_matcher
 from kilauea.api.selectors import node_term_matches, tolerates
-from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Slice
+from kilauea.engine.model.claims.facts import Ask, Class, Device, DeviceId, Fault, Grant, Slice, full_name
 from kilauea.engine.model.nodes import NodeTable, natural
 
 Mask = NDArray[np.bool_]
@@ -24,6 +24,22 @@ Rows = NDArray[np.intp]
 SHARED, UNREACHED = -1, -2
 FEW = 8
 """So many nodes are looked at one by one."""
+
+
+Amounts = tuple[tuple[int, int], ...]
+"""Counters, and how much is taken of each."""
+
+
+class Use(NamedTuple):
+    """The devices that a claim has.
+
+    Attributes:
+        rows: of the devices.
+        amounts: what it takes of devices that it shares with other claims.
+    """
+
+    rows: tuple[int, ...]
+    amounts: Amounts = ()
 
 
 class Inventory:
@@ -36,8 +52,11 @@ class Inventory:
         node_of: (D,) row of the node of each device; SHARED if several nodes reach it, UNREACHED if none does.
         faults: slices, pools and devices that are passed over.
         shared: devices that several nodes reach: which nodes (N,), and the rows of the devices.
-        counted: (D,) devices that take of counters that others share.
-        consumes: by device, the counters that it takes of and how much.
+        multiple: (D,) devices that several claims share.
+        counted: (D,) devices of which counters decide if they can be had: those that several claims share, and those
+            that take of counters of their pool.
+        consumes: by device, the counters that it takes of while it is in use, and how much.
+        capacities: by device that several claims share, the counters of its capacities by name.
         counters: (C,) what there is of each counter.
     """
 
@@ -55,11 +74,15 @@ class Inventory:
         self._start: Rows = np.searchsorted(local, np.arange(len(nodes) + 1))
         self.shared: list[tuple[Mask, Rows]] = self._reached()
         numbers = {name: i for i, name in enumerate(amounts)}
-        self.counters: NDArray[np.int64] = np.array(list(amounts.values()), dtype=np.int64)
+        self.multiple: Mask = np.array([d.shared is not None for d in self.devices], dtype=bool)
+        self.capacities: list[dict[str, int]] = self._capacities(len(numbers))
+        own = [shared.value for d in self.devices for shared in (d.shared or {}).values()]
+        self.counters: NDArray[np.int64] = np.array([*amounts.values(), *own], dtype=np.int64)
         self.consumes: list[tuple[tuple[int, int], ...]] = [
             tuple((numbers[(*d.id[:2], name)], amount) for name, amount in d.consumes) for d in self.devices
         ]
-        self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool)
+        self.counted: Mask = np.array([bool(c) for c in self.consumes], dtype=bool) | self.multiple
+        self._shares: dict[tuple[object, int], Amounts | None] = {}
         self._by_expression: dict[str, Mask] = {}
         self._masks: dict[tuple[object, ...], Mask] = {}
         self._columns: dict[str, NDArray[np.intp]] = {}
@@ -67,6 +90,15 @@ class Inventory:
 
     def __len__(self) -> int:
         return len(self.devices)
+
+    def _capacities(self, start: int) -> list[dict[str, int]]:
+        """Counters of the devices that several claims share, from a number on."""
+        out = []
+        for device in self.devices:
+            names = list(device.shared or ())
+            out.append({name: start + i for i, name in enumerate(names)})
+            start += len(names)
+        return out
 
     # --- from slices
 
@@ -120,10 +152,12 @@ class Inventory:
                 out += rows.tolist()
         return sorted(out)
 
-    def count(self, chosen: Mask, rows: Rows | None = None) -> NDArray[np.int64]:
-        """(n,) number of the chosen devices that nodes reach: all nodes, or those in some rows."""
+    def count(self, chosen: Mask, rows: Rows | None = None, free: Mask | None = None) -> NDArray[np.int64]:
+        """(n,) number of the chosen devices (that are free) that nodes reach: all nodes, or those in some rows."""
         if rows is not None and len(rows) <= FEW:
-            return np.array([self._count_at(chosen, int(row)) for row in rows], dtype=np.int64)
+            return np.array([self._count_at(chosen, free, row) for row in rows.tolist()], dtype=np.int64)
+        if free is not None:
+            chosen = chosen & free
         local = chosen[: int(self._start[-1])]
         sums = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(local, dtype=np.int64)])
         counts: NDArray[np.int64] = sums[self._start[1:]] - sums[self._start[:-1]]
@@ -131,9 +165,18 @@ class Inventory:
             counts = counts + reach * int(np.count_nonzero(chosen[group]))
         return counts if rows is None else counts[rows]
 
-    def _count_at(self, chosen: Mask, node: int) -> int:
-        local = int(np.count_nonzero(chosen[self._start[node] : self._start[node + 1]]))
-        return local + sum(int(np.count_nonzero(chosen[group])) for reach, group in self.shared if reach[node])
+    def _count_at(self, chosen: Mask, free: Mask | None, node: int) -> int:
+        groups: list[Any] = [slice(int(self._start[node]), int(self._start[node + 1]))]
+        groups += [group for reach, group in self.shared if reach[node]]
+        parts = (chosen[group] if free is None else chosen[group] & free[group] for group in groups)
+        return sum(int(np.count_nonzero(part)) for part in parts)
+
+    def likeness(self, node: int, used: Mask) -> bytes:
+        """Equal for nodes whose devices are equal and are in use alike; empty where counters or other nodes matter."""
+        local = slice(int(self._start[node]), int(self._start[node + 1]))
+        if self.counted[local].any() or any(reach[node] for reach, _ in self.shared):
+            return b""
+        return self._kinds()[1][local].tobytes() + used[local].tobytes()
 
     # --- what matches
 
@@ -165,7 +208,25 @@ class Inventory:
         out = np.ones(len(self), dtype=bool)
         for name, amount in wanted:
             out &= np.array([_capacity(d, name) >= amount for d in self.devices], dtype=bool)
+        for row in np.flatnonzero(self.multiple & out).tolist():
+            out[row] = self.share(tuple(wanted), row) is not None
         return out
+
+    def share(self, wanted: tuple[tuple[str, int], ...], row: int) -> Amounts | None:
+        """Counters of its capacities that a claim takes of a device with others; None if it cannot have so much."""
+        if (wanted, row) not in self._shares:
+            self._shares[wanted, row] = self._share(dict(wanted), self.devices[row], self.capacities[row])
+        return self._shares[wanted, row]
+
+    def _share(self, wanted: dict[str, int], device: Device, counters: dict[str, int]) -> Amounts | None:
+        asked = {full_name(device.id.driver, name): amount for name, amount in wanted.items()}
+        out = []
+        for name, shared in (device.shared or {}).items():
+            amount = shared.taken(asked.get(name))
+            if amount is None:
+                return None
+            out.append((counters[name], amount))
+        return tuple(out)
 
     def _selected(self, expression: str) -> Mask:
         """(D,) devices for which an expression is true; those for which it fails are passed over, with a fault."""
@@ -193,7 +254,7 @@ class Inventory:
             firsts: list[int] = []
             which = np.empty(len(self), dtype=np.intp)
             for row, d in enumerate(self.devices):
-                content = (d.id.driver, repr(d.attributes), repr(d.capacity))
+                content = (d.id.driver, repr(d.attributes), repr(d.capacity), d.shared is None, d.taints)
                 number = known.setdefault(content, len(firsts))
                 if number == len(firsts):
                     firsts.append(row)
@@ -213,14 +274,24 @@ class Inventory:
             known = self._columns[attribute] = np.array(numbers, dtype=np.intp)
         return known
 
+    def use_of(self, grants: Iterable[Grant]) -> Use:
+        """The devices that a claim has, and its shares; those for administration and those that are gone left out."""
+        rows, amounts = [], []
+        for grant in grants:
+            row = self.index.get(grant.device, -1)
+            if row >= 0 and not grant.admin:
+                rows.append(row)
+                counters = self.capacities[row]
+                amounts += [(counters[name], amount) for name, amount in grant.consumed if name in counters]
+        return Use(tuple(rows), tuple(amounts))
+
     def rows_of(self, ids: Iterable[DeviceId]) -> list[int]:
         """Rows of devices, those that are gone left out."""
         return [row for each in ids if (row := self.index.get(each, -1)) >= 0]
 
 
 def _capacity(device: Device, name: str) -> int:
-    full = name if "/" in name else f"{device.id.driver}/{name}"
-    return device.capacity.get(full, -1)
+    return device.capacity.get(full_name(device.id.driver, name), -1)
 
 
 def _pool_problem(parts: Sequence[Slice]) -> str:

@@ -6,6 +6,7 @@ no constraint tells apart, only the first is tried at each place.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.model.claims.facts import Ask, Constraint, Demand
-from kilauea.engine.model.claims.inventory import Inventory, Mask
+from kilauea.engine.model.claims.inventory import Amounts, Inventory, Mask
 
 MOST_STEPS = 20_000
 """After so many devices tried, a node is passed over."""
@@ -31,6 +32,10 @@ class Choice(NamedTuple):
     request: str
     device: int
     admin: bool
+    amounts: Amounts = ()
+    """Counters that it takes of, beyond those that the use of the device takes."""
+    spent: Amounts = ()
+    """All counters that it takes of."""
 
 
 class Slot(NamedTuple):
@@ -49,7 +54,8 @@ class Search:
         demands: what the claims ask.
         masks: (D,) devices that match, by ask.
         here: rows of the devices that the node reaches, in order.
-        free: (D,) devices that are not in use.
+        free: (D,) devices that are not in use, or that several claims share.
+        used: (D,) devices that are in use.
         left: (C,) what is left of the counters.
     """
 
@@ -58,9 +64,10 @@ class Search:
     masks: Mapping[Ask, Mask]
     here: Sequence[int]
     free: Mask
+    used: Mask
     left: NDArray[np.int64]
     chosen: list[Choice] = field(default_factory=list)
-    taken: set[int] = field(default_factory=set)
+    taken: Counter[int] = field(default_factory=Counter)
     steps: int = 0
 
     def run(self) -> tuple[Choice, ...] | None:
@@ -92,7 +99,8 @@ class Search:
             return self._choose(slots, at, way, matching, 0, len(matching))
         if not way.admin:
             matching = [row for row in matching if self.free[row]]
-        return len(matching) >= way.number and self._choose(slots, at, way, matching, 0, way.number)
+        enough = len(matching) >= way.number or any(self.inventory.multiple[row] for row in matching)
+        return enough and self._choose(slots, at, way, matching, 0, way.number)
 
     def _devices_of(self, claim: int) -> int:
         return sum(1 for choice in self.chosen if choice.claim == claim)
@@ -104,14 +112,16 @@ class Search:
         if not missing:
             return self._fill(slots, at + 1)
         failed: set[tuple[object, ...]] = set()
-        for number in range(start, len(matching) - missing + 1):
+        several = not way.all and any(self.inventory.multiple[row] for row in matching[start:])
+        for number in range(start, len(matching) if several else len(matching) - missing + 1):
             self.steps += 1
             if self.steps > MOST_STEPS:
                 return False
             row = matching[number]
             like = self._likeness(row)
             if like not in failed and self._take(slots[at], way, row):
-                if self._choose(slots, at, way, matching, number + 1, missing - 1):
+                again = not way.all and bool(self.inventory.multiple[row])  # a share of it may be had once more
+                if self._choose(slots, at, way, matching, number + (not again), missing - 1):
                     return True
                 self._give_back(way)
             if way.all:
@@ -124,13 +134,23 @@ class Search:
         inventory = self.inventory
         values = [int(inventory.column(c.attribute)[row]) for d in self.demands for c in d.constraints]
         matches = [bool(mask[row]) for mask in self.masks.values()]
-        return (*values, *matches, row in self.taken, inventory.consumes[row])
+        own = [int(self.left[counter]) for counter in inventory.capacities[row].values()]
+        return (*values, *matches, row in self.taken, bool(self.used[row]), inventory.consumes[row], *own)
 
     def _take(self, slot: Slot, way: Ask, row: int) -> bool:
         """Take a device, if nothing speaks against it."""
         request = self.demands[slot.claim].requests[slot.request].name
+        amounts: Amounts = ()
+        spent: Amounts = ()
         if not way.admin:
-            if row in self.taken or any(self.left[c] < amount for c, amount in self.inventory.consumes[row]):
+            several = bool(self.inventory.multiple[row])
+            if self.taken[row] and not several:
+                return False
+            amounts = (self.inventory.share(way.capacity, row) or ()) if several else ()
+            # Shares of one device use it once.
+            first = not (several and (self.taken[row] or self.used[row]))
+            spent = (*amounts, *self.inventory.consumes[row]) if first else amounts
+            if any(self.left[counter] < amount for counter, amount in spent):
                 return False
         elif any(c.claim == slot.claim and c.request == way.name and c.device == row for c in self.chosen):
             return False
@@ -138,18 +158,20 @@ class Search:
             if constraint.concerns(way, request) and not self._agrees(constraint, slot, row):
                 return False
         if not way.admin:
-            self.taken.add(row)
-            for counter, amount in self.inventory.consumes[row]:
+            self.taken[row] += 1
+            for counter, amount in spent:
                 self.left[counter] -= amount
-        self.chosen.append(Choice(slot.claim, way.name, row, way.admin))
+        self.chosen.append(Choice(slot.claim, way.name, row, way.admin, amounts, spent))
         return True
 
     def _give_back(self, way: Ask) -> None:
         """Undo the last `_take`."""
-        row = self.chosen.pop().device
+        last = self.chosen.pop()
         if not way.admin:
-            self.taken.discard(row)
-            for counter, amount in self.inventory.consumes[row]:
+            self.taken[last.device] -= 1
+            if not self.taken[last.device]:
+                del self.taken[last.device]
+            for counter, amount in last.spent:
                 self.left[counter] += amount
 
     def _agrees(self, constraint: Constraint, slot: Slot, row: int) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kilauea.api import dynamic as wire
-from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod
+from kilauea.api.core import NodeSelector, NodeSelectorTerm, Pod, Toleration
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object, SelectorRequirement
+from kilauea.api.quantity import format_amount
 from kilauea.api.selectors import NODE_NAME_FIELD
 from kilauea.engine.model.claims.facts import Claim, Class, Demand, Grant, Reach, Slice, claim_of, class_of, slice_of
-from kilauea.engine.model.claims.inventory import Inventory
+from kilauea.engine.model.claims.inventory import Inventory, Use
 from kilauea.engine.model.nodes import NodeTable
 
 
@@ -39,8 +41,8 @@ class Decision(NamedTuple):
     """Devices that a session gives to a claim that has none."""
 
     grants: tuple[Grant, ...]
-    rows: tuple[int, ...]
-    """Rows of the devices in the inventory, those of administrators' access left out."""
+    use: Use
+    """The devices in the inventory, those of administrators' access left out."""
     reaches: tuple[Reach, ...]
     """The nodes that reach them, device by device, each once."""
 
@@ -71,7 +73,7 @@ def claims_of_pod(pod: Pod) -> tuple[ClaimRef, ...]:
     return tuple(out)
 
 
-class DeviceTable:
+class ResourceClaimTable:
     """Claims, classes and slices by key."""
 
     def __init__(self) -> None:
@@ -154,6 +156,12 @@ class DeviceTable:
                 out.append(ClaimAllocation(claim.key, claim.uid, allocation))
         return tuple(out)
 
+    def _consumed(self, grant: Grant) -> dict[str, str | int | float] | None:
+        """Amounts that a claim takes of a device with others, by the names that the slice has for them."""
+        row = self._inventory.index.get(grant.device, -1) if self._inventory is not None else -1
+        shared = (self._inventory.devices[row].shared if self._inventory is not None and row >= 0 else None) or {}
+        return {shared[name].name: _quantity(amount) for name, amount in grant.consumed} or None
+
     def _written(self, claim: Claim, decision: Decision) -> wire.Allocation:
         """The `status.allocation` of a claim."""
         asked = {way.name: way for request in claim.demand.requests for way in request.ways}
@@ -162,13 +170,15 @@ class DeviceTable:
                 grant.request,
                 *grant.device,
                 admin_access=grant.admin or None,
+                share_id=_share_id(claim, number) if grant.consumed else None,
+                consumed_capacity=self._consumed(grant),
                 tolerations=[
-                    wire.DeviceToleration(t.key or None, t.operator, t.value or None, t.effect or None)
+                    Toleration(t.key or None, t.operator, t.value or None, t.effect or None)
                     for t in asked[grant.request].tolerations
                 ]
                 or None,
             )
-            for grant in decision.grants
+            for number, grant in enumerate(decision.grants)
         ]
         used = dict.fromkeys(grant.request for grant in decision.grants)
         config = [
@@ -183,6 +193,17 @@ class DeviceTable:
             if not each.requests or any(name in each.requests or name.split("/")[0] in each.requests for name in used)
         ]
         return wire.Allocation(wire.AllocatedDevices(results, config or None), _selector(decision.reaches))
+
+
+def _share_id(claim: Claim, number: int) -> str:
+    """The name of a share, in the form of a UUID; it follows from the claim, so that a plan can be made again."""
+    text = hashlib.sha256(f"{claim.uid or claim.key}/{number}".encode()).hexdigest()
+    return "-".join((text[:8], text[8:12], f"4{text[13:16]}", f"8{text[17:20]}", text[20:32]))
+
+
+def _quantity(amount: int) -> str:
+    """An amount in thousandths as a quantity."""
+    return f"{amount}m" if amount % 1000 else format_amount("memory", amount // 1000)
 
 
 def _selector(reaches: tuple[Reach, ...]) -> NodeSelector | None:

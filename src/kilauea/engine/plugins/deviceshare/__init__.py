@@ -88,7 +88,7 @@ class DeviceShare(Plugin):
 
     def on_session_open(self, session: Session) -> None:
         given: DeviceShareArguments = self.arguments
-        if not session.state.with_devices:
+        if not session.state.with_shares:
             return
         wanted = {SHARE} if given.sharing or given.number else set()
         kinds = kinds_in(wanted | ({VGPU} if given.vgpu else set()), (ASCEND,) if given.ascend else ())

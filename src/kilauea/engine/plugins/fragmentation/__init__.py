@@ -86,7 +86,7 @@ class Fragmentation(Plugin):
     def _has_cards(self, session: Session) -> bool:
         """Return True if there is anything that a pod could break up."""
         rows = [session.axis.rows[name] for name in self._names() if name in session.axis.rows]
-        return bool(session.state.with_devices) or bool(session.nodes.allocatable[rows].any())
+        return bool(session.state.with_shares) or bool(session.nodes.allocatable[rows].any())
 
     def _opened(self) -> list[Family]:
         """Kinds of cards with the pods that want them; made at the first question, once all plugins have registered."""

@@ -147,6 +147,7 @@ class Predicates(Plugin):
     def on_session_close(self, session: Session) -> None:
         if self._claims is not None:
             self._claims.report_faults()
+            self._claims.release_unreachable()
 
     def _pod_count(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
         return nodes.pod_count < nodes.pod_capacity

@@ -6,21 +6,26 @@ ended or are evicted in this session. What the session gives to a claim is taken
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.cel import CelError
 from kilauea.engine.model.claims.facts import Ask, Claim, Demand, Grant
-from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
+from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows, Use
 from kilauea.engine.model.claims.search import MOST_DEVICES, Choice, Search
-from kilauea.engine.model.claims.table import Decision, DeviceTable
+from kilauea.engine.model.claims.table import Decision, ResourceClaimTable
+from kilauea.engine.plugins.predicates.claim_questions import MOST_KNOWN, Question, question_of
+from kilauea.engine.plugins.predicates.claim_usage import Usage
 
-FITS, LACKS, NEVER, LATER = 0, 1, 2, 3
+FITS, LACKS, NEVER, LATER = 0, 1, 2, 4
 """Verdicts on a node: free now; in use; not there at all; in use until pods have ended that are ending."""
 
 Codes = NDArray[np.int8]
+Ranks = NDArray[np.int32]
+MOST_ALTERNATIVES = 8
+"""A request has at most so many alternatives; the first one counts so much, each that follows one less."""
 
 
 class Holdings:
@@ -31,44 +36,12 @@ class Holdings:
         inventory: the devices.
     """
 
-    def __init__(self, table: DeviceTable, inventory: Inventory) -> None:
+    def __init__(self, table: ResourceClaimTable, inventory: Inventory) -> None:
         self._table = table
         self.inventory = inventory
-        size = len(inventory)
-        self._held: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
-        """Claims that hold each device, as the objects have it."""
-        self._viewed: NDArray[np.int32] = np.zeros(size, dtype=np.int32)
-        """Claims that will hold each device once what is ending has ended."""
+        self.usage = Usage(inventory)
         self._masks: dict[Ask, Mask | None] = {}
-        self._searched: dict[tuple[object, ...], bool] = {}
-
-    # --- holding
-
-    def hold(self, rows: Sequence[int]) -> None:
-        """Devices are in use by a claim whose pods stay."""
-        self._held[list(rows)] += 1
-        self._viewed[list(rows)] += 1
-
-    def hold_until_ended(self, rows: Sequence[int]) -> None:
-        """Devices are in use by a claim whose pods are ending."""
-        self._held[list(rows)] += 1
-
-    def view(self, rows: Sequence[int], by: int) -> None:
-        """Devices are given to a claim by this session (1), or it gives them up (-1)."""
-        self._viewed[list(rows)] += by
-
-    def free(self, *, now: bool) -> Mask:
-        """(D,) devices that are free, now or later."""
-        out: Mask = self._viewed == 0
-        return out & (self._held == 0) if now else out
-
-    def _left(self, free: Mask) -> NDArray[np.int64]:
-        """(C,) what the devices in use leave of the counters."""
-        left = self.inventory.counters.copy()
-        for row in np.flatnonzero(self.inventory.counted & ~free).tolist():
-            for counter, amount in self.inventory.consumes[row]:
-                left[counter] -= amount
-        return left
+        self._questions: dict[tuple[Demand, ...], Question] = {}
 
     # --- what a demand comes to
 
@@ -110,89 +83,54 @@ class Holdings:
 
     # --- verdicts
 
-    def verdicts(self, demands: Sequence[Demand], rows: Rows) -> Codes:
-        """(n,) for nodes in some rows, if the demands of one pod can be satisfied there."""
-        asks = [way for demand in demands for request in demand.requests for way in request.ways]
-        masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
+    def question(self, demands: Sequence[Demand]) -> Question:
+        """The demands of one pod, prepared."""
+        key = tuple(demands)
+        known = self._questions.get(key)
+        if known is None:
+            asks = [way for demand in key for request in demand.requests for way in request.ways]
+            masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
+            known = self._questions[key] = question_of(key, masks, self.inventory)
+        return known
+
+    def verdicts(self, demands: Sequence[Demand], rows: Rows) -> tuple[Codes, Ranks]:
+        """(n,) for nodes in some rows: if they satisfy the demands of one pod, and by how good alternatives."""
+        question = self.question(demands)
+        ranks = np.zeros(len(rows), dtype=np.int32)
         codes = np.full(len(rows), NEVER, dtype=np.int8)
-        codes[self._may(demands, masks, np.ones(len(self.inventory), dtype=bool), rows)] = LACKS
-        simple = self._is_simple(demands, masks)
-        for verdict, now in ((LATER, False), (FITS, True)):
-            free = self.free(now=now)
-            fits = self._may(demands, masks, free, rows) & (codes != NEVER)
-            if not simple:
-                left = self._left(free)
+        codes[question.may(self.inventory, None, rows)] = LACKS
+        for verdict, now in ((LATER, False), (FITS, True)) if self.usage.is_moving else ((FITS, True),):
+            fits = question.may(self.inventory, self.usage.free(now=now), rows) & (codes != NEVER)
+            if not question.simple:
                 for at in np.flatnonzero(fits).tolist():
-                    fits[at] = self._finds(demands, masks, int(rows[at]), free, left)
+                    rank = self._found(question, int(rows[at]), now=now)
+                    fits[at], ranks[at] = rank >= 0, max(rank, 0)
             codes[fits] = verdict
-        return codes
+        return codes, ranks
 
-    def _may(self, demands: Sequence[Demand], masks: Mapping[Ask, Mask], free: Mask, rows: Rows) -> Mask:
-        """(n,) nodes with as many free devices as each request needs by itself, and all that want the same together."""
-        out = np.ones(len(rows), dtype=bool)
-        together: dict[bytes, tuple[Mask, int]] = {}
-        for request in (request for demand in demands for request in demand.requests):
-            enough = np.zeros(len(rows), dtype=bool)
-            for way in request.ways:
-                mask = masks.get(way)
-                if mask is None:
-                    continue
-                usable = mask if way.admin or way.all else mask & free
-                enough |= self.inventory.count(usable, rows) >= (1 if way.all else way.number)
-                if len(request.ways) == 1 and not way.admin and not way.all:
-                    _, before = together.get(mask.tobytes(), (mask, 0))
-                    together[mask.tobytes()] = (mask, before + way.number)
-            out &= enough
-        for mask, count in together.values():
-            out &= self.inventory.count(mask & free, rows) >= count
-        return out
+    def _found(self, question: Question, node: int, *, now: bool) -> int:
+        """The rank of what is found on a node; -1 for nothing. Nodes whose devices are equal are searched once."""
+        state = self.inventory.likeness(node, self.usage.used[now])
+        known = question.known.get(state) if state else None
+        if known is None:
+            choices = self._search(question, node, now=now)
+            known = -1 if choices is None else _rank(question.demands, choices)
+            if len(question.known) >= MOST_KNOWN:
+                question.known.clear()
+            if state:
+                question.known[state] = known
+        return known
 
-    def _is_simple(self, demands: Sequence[Demand], masks: Mapping[Ask, Mask]) -> bool:
-        """Return True if counting is all there is to it: requests want the same devices, or quite different ones."""
-        distinct: dict[bytes, Mask] = {}
-        for demand in demands:
-            if demand.constraints or sum(way.number for r in demand.requests for way in r.ways) > MOST_DEVICES:
-                return False
-            for request in demand.requests:
-                way = request.ways[0]
-                if len(request.ways) > 1 or way.all or way.admin or way not in masks:
-                    return False
-                distinct[masks[way].tobytes()] = masks[way]
-        several = list(distinct.values())
-        if any((mask & self.inventory.counted).any() for mask in several):
-            return False
-        overlapping = sum(mask.astype(np.int32) for mask in several) if len(several) > 1 else 0
-        return bool(np.all(np.asarray(overlapping) <= 1))
-
-    def _finds(
-        self,
-        demands: Sequence[Demand],
-        masks: Mapping[Ask, Mask],
-        node: int,
-        free: Mask,
-        left: NDArray[np.int64],
-    ) -> bool:
-        return self._search(demands, masks, node, free, left) is not None
-
-    def _search(
-        self,
-        demands: Sequence[Demand],
-        masks: Mapping[Ask, Mask],
-        node: int,
-        free: Mask,
-        left: NDArray[np.int64],
-    ) -> tuple[Choice, ...] | None:
-        return Search(self.inventory, demands, masks, self.inventory.at(node), free, left).run()
+    def _search(self, question: Question, node: int, *, now: bool) -> tuple[Choice, ...] | None:
+        usage, here = self.usage, self.inventory.at(node)
+        free, used, left = usage.free(now=now), usage.used[now], usage.left[now]
+        return Search(self.inventory, question.demands, question.masks, here, free, used, left).run()
 
     # --- choosing
 
     def choose(self, claims: Sequence[Claim], node: int, *, now: bool) -> list[Decision] | None:
         """Devices for the claims of a pod on a node; None if there are not enough."""
-        demands = [claim.demand for claim in claims]
-        asks = [way for demand in demands for request in demand.requests for way in request.ways]
-        masks = {way: mask for way in asks if (mask := self.mask(way)) is not None}
-        free = self.free(now=now)
-        choices = self._search(demands, masks, node, free, self._left(free))
+        choices = self._search(self.question([claim.demand for claim in claims]), node, now=now)
         if choices is None:
             return None
         return [self._decision([c for c in choices if c.claim == number]) for number in range(len(claims))]
@@ -201,7 +139,24 @@ class Holdings:
         chosen = list(choices)
         devices = self.inventory.devices
         return Decision(
-            tuple(Grant(c.request, devices[c.device].id, c.admin) for c in chosen),
-            tuple(c.device for c in chosen if not c.admin),
+            tuple(Grant(c.request, devices[c.device].id, c.admin, self._consumed(c)) for c in chosen),
+            Use(tuple(c.device for c in chosen if not c.admin), tuple(each for c in chosen for each in c.amounts)),
             tuple(dict.fromkeys(devices[c.device].reach for c in chosen)),
         )
+
+    def _consumed(self, choice: Choice) -> tuple[tuple[str, int], ...]:
+        """Amounts of capacities, by name."""
+        names = {counter: name for name, counter in self.inventory.capacities[choice.device].items()}
+        return tuple((names[counter], amount) for counter, amount in choice.amounts)
+
+
+def _rank(demands: Sequence[Demand], choices: Iterable[Choice]) -> int:
+    """Points for the alternatives that devices were found for: more for each that stands further ahead."""
+    chosen = {(choice.claim, choice.request) for choice in choices}
+    return sum(
+        max(MOST_ALTERNATIVES - place, 0)
+        for claim, demand in enumerate(demands)
+        for request in demand.requests
+        for place, way in enumerate(request.ways)
+        if way.name != request.name and (claim, way.name) in chosen
+    )

@@ -21,22 +21,26 @@ from kilauea.engine.conf import Finding
 from kilauea.engine.extension import Refusal, Rejection, Scope
 from kilauea.engine.model import status
 from kilauea.engine.model.claims.facts import Claim, Demand
+from kilauea.engine.model.claims.inventory import Use
 from kilauea.engine.model.claims.table import ClaimRef, Decision, Wish
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
-from kilauea.engine.plugins.predicates.claim_devices import FITS, Codes, Holdings
+from kilauea.engine.plan import Release
+from kilauea.engine.plugins.predicates.claim_devices import FITS, LATER, MOST_ALTERNATIVES, Codes, Holdings, Ranks
 from kilauea.engine.session import Session
 
 CODE = "ResourceClaimsNotReady"
 CANNOT = "cannot allocate all claims"
 LACKS = Rejection("DynamicResources", CANNOT)
 NEVER = Rejection("DynamicResourcesMissing", CANNOT, hopeless=True)
-LATER = Rejection("DynamicResourcesReleasing", "node(s) had devices in use by pods that are terminating", later=True)
 ELSEWHERE = Rejection("ResourceClaimElsewhere", "resourceclaim not available on the node", hopeless=True)
-REJECTIONS = (LACKS, NEVER, LATER, ELSEWHERE)
+REJECTIONS = (LACKS, NEVER, ELSEWHERE)
 """In the order of the verdicts of `claim_devices`, and one for claims whose devices are elsewhere."""
-AT_OTHER_NODES = 4
+AT_OTHER_NODES = 3
+
+WEIGHT = 2
+"""Of the score for better alternatives, as in Kubernetes' own scheduler."""
 
 EVERYWHERE = -1
 """In the list of changes: all nodes."""
@@ -45,10 +49,11 @@ EVERYWHERE = -1
 class Verdicts:
     """The verdict on all nodes for what one shape asks, and how far it has followed the changes."""
 
-    __slots__ = ("codes", "seen")
+    __slots__ = ("codes", "ranks", "seen")
 
-    def __init__(self, codes: Codes, seen: int) -> None:
+    def __init__(self, codes: Codes, ranks: Ranks, seen: int) -> None:
         self.codes = codes
+        self.ranks = ranks
         self.seen = seen
 
 
@@ -57,7 +62,7 @@ class ClaimFilter:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._table = session.state.devices
+        self._table = session.state.resource_claims
         self._size = len(session.nodes)
         self._mine: dict[str, None] = {}
         """Claims that this session gave devices to."""
@@ -81,8 +86,10 @@ class ClaimFilter:
         if not self._active:
             return
         session = self._session
-        session.add_predicate(plugin, self._verdicts, REJECTIONS, scope=Scope.NODE, applies=self._is_local)
-        session.add_predicate(plugin, self._verdicts, REJECTIONS, scope=Scope.CLUSTER, applies=self._is_shared)
+        for scope, applies in ((Scope.NODE, self._is_local), (Scope.CLUSTER, self._is_shared)):
+            session.add_predicate(plugin, self._fits, REJECTIONS, scope=scope, applies=applies, room=self._has_room)
+        session.add_node_score(plugin, self._score, applies=lambda s: self._is_local(s) and _alternatives(s) > 0)
+        session.add_batch_node_score(plugin, self._score, applies=lambda s: self._is_shared(s) and _alternatives(s) > 0)
         session.add_event_handler(plugin, self._placed, self._gone)
 
     def report_faults(self) -> None:
@@ -102,23 +109,51 @@ class ClaimFilter:
         for claim in self._table.claims.values():
             if not claim.allocated:
                 continue
-            rows = self._rows_of(claim)
+            use = self._use_of(claim)
             if claim.reserved and not self._users.get(claim.key) and not self._is_awaited(claim):
                 self._lapsed.add(claim.key)
-                self._holdings.hold_until_ended(rows)
+                self._holdings.usage.hold_until_ended(use)
+                self._session.nodes.future = True
             else:
-                self._holdings.hold(rows)
+                self._holdings.usage.hold(use)
         for decision in self._table.decided.values():
-            self._holdings.view(decision.rows, 1)
+            self._holdings.usage.give(decision.use, 1)
 
-    def _rows_of(self, claim: Claim) -> list[int]:
-        return self._holdings.inventory.rows_of(grant.device for grant in claim.grants if not grant.admin)
+    def _use_of(self, claim: Claim) -> Use:
+        return self._holdings.inventory.use_of(claim.grants)
 
     def _is_awaited(self, claim: Claim) -> bool:
         """Return True if a pod that waits has the claim already."""
         tasks, namespace = self._session.state.tasks, claim.key.partition("/")[0]
         reserved = ((tasks.get(f"{namespace}/{name}"), uid) for name, uid in claim.reserved)
         return any(task is not None and task.uid == uid and task.status == status.PENDING for task, uid in reserved)
+
+    # --- claims whose devices are where their pod cannot start
+
+    def release_unreachable(self) -> None:
+        """Let claims give their devices back if their pod fits no node, as it must go where they are.
+
+        As in Kubernetes: a claim keeps them that any other pod has or may use.
+        """
+        if not self._active:
+            return
+        report, tasks = self._session.report, self._session.state.tasks
+        for unfit in report.unfit.values():
+            for key, why in unfit.items():
+                task = tasks.get(key)
+                if task is None or not task.claims or task.node or isinstance(why, Refusal):
+                    continue
+                if any(reason.reason == ELSEWHERE.message for reason in why.reasons):
+                    for claim in filter(None, (self._table.claims.get(ref.key) for ref in task.claims)):
+                        if self._is_stuck(claim, task):
+                            devices = tuple(grant.device for grant in claim.grants)
+                            report.released[claim.key] = Release(claim.key, claim.uid, task.key, devices)
+
+    def _is_stuck(self, claim: Claim, task: Task) -> bool:
+        """Return True if a claim has devices that only some nodes reach, and no pod but one that waits uses it."""
+        if not claim.allocated or claim.terms is None or claim.deleting or self._users.get(claim.key):
+            return False
+        return all(uid == task.uid for _, uid in claim.reserved)
 
     # --- pods that wait for their claims
 
@@ -171,20 +206,34 @@ class ClaimFilter:
                 return True
         return False
 
-    def _verdicts(self, shape: TaskShape, nodes: NodeRows) -> Codes:
+    def _fits(self, shape: TaskShape, nodes: NodeRows) -> Codes:
+        codes = nodes.take(self._verdicts(shape).codes)
+        return np.where(codes == LATER, FITS, codes)
+
+    def _has_room(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        free: NDArray[np.bool_] = nodes.take(self._verdicts(shape).codes) == FITS
+        return free
+
+    def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
+        """Nodes are the better, the further ahead the alternatives stand that they have devices for."""
+        best = MOST_ALTERNATIVES * _alternatives(shape)
+        ranks = nodes.take(self._verdicts(shape).ranks).astype(np.float64)
+        return ranks * (WEIGHT * 100.0 / best)
+
+    def _verdicts(self, shape: TaskShape) -> Verdicts:
         wishes = shape.claims
         known = self._known.get(wishes)
         if known is None:
-            known = self._known[wishes] = Verdicts(self._judge(wishes, np.arange(self._size)), len(self._changed))
+            known = self._known[wishes] = Verdicts(*self._judge(wishes, np.arange(self._size)), len(self._changed))
         elif known.seen < len(self._changed):
             changed = set(self._changed[known.seen :])
             rows = np.arange(self._size) if EVERYWHERE in changed else np.array(sorted(changed), dtype=np.intp)
-            known.codes[rows] = self._judge(wishes, rows)
+            known.codes[rows], known.ranks[rows] = self._judge(wishes, rows)
             known.seen = len(self._changed)
-        return nodes.take(known.codes)
+        return known
 
-    def _judge(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> Codes:
-        """(n,) verdicts on nodes in some rows."""
+    def _judge(self, wishes: tuple[Wish, ...], rows: NDArray[np.intp]) -> tuple[Codes, Ranks]:
+        """(n,) verdicts on nodes in some rows, and how good their alternatives are."""
         reached = np.ones(len(rows), dtype=bool)
         demands = []
         for wish in wishes:
@@ -196,9 +245,11 @@ class ClaimFilter:
                     reached &= (self._at(reach.node) if reach.node else self._reach(reach.terms))[rows]
             else:
                 demands.append(wish.demand)
-        codes = self._holdings.verdicts(demands, rows) if demands else np.full(len(rows), FITS, dtype=np.int8)
+        codes, ranks = np.full(len(rows), FITS, dtype=np.int8), np.zeros(len(rows), dtype=np.int32)
+        if demands:
+            codes, ranks = self._holdings.verdicts(demands, rows)
         codes[~reached] = AT_OTHER_NODES
-        return codes
+        return codes, ranks
 
     def _reach(self, terms: tuple[NodeTerm, ...] | None) -> NDArray[np.bool_]:
         """(N,) nodes of a node selector."""
@@ -231,7 +282,7 @@ class ClaimFilter:
             self._users.setdefault(claim.key, set()).add(task.key)
             if claim.key in self._lapsed:
                 self._lapsed.remove(claim.key)
-                self._view(self._rows_of(claim), 1)
+                self._view(self._use_of(claim), 1)
             elif not claim.allocated and claim.key not in self._table.decided:
                 waiting.append(claim)
         for key, decision in self._evicted.pop(task.key, []):
@@ -250,7 +301,7 @@ class ClaimFilter:
     def _decide(self, key: str, decision: Decision) -> None:
         self._table.decided[key] = decision
         self._mine[key] = None
-        self._view(decision.rows, 1)
+        self._give(decision.use, 1)
         self._note_shared(key)
 
     def _gone(self, task: Task, row: int) -> None:
@@ -265,11 +316,11 @@ class ClaimFilter:
             if claim.allocated:
                 if task.status == status.RELEASING and claim.key not in self._lapsed:
                     self._lapsed.add(claim.key)
-                    self._view(self._rows_of(claim), -1)
+                    self._view(self._use_of(claim), -1)
             elif claim.key in self._mine:
                 had.append((claim.key, self._table.decided.pop(claim.key)))
                 del self._mine[claim.key]
-                self._view(had[-1][1].rows, -1)
+                self._give(had[-1][1].use, -1)
                 self._note_shared(claim.key)
         if task.status == status.RELEASING and had:
             self._evicted[task.key] = had
@@ -279,10 +330,26 @@ class ClaimFilter:
         if not self._table.claims[key].owner:
             self._changed.append(EVERYWHERE)
 
-    def _view(self, rows: Sequence[int], by: int) -> None:
-        """Devices are taken or given up: their nodes are to be looked at again."""
-        if not rows:
-            return
-        self._holdings.view(rows, by)
-        places = self._holdings.inventory.node_of[list(rows)]
+    def _view(self, use: Use, by: int) -> None:
+        """The devices of a claim will be free (-1), or not after all (1)."""
+        self._holdings.usage.view(use, by)
+        self._note_changed(use)
+
+    def _give(self, use: Use, by: int) -> None:
+        """Devices are given to a claim (1), or taken back (-1)."""
+        self._holdings.usage.give(use, by)
+        self._note_changed(use)
+
+    def _note_changed(self, use: Use) -> None:
+        """The nodes of devices are to be looked at again."""
+        places = self._holdings.inventory.node_of[list(use.rows)]
         self._changed += [int(place) if place >= 0 else EVERYWHERE for place in places]
+
+
+def _alternatives(shape: TaskShape) -> int:
+    """Number of requests of a shape that have alternatives."""
+    return sum(
+        any(way.name != request.name for way in request.ways)
+        for wish in shape.claims
+        for request in wish.demand.requests
+    )

@@ -1,0 +1,97 @@
+"""The demands of one pod's claims, prepared so that looking at a node that has changed is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kilauea.engine.model.claims.facts import Ask, Demand
+from kilauea.engine.model.claims.inventory import Inventory, Mask, Rows
+from kilauea.engine.model.claims.search import MOST_DEVICES
+
+MOST_KNOWN = 4096
+"""So many kinds of nodes are remembered for a question."""
+
+
+class Needed(NamedTuple):
+    """Devices that a node must have."""
+
+    mask: Mask
+    """(D,) devices that will do."""
+    number: int
+    free: bool
+    """They must not be in use."""
+
+
+@dataclass(slots=True)
+class Question:
+    """The demands of one pod.
+
+    Attributes:
+        demands: what its claims ask.
+        masks: (D,) devices that match, by ask.
+        requests: for each request with alternatives, all devices or access beside the user: what each way needs.
+        together: what the other requests need, those for the same devices added up.
+        simple: counting is all there is to it, so no search is needed.
+        known: by the state of a node's devices: the rank of what a search found there, -1 if it found nothing.
+    """
+
+    demands: tuple[Demand, ...]
+    masks: Mapping[Ask, Mask]
+    requests: list[list[Needed]]
+    together: list[Needed]
+    simple: bool
+    known: dict[bytes, int] = field(default_factory=dict)
+
+    def may(self, inventory: Inventory, free: Mask | None, rows: Rows) -> Mask:
+        """(n,) nodes with as many devices as each request needs by itself; without `free` as if none were in use."""
+        out = np.ones(len(rows), dtype=bool)
+        for ways in self.requests:
+            enough = np.zeros(len(rows), dtype=bool)
+            for need in ways:
+                enough |= inventory.count(need.mask, rows, free if need.free else None) >= need.number
+            out &= enough
+        for need in self.together:
+            out &= inventory.count(need.mask, rows, free) >= need.number
+        return out
+
+
+def question_of(demands: Sequence[Demand], masks: Mapping[Ask, Mask], inventory: Inventory) -> Question:
+    """Prepare demands."""
+    requests: list[list[Needed]] = []
+    together: dict[bytes, Needed] = {}
+    for request in (request for demand in demands for request in demand.requests):
+        ways = [(way, masks[way]) for way in request.ways if way in masks]
+        way, mask = ways[0] if ways else (None, None)
+        if len(request.ways) == 1 and way is not None and mask is not None and _is_counted(way, mask, inventory):
+            key = mask.tobytes()
+            before = together[key].number if key in together else 0
+            together[key] = Needed(mask, before + way.number, free=True)
+        else:
+            requests.append([_needed(way, mask, inventory) for way, mask in ways])
+    simple = not requests and _is_simple(demands, list(together.values()), inventory)
+    return Question(tuple(demands), masks, requests, list(together.values()), simple)
+
+
+def _is_counted(way: Ask, mask: Mask, inventory: Inventory) -> bool:
+    """Return True if a request takes a number of devices, each of which no other request can have then."""
+    return not (way.admin or way.all or (mask & inventory.multiple).any())
+
+
+def _needed(way: Ask, mask: Mask, inventory: Inventory) -> Needed:
+    several = bool((mask & inventory.multiple).any())
+    return Needed(mask, 1 if way.all or several else way.number, free=not (way.admin or way.all))
+
+
+def _is_simple(demands: Sequence[Demand], together: Sequence[Needed], inventory: Inventory) -> bool:
+    """Return True if counting is all there is to it: requests want the same devices, or quite different ones."""
+    for demand in demands:
+        if demand.constraints or sum(way.number for r in demand.requests for way in r.ways) > MOST_DEVICES:
+            return False
+    if any((need.mask & inventory.counted).any() for need in together):
+        return False
+    overlapping = sum(need.mask.astype(np.int32) for need in together) if len(together) > 1 else 0
+    return bool(np.all(np.asarray(overlapping) <= 1))

@@ -55,6 +55,7 @@ KINDS: dict[str, type[Object]] = {
     "ResourceClaimTemplate": dynamic.ResourceClaimTemplate,
     "NodeMetrics": metrics.NodeMetrics,
     "Numatopology": agents.Numatopology,
+    "ConfigMap": core.ConfigMap,
 }
 """The kinds that are read, with their types."""
 

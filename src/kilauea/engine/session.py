@@ -36,7 +36,7 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Domains
 from kilauea.engine.report import Report
 from kilauea.engine.state import ClusterState
-from kilauea.engine.statement import Statement, check_placing
+from kilauea.engine.statement import Statement
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -165,6 +165,7 @@ class Session:
     add_task_trait = _of_points(ExtensionPoints.add_task_trait)
     add_event_handler = _of_points(ExtensionPoints.add_event_handler)
     add_bind_annotations = _of_points(ExtensionPoints.add_bind_annotations)
+    add_bind_locks = _of_points(ExtensionPoints.add_bind_locks)
     add_hyper_node_order = _of_points(ExtensionPoints.add_hyper_node_order)
     add_hyper_node_gradient_for_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_job)
     add_hyper_node_gradient_for_sub_job = _of_points(ExtensionPoints.add_hyper_node_gradient_for_sub_job)
@@ -255,10 +256,10 @@ class Session:
         """Place a task without a statement; if its job is ready then, all its placed tasks start.
 
         Raises:
-            StatementError: the task does not wait, or the node lacks room now.
+            StatementError: the task does not wait, the node lacks room now, or a plugin has nothing left for the task.
         """
-        check_placing(self.ledger, task, row, now=True)
-        self.ledger.place(task, row, status.ALLOCATED)
+        statement = self.statement()
+        statement.allocate(task, row)
         job = self.state.jobs[task.group]
         if self.points.job_ready(job):
             for other in sorted(job.tasks.values(), key=lambda t: t.order):

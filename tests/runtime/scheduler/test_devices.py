@@ -182,3 +182,29 @@ def test_the_config_map_is_read_when_the_scheduler_starts_and_again_when_it_chan
         ask(live, "q", 20)
         live.wait(3)
         assert (record(live, "q") or "").endswith(",NVIDIA,60,1:")
+
+
+def test_metrics_say_what_pods_have_of_each_card(live: Live) -> None:
+    ask(live, "p", 60)
+    ask(live, "q", 30)
+    live.wait(5)
+    ask(live, "r", 100)
+    live.wait(5)
+    samples = {
+        (sample.name, sample.labels["devID"], sample.labels.get("podName", "")): sample.value
+        for family in live.metrics.registry.collect()
+        for sample in family.samples
+        if sample.name.startswith("volcano_vgpu_device_")
+    }
+    prefix = "volcano_vgpu_device_"
+    assert {key: value for key, value in samples.items() if key[1] == "card-0"} == {
+        (f"{prefix}shared_number", "card-0", ""): 2,
+        (f"{prefix}allocated_memory", "card-0", ""): 90,
+        (f"{prefix}allocated_cores", "card-0", ""): 2,
+        (f"{prefix}memory_limit", "card-0", ""): 100,
+        (f"{prefix}memory_allocation_for_a_certain_pod", "card-0", "p"): 60,
+        (f"{prefix}core_allocation_for_a_certain_pod", "card-0", "p"): 1,
+        (f"{prefix}memory_allocation_for_a_certain_pod", "card-0", "q"): 30,
+        (f"{prefix}core_allocation_for_a_certain_pod", "card-0", "q"): 1,
+    }
+    assert samples[f"{prefix}allocated_memory", "card-1", ""] == 100

@@ -6,7 +6,7 @@ cores are in hundredths of a card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kilauea.api import devices, wellknown
@@ -235,3 +235,27 @@ def slices_in(kind: str, text: str) -> tuple[tuple[Slice, ...], ...]:
         DeviceTextError: it cannot be read.
     """
     return devices.read_indices(text) if kind == SHARE else devices.read_record(text)
+
+
+class GivenCard(NamedTuple):
+    """A part of a card that a pod gets."""
+
+    kind: str
+    container: int
+    card: str
+    memory: int
+    """MiB; 0 where the record has no amounts."""
+    cores: int
+    """Hundredths of a card."""
+
+
+def cards_in(annotations: Iterable[tuple[str, str]]) -> list[GivenCard]:
+    """The parts of cards in annotations, by kind and container; records that cannot be read are left out."""
+    out: list[GivenCard] = []
+    for kind, text in record_of(dict(annotations)):
+        try:
+            containers = slices_in(kind, text)
+        except DeviceTextError:
+            continue
+        out += [GivenCard(kind, number, *part) for number, slices in enumerate(containers) for part in slices]
+    return out

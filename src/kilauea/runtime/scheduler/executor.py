@@ -29,10 +29,10 @@ from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
 from kilauea.runtime.scheduler.claims import consumer_of, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.node_locks import NodeLocks
 from kilauea.runtime.scheduler.volumes import NOT_BOUND, all_bound
 from kilauea.runtime.scheduler.volumes import release as release_volume
 from kilauea.runtime.scheduler.volumes import reserve as reserve_volume
-from kilauea.runtime.scheduler.node_locks import NodeLocks
 from kilauea.runtime.scheduler.workers import WorkerPool
 from kilauea.telemetry.metrics import SchedulerMetrics
 
@@ -243,6 +243,8 @@ class Executor:
         try:
             await all_bound(self._feed, written, operation.node, more_time)
         except ApiError as error:
+            if operation.locks:
+                await self._locks.release(operation.node, operation.locks)
             if self._is_assumed(operation):
                 self._failed(operation, error)
             return

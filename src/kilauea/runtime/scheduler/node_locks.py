@@ -1,7 +1,7 @@
 """Locks of nodes, by which the scheduler and a node's device plugins take turns.
 
 A device plugin learns from its kubelet that some pod starts, not which: it gives the cards of the pod whose bind is
-under way. So, where the configuration wants it, an annotation of the node holds the time of the bind from before it until
+under way. So, where the configuration wants it, an annotation of the node holds the time of the bind until
 the device plugin, or a bind that fails, takes it away. A lock that is older than five minutes was left behind, by a
 device plugin that failed, and is replaced. Binds to one node wait for each other in the order in which they came.
 """

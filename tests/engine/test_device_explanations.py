@@ -1,4 +1,4 @@
-"""Why cards do not fit, and which cards a plan gives to a pod."""
+"""Reasons why cards do not fit, and the cards that a plan gives to a pod."""
 
 from __future__ import annotations
 

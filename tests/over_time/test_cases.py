@@ -394,12 +394,14 @@ def test_jobs_that_name_a_card_by_its_model_start_on_no_other_model() -> None:
         card_group("late", {C: 3}, "training", queue="q-h", minimum=3, phase="Pending", created=2),
     ]
     for name, count, card, resource in (("service", 2, split, of_slice), ("job", 2, C, GPU), ("late", 3, C, GPU)):
-        made = [card_pod(f"{name}-{i}", name, card, 1, resource=resource, uid=f"{name}{i}", **asked) for i in range(count)]
+        made = [
+            card_pod(f"{name}-{i}", name, card, 1, resource=resource, uid=f"{name}{i}", **asked) for i in range(count)
+        ]
         objects += [controlled(each) for each in made]
     history = lived(CONFIGURATIONS["cards"], objects)
     assert running(history) == {"service": 2, "job": 2}
-    nodes = {p.spec.node_name for p in history.cluster.objects if isinstance(p, Pod) and p.spec.node_name}
-    assert nodes == {"h1"}
+    placed = [p for p in Books(history.moments[-1].objects).pods.values() if is_placed(p)]
+    assert {p.spec.node_name for p in placed} == {"h1"}
 
 
 # --- who is spared

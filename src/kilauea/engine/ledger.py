@@ -108,7 +108,7 @@ class Ledger:
         self._move(task, row, shape.promised if to == status.PIPELINED else shape.held, 1)
 
     def objection(self, task: Task) -> Refusal | None:
-        """Why a plugin that heard of a task on its node has nothing for it there; None if it has not objected."""
+        """The refusal of a plugin that has nothing for a task on the node where it was placed; None if none objects."""
         return self._points.objections.get(task.key)
 
     def displace(self, task: Task, row: int) -> None:

@@ -101,7 +101,7 @@ def serving(pod: Obj, node: Obj) -> list[Family]:
 
 
 def refusal(pod: Obj, node: Obj, others: Sequence[Obj]) -> str:
-    """Why the node cannot give a pod the cards in its annotations; empty if it can, or if the pod asks for none.
+    """The reason why a node cannot give a pod its cards; empty if it can, or if the pod asks for none.
 
     Args:
         pod: starts on the node.

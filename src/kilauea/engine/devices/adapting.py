@@ -1,4 +1,4 @@
-"""What pods ask of cards, as the configuration of the devices reads it: defaults, units, and templates of NPUs."""
+"""Requests of pods for cards, as the configuration of the devices reads it: defaults, units, and templates of NPUs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Adapter:
         return request._replace(kind=kind, memory=template_memory(chip, request.memory) or request.memory)
 
     def refusal(self, wish: DeviceWish) -> str:
-        """Why no node can serve the wish; empty if one may."""
+        """Return the reason why no node can serve the wish; empty if one may."""
         for request in wish.requests:
             chip = self._chips.get(request.kind)
             if chip is None or wish.soft or not request.memory:

@@ -118,7 +118,7 @@ class DeviceLedger:
         return self._adapter.adapt(wish)
 
     def refusal(self, task: Task) -> str:
-        """Why no node can have cards for a task; empty if one may."""
+        """Return the reason why no node can have cards for a task; empty if one may."""
         wish = task.spec.devices
         return self._adapter.refusal(wish) if wish is not None and self.serves(wish) else ""
 

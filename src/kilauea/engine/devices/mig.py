@@ -39,7 +39,7 @@ class MigShapes:
         self._orders = tuple(np.array([key[-1] for key in sorted(listed)], dtype=np.intp) for listed in keys)
 
     def name(self, row: int, column: int, instance: int) -> str:
-        """What the id of a card has behind it for an instance: `[group-position]`."""
+        """The end of the id of an instance, behind that of its card: `[group-position]`."""
         found = self.instances[int(self.geometry[row, column])][instance]
         return f"[{found.group}-{found.position}]"
 

@@ -1,4 +1,4 @@
-"""What pods have of each card, as the annotations of nodes and pods say: for explanations and metrics.
+"""Parts of cards that pods have, as the annotations of nodes and pods say: for explanations and metrics.
 
 The ledger of a session knows more, as it also counts what the cycle decides; this needs no session.
 """
@@ -15,7 +15,7 @@ from kilauea.engine.state import ClusterState
 
 
 class Part(NamedTuple):
-    """What a pod has of a card."""
+    """A part of a card that a pod has."""
 
     pod: str
     memory: int
@@ -41,7 +41,7 @@ class CardUse(NamedTuple):
         return sum(part.cores for part in self.parts)
 
     def by_pod(self) -> dict[str, list[Part]]:
-        """What each pod has of the card, in its containers."""
+        """The parts of each pod, one for each container."""
         out: dict[str, list[Part]] = {}
         for part in self.parts:
             out.setdefault(part.pod.rpartition("/")[2], []).append(part)
@@ -87,7 +87,7 @@ def _share(wish: DeviceWish) -> CardRequest | None:
 
 
 def free_cards_text(state: ClusterState, task: Task) -> list[str]:
-    """What a pod asks of each card, and the card with the most free memory; by kind that it asks for."""
+    """The amounts that a pod asks for, and the card with the most free memory; by kind that it asks for."""
     wish, uses, out = task.spec.devices, card_uses(state), []
     for request in wish.requests if wish is not None else ():
         of_kind = [use for use in uses if use.kind == request.kind and use.card.healthy]

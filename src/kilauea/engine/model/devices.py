@@ -69,7 +69,7 @@ def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, in
 
 
 def _sharing(annotations: Mapping[str, str]) -> str:
-    """How a node says that its NPUs are shared; empty if it does not."""
+    """The way in which a node says that its NPUs are shared; empty if it does not."""
     told = annotations.get(devices.VNPU_SOFT)
     return "" if told is None else SOFTLY if told.strip() == "true" else BY_TEMPLATE
 

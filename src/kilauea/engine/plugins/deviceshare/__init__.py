@@ -2,10 +2,14 @@
 
 What:
     The cards of a node are those that its device plugin registers in an annotation (`volcano.sh/node-vgpu-register`,
-    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. A pod that asks for parts of
-    cards goes to a node where each container finds its cards: enough memory, cores and slots on one card for each card
-    that it asks for, of a model and with an id that the pod's annotations allow. The cards that it gets are written to
-    its annotations in the request that binds it; device plugins read them there, and so does a restarted scheduler.
+    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. Cards in mode mig are split into
+    instances: a pod gets the smallest free one that is large enough, and the first pod on a card decides how it is
+    split. The ConfigMap of the devices (key `device-config.yaml`) says how cards of a model can be split, what a
+    container gets that does not say how much, and the templates of NPUs, to which memory is rounded up. A pod
+    that asks for parts of cards goes to a node where each container finds its cards: enough memory, cores and slots on
+    one card for each card that it asks for, of a model and with an id that the pod's annotations allow. The cards that
+    it gets are written to its annotations in the request that binds it; device plugins read them there, and so does a
+    restarted scheduler.
 
 Why:
     The sum over a node does not tell if a share fits: two cards that are half used have room for no whole card.
@@ -17,6 +21,13 @@ Arguments:
     `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
     deviceshare.AscendHAMiVNPUEnable (false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
     `huawei.com/Ascend910B-memory`.
+    deviceshare.NodeLockEnable (false): lock a node by an annotation (`hamivgpu`, `gpu`, `hami.io/mutex.lock`) while a
+    pod with cards is bound to it, until its device plugin has given the cards; other binds wait, and a lock that is
+    older than five minutes is replaced.
+    deviceshare.KnownGeometriesCMName (text, "volcano-vgpu-device-config"): name of the ConfigMap of the devices.
+    deviceshare.KnownGeometriesCMNamespace (text, "kube-system"): its namespace.
+    deviceshare.GPUExclusiveRules (list of maps, none): labels. Pods that have all labels of a rule share no vGPU with
+    each other; other pods may join them. Cards in mode mig are not concerned.
     deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
     pods.
     deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes; 0 switches that off.
@@ -29,6 +40,9 @@ Example:
           deviceshare.VGPUEnable: true
           deviceshare.SchedulePolicy: binpack
           deviceshare.ScheduleWeight: 10
+          deviceshare.NodeLockEnable: true
+          deviceshare.GPUExclusiveRules:
+          - app: training
 
 Difference from the original:
     GPUSharingEnable and GPUNumberEnable can be on together: cards are accounted for one by one, so a card that is
@@ -36,8 +50,11 @@ Difference from the original:
     that offers the resource but registers no card. Cards that are registered as unhealthy are not given out. The record
     is written with the bind, not before it. All containers of a pod count when the record is read again. `spread`
     scores a node by its free cards; in the original the score is always 0. Cards of terminating pods are given out
-    again only when the pods are gone. MIG geometries, the dynamic vNPUs of MindCluster, the device ConfigMap, node
-    locks and GPUExclusiveRules are not part of this version.
+    again only when the pods are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose
+    geometry is unknown is passed over instead of shared. If the smallest instances are taken, a larger one is given.
+    Rules and locks count across cycles. The ConfigMap is read again when it changes; its fields `defaultGPUNum` and the
+    names of vGPU resources other than the usual ones are named and not used. The dynamic vNPUs of MindCluster
+    (`huawei.com/npu-core`, AscendMindClusterVNPUEnable) are not part of this version.
 """
 
 from __future__ import annotations

@@ -110,6 +110,7 @@ def row(obj: dict[str, Any]) -> tuple[object, ...]:
 async def play(stage: Stage) -> None:
     """Play the acts one after another, and show every change."""
     table = Table(*COLUMNS)
+    pods: list[dict[str, Any]] = []
     for act in SCRIPT:
         print(f"\n{act.words}")
         table.heading()

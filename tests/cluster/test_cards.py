@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from cluster.api_process import Client, Server
 from cluster.up_process import PODS, Obj, apply, group, pod, running_up, said, until
@@ -103,6 +108,19 @@ def test_pods_get_their_cards_and_start_one_after_the_other_on_a_locked_node(ser
     until(lambda: phase(client, waiting) == "Running", "the third pod to get the card that is free again")
     locks = [client.get(f"/api/v1/nodes/{name}")["metadata"]["annotations"] for name in ("gpu-a", "gpu-b")]
     assert all("hamivgpu" not in annotations for annotations in locks)
+
+
+def test_a_plan_at_the_cluster_names_the_instance_that_a_pod_would_get(server: Server, tmp_path: Path) -> None:
+    conf = tmp_path / "cards.conf"
+    conf.write_text(CONF)
+    manifest = yaml.safe_dump_all(asking("planned", 40, **{"volcano.sh/vgpu-mode": "mig"}))
+    command = [sys.executable, "-m", "kilauea", "plan", "-f", "-", "-o", "json", "--scheduler-conf", str(conf)]
+    command += ["--kubeconfig", str(server.kubeconfig)]
+    done = subprocess.run(command, input=manifest, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cards"] == {
+        "default/planned": [{"kind": "vgpu", "container": 0, "card": "split-0[0-0]", "memory": 50, "cores": 0}]
+    }
 
 
 def test_instances_of_a_card_in_mode_mig_are_given_out(server: Server, client: Client) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kilauea.api.device_config import Chip, DeviceConfig
 from kilauea.engine.model.devices import ASCEND, VGPU, CardRequest, DeviceWish
 
-PARTIAL = "vNPU does not support partial memory allocation when requesting multiple devices"
+PARTIAL, TOO_LARGE = 4, 5
+"""Reasons why no node can serve a wish: parts of several NPUs, and more memory than a chip has."""
 
 
 class Adapter:
@@ -42,8 +43,8 @@ class Adapter:
             return request._replace(kind=kind)
         return request._replace(kind=kind, memory=template_memory(chip, request.memory) or request.memory)
 
-    def refusal(self, wish: DeviceWish) -> str:
-        """Return the reason why no node can serve the wish; empty if one may."""
+    def refusal(self, wish: DeviceWish) -> int:
+        """Return the reason why no node can serve the wish as its pod has it; 0 if one may."""
         for request in wish.requests:
             chip = self._chips.get(request.kind)
             if chip is None or wish.soft or not request.memory:
@@ -52,8 +53,8 @@ class Adapter:
             if request.number > 1 and memory != (chip.allocatable or chip.capacity):
                 return PARTIAL
             if not memory:
-                return f"{chip.memory_resource} {request.memory} is more than a chip has ({chip.capacity} MiB)"
-        return ""
+                return TOO_LARGE
+        return 0
 
     def template(self, kind: str, memory: int) -> str:
         """The name of the template with so much memory; empty for a whole chip."""

@@ -117,11 +117,6 @@ class DeviceLedger:
         assert wish is not None
         return self._adapter.adapt(wish)
 
-    def refusal(self, task: Task) -> str:
-        """Return the reason why no node can have cards for a task; empty if one may."""
-        wish = task.spec.devices
-        return self._adapter.refusal(wish) if wish is not None and self.serves(wish) else ""
-
     def take_in(self, shape_of: Callable[[Task], TaskShape]) -> None:
         """Book what pods on nodes have."""
         placements, later = self._state.placements, []
@@ -192,7 +187,7 @@ class DeviceLedger:
     def survey(self, shape: TaskShape, nodes: NodeRows, *, now: bool, placed: bool = False) -> Survey:
         """The cards that a task would get on some nodes, and why it gets none on others."""
         wish = self.wish_of(shape)
-        codes = np.zeros(len(nodes), dtype=np.int8)
+        codes = np.full(len(nodes), self._refusal(shape), dtype=np.int8)
         chosen: list[NDArray[np.intp]] = []
         parts: list[NDArray[np.int64] | None] = []
         extra: dict[str, IntArray] = {}
@@ -228,11 +223,15 @@ class DeviceLedger:
                     used_parts[row, columns[row, k], given[row, k]] += 1
         return Survey(codes, tuple(chosen), tuple(parts))
 
+    def _refusal(self, shape: TaskShape) -> int:
+        """The reason why no node can have cards for a shape; 0 if one may."""
+        return self._adapter.refusal(shape.spec.devices) if shape.spec.devices is not None else 0
+
     def fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
         """(n,) 0 where a task finds its cards, or why not; quicker than `survey` for a single request."""
         wish = self.wish_of(shape)
         table = self.tables.get(wish.requests[0].kind)
-        if len(wish.requests) > 1 or table is None:
+        if len(wish.requests) > 1 or table is None or self._refusal(shape):
             return self.survey(shape, nodes, now=now).codes
         request, cards = wish.requests[0], table.cards
         mask, _ = self._free(table, request, shape, nodes, None, now=now)

@@ -84,6 +84,14 @@ BINPACK, SPREAD = "binpack", "spread"
 UNREADABLE = Rejection("DeviceAnnotations", "node(s) had device annotations that cannot be used", hopeless=True)
 WITHOUT = Rejection("NoDevices", "node(s) had no registered devices of the requested kind", hopeless=True)
 NO_ROOM = Rejection("InsufficientDevices", "node(s) had no cards with enough free memory, cores and slots")
+PARTIAL = Rejection(
+    "DeviceRequest",
+    "vNPU does not support partial memory allocation when requesting multiple devices",
+    hopeless=True,
+)
+TOO_LARGE = Rejection("DeviceRequest", "no NPU of the requested kind has so much memory", hopeless=True)
+REJECTIONS = [UNREADABLE, WITHOUT, NO_ROOM, PARTIAL, TOO_LARGE]
+"""By the ledger's codes, which count from 1."""
 LOCKED = Rejection("NodeLocked", "node(s) had been locked within 5 minutes")
 MOST_NAMED = 5
 """Nodes with unreadable annotations that are named one by one."""
@@ -127,10 +135,7 @@ class DeviceShare(Plugin):
         self._ledger = session.devices = ledger
         self._records = Records(Adapter(config))
         ledger.take_in(session.shape_of)
-        session.add_pre_predicate(self.name, self._refused)
-        session.add_predicate(
-            self.name, self._fits, [UNREADABLE, WITHOUT, NO_ROOM], applies=self._applies, room=self._has_room
-        )
+        session.add_predicate(self.name, self._fits, REJECTIONS, applies=self._applies, room=self._has_room)
         session.add_event_handler(self.name, self._placed, self._gone)
         session.add_bind_annotations(self.name, self._annotations)
         if given.lock:
@@ -170,10 +175,6 @@ class DeviceShare(Plugin):
             return ()
         labels = self._session.state.classes.get(task.label_class).labels.items()
         return tuple(number for number, rule in enumerate(self._rules) if rule <= labels)
-
-    def _refused(self, task: Task) -> Refusal | None:
-        message = self._ledger.refusal(task)
-        return Refusal("DeviceRequest", message) if message else None
 
     def _name_faults(self, session: Session) -> None:
         """Warn of nodes with annotations that cannot be read."""

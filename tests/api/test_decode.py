@@ -107,12 +107,12 @@ def test_every_kind_is_read_as_its_type_with_any_version_of_its_group_and_withou
 def test_a_kind_of_another_group_and_an_unknown_kind_are_counted_and_skipped() -> None:
     decoded = read(
         '{"kind":"Service","apiVersion":"serving.knative.dev/v1","metadata":{"name":"x"}}'
-        '{"kind":"ConfigMap","apiVersion":"v1"}{"kind":"ConfigMap","apiVersion":"v1"}'
+        '{"kind":"Secret","apiVersion":"v1"}{"kind":"Secret","apiVersion":"v1"}'
         '{"kind":"ReplicaSet","apiVersion":"v1","metadata":{"name":"x"}}'
     )
     assert decoded.objects == []
     assert decoded.errors == []
-    assert decoded.skipped == {"serving.knative.dev/Service": 1, "ConfigMap": 2, "ReplicaSet": 1}
+    assert decoded.skipped == {"serving.knative.dev/Service": 1, "Secret": 2, "ReplicaSet": 1}
 
 
 def test_items_of_a_typed_list_take_kind_and_version_from_it() -> None:

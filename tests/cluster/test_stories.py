@@ -59,6 +59,15 @@ def test_jobs_wait_fail_stop_and_go_on() -> None:
     )
 
 
+def test_pods_share_cards_and_the_device_plugin_refuses_a_card_that_is_taken() -> None:
+    lines = told("cards")
+    shown = rows(lines)
+    assert ["notebook-2", "Running", "gpu-a", "a-0,NVIDIA,10000,0"] in shown
+    assert ["service-1", "Running", "gpu-b", "b-0[0-1],NVIDIA,5120,0"] in shown
+    assert ["thief", "Failed", "gpu-b", "b-0[0-0],NVIDIA,5120,0"] in shown
+    assert "MIG instance b-0[0-0] is given to 2 containers" in lines[-1]
+
+
 def test_a_story_that_does_not_happen_as_told_ends_with_exit_code_1(tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     manifest = tmp_path / "examples" / "jobs" / "train.yaml"

@@ -9,8 +9,12 @@ import pytest
 
 from kilauea.api.core import Pod
 from kilauea.api.meta import Object
+from kilauea.api.times import SECOND, format_time
 from kilauea.engine.plan import Plan
+from kilauea.engine.session import Session
+from kilauea.engine.statement import StatementError
 from support.builders import (
+    NOW,
     Data,
     Objects,
     binds,
@@ -25,18 +29,21 @@ from support.builders import (
     pod,
     priority_class,
 )
+from support.probes import action_called, inside
 
 REGISTER = "volcano.sh/node-vgpu-register"
 RECORD = "volcano.sh/vgpu-ids-new"
 
 
 def shares(policy: str = "", weight: int = 0, **more: Any) -> Data:
-    """A configuration in which every kind of card is given out."""
+    """A configuration in which every kind of card is given out; `more` are arguments without their prefix."""
     flags = ("GPUSharingEnable", "GPUNumberEnable", "VGPUEnable", "AscendHAMiVNPUEnable")
     given: dict[str, Any] = {f"deviceshare.{flag}": True for flag in flags}
     given |= {"deviceshare.SchedulePolicy": policy, "deviceshare.ScheduleWeight": weight}
     return conf(
-        "allocate, backfill, preempt", ["gang", "priority"], ["predicates", plugin("deviceshare", given | more)]
+        "allocate, backfill, preempt",
+        ["gang", "priority"],
+        ["predicates", plugin("deviceshare", given | {f"deviceshare.{key}": value for key, value in more.items()})],
     )
 
 
@@ -231,7 +238,6 @@ def test_pods_of_a_group_that_is_spread_take_no_card_together() -> None:
         pytest.param("GPU-a,1,1,NVIDIA,true,hami-core:" * 2, id="a card twice"),
         pytest.param("".join(f"GPU-{i},1,1,N,true,x:" for i in range(1000)), id="a thousand cards"),
         pytest.param("x" * 1_000_000, id="a megabyte"),
-        pytest.param("GPU-a,7,40960,NVIDIA,true,mig:", id="cards in mode mig, whose slices are not given out"),
     ],
 )
 def test_a_node_with_a_register_that_cannot_be_used_is_passed_over_by_name(register: str) -> None:
@@ -362,7 +368,7 @@ def test_npus_are_given_out_by_memory_with_hami_s_annotations() -> None:
     found = {b.pod.removeprefix("ns/"): dict(b.annotations) for b in plan.binds}
     assert found["p"]["hami.io/Ascend310P-devices-allocated"] == "npu-0,Ascend310P,6144,0:"
     assert found["q"]["hami.io/Ascend310P-devices-allocated"] == "npu-1,Ascend310P,21527,0:"
-    assert found["p"]["huawei.com/Ascend310P"] == '[{"UUID":"npu-0"}]'
+    assert found["p"]["huawei.com/Ascend310P"] == '[{"UUID":"npu-0","temp":"vir02"}]'
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"id":"a","count":"x"}]', '[{"index":0}]', "[" * 100_000])
@@ -370,6 +376,163 @@ def test_a_node_with_npus_that_cannot_be_read_is_passed_over(text: str) -> None:
     plan = plan_of(ascend_node(text), ascend("p"), conf=shares())
     assert codes(plan) == {"p": "Unschedulable"}
     assert [f.code for f in plan.findings] == ["DeviceAnnotations"]
+
+
+def test_the_memory_of_an_npu_is_that_of_a_template() -> None:
+    plan = plan_of(ascend_node(), ascend("p", 1000), ascend("q", 20000), conf=shares())
+    found = {b.pod.removeprefix("ns/"): dict(b.annotations) for b in plan.binds}
+    assert found["p"]["hami.io/Ascend310P-devices-allocated"] == "npu-0,Ascend310P,3072,0:"
+    assert found["p"]["huawei.com/Ascend310P"] == '[{"UUID":"npu-0","temp":"vir01"}]'
+    assert found["q"]["hami.io/Ascend310P-devices-allocated"] == "npu-1,Ascend310P,21527,0:"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param({"": 2, "-memory": 3072}, "does not support partial memory", id="parts of several NPUs"),
+        pytest.param({"": 1, "-memory": 30000}, "no NPU of the requested kind has", id="more than a chip has"),
+    ],
+)
+def test_npus_that_no_node_can_give_are_refused_by_name(asked: dict[str, int], expected: str) -> None:
+    requests = {"cpu": "1"} | {f"huawei.com/Ascend310P{suffix}": amount for suffix, amount in asked.items()}
+    plan = plan_of(ascend_node(), group("p"), pod("p", "p", requests=requests), conf=shares())
+    assert codes(plan) == {"p": "Unschedulable"}
+    assert expected in pending(plan)["p"].message
+
+
+@pytest.mark.parametrize(("soft", "expected"), [("true", {"p": "n"}), ("false", {}), (None, {})])
+def test_a_pod_that_shares_npus_by_software_needs_a_node_that_does(soft: str | None, expected: dict[str, str]) -> None:
+    there = ascend_node()
+    assert there.metadata.annotations is not None
+    there.metadata.annotations |= {"hami-vnpu-core": soft} if soft is not None else {}
+    asked = {"cpu": "1", "huawei.com/Ascend310P": 1, "huawei.com/Ascend310P-memory": 1000}
+    marks = {"huawei.com/vnpu-mode": "hami-core"}
+    plan = plan_of(there, group("p"), pod("p", "p", requests=asked, annotations=marks), conf=shares())
+    assert binds(plan) == expected
+    if expected:
+        assert dict(plan.binds[0].annotations)["huawei.com/Ascend310P"] == '[{"UUID":"npu-0","memory":1000,"core":0}]'
+
+
+def test_npus_of_one_network_are_given_together() -> None:
+    networks = [1, 2, 1, 2, 2]
+    cards = ",".join(
+        f'{{"id":"npu-{i}","count":1,"devmem":100,"type":"Ascend910B","custominfo":{{"NetworkID":{network}}}}}'
+        for i, network in enumerate(networks)
+    )
+    offers = {"huawei.com/Ascend910B": 5}
+    there = node("n", 64, resources=offers, annotations={"hami.io/node-register-Ascend910B": f"[{cards}]"})
+    asked = pod("p", "p", requests={"cpu": "1", "huawei.com/Ascend910B": 3})
+    plan = plan_of(there, group("p"), asked, conf=shares())
+    text = dict(plan.binds[0].annotations)["hami.io/Ascend910B-devices-allocated"]
+    assert [part.split(",")[0] for part in text.split(":")[:-1]] == ["npu-1", "npu-3", "npu-4"]
+
+
+# --- rules
+
+TRAIN, WEB, GREEN = {"app": "train"}, {"app": "web"}, {"app": "web", "tint": "green"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "first", "second", "shared"),
+    [
+        pytest.param([TRAIN], TRAIN, TRAIN, False, id="two pods of one rule share no card"),
+        pytest.param([TRAIN], TRAIN, WEB, True, id="others join them"),
+        pytest.param([TRAIN, WEB], TRAIN, WEB, True, id="pods of different rules share"),
+        pytest.param([GREEN], GREEN, WEB, True, id="a pod matches with all labels of a rule"),
+        pytest.param([TRAIN, WEB], GREEN, WEB, False, id="any rule that both match"),
+        pytest.param([], TRAIN, TRAIN, True, id="without rules all share"),
+    ],
+)
+@pytest.mark.parametrize("runs", [True, False], ids=["one runs already", "both start"])
+def test_pods_that_match_the_same_rule_share_no_card(
+    rules: list[Data], first: dict[str, str], second: dict[str, str], shared: bool, runs: bool
+) -> None:
+    where: Data = {"node": "n", "annotations": {RECORD: "n-0,NVIDIA,10,10:"}} if runs else {}
+    a = [group("a", phase="Running" if runs else "Inqueue"), vgpu("a", 10, 10, labels=first, **where)]
+    b = [group("b"), vgpu("b", 10, 10, labels=second)]
+    plan = plan_of(vgpu_node("n", 1), a, b, conf=shares(GPUExclusiveRules=rules))
+    assert (len(binds(plan)) == (1 if runs else 2)) is shared
+
+
+@pytest.mark.parametrize("rule", ["app=train", {}, {"app": 3}, 7, None])
+def test_a_rule_that_is_not_a_map_of_labels_is_named_and_left_out(rule: Any) -> None:
+    plan = plan_of(vgpu_node("n"), waiting("p"), conf=shares(GPUExclusiveRules=[rule]))
+    assert binds(plan) == {"p": "n"}
+    assert [f.where for f in plan.findings] == ["plugin deviceshare: deviceshare.GPUExclusiveRules[0]"]
+
+
+# --- actions of users
+
+
+def wide_node() -> Object:
+    """A node with one card that offers more than its card has, so that only the card is short."""
+    there = vgpu_node("n", 1)
+    there.status.allocatable |= dict.fromkeys(("volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory"), 100000)  # type: ignore[attr-defined]  # nodes have one
+    return there
+
+
+def test_an_action_that_places_where_no_card_is_free_is_refused_and_can_go_on() -> None:
+    def execute(session: Session) -> None:
+        statement = session.statement()
+        for job in session.waiting_jobs():
+            for task in job.pending():
+                try:
+                    statement.allocate(task, 0)
+                except StatementError as error:
+                    refused.append(str(error))
+        statement.commit()
+
+    refused: list[str] = []
+    document = shares()
+    document["actions"] = "enqueue, launch"
+    there: list[Objects] = [wide_node(), waiting("p", cores=60), waiting("q", cores=60)]
+    plan = plan_of(there, conf=document, actions=[action_called("launch", execute)])
+    message = "task ns/q cannot be placed: node n has no cards with enough free memory, cores and slots for it"
+    assert (binds(plan), refused) == ({"p": "n"}, [message])
+    assert record(plan, "p") == "n-0,NVIDIA,32768,60:"
+
+
+def test_placing_at_once_is_refused_too_where_no_card_is_free() -> None:
+    def act(session: Session) -> None:
+        tasks = session.state.tasks
+        session.allocate_at_once(tasks["ns/p"], 0)
+        with pytest.raises(StatementError, match="has no cards with enough free memory"):
+            session.allocate_at_once(tasks["ns/q"], 0)
+        assert session.devices is not None
+        assert sorted(session.devices.bookings) == ["ns/p"]
+
+    document = shares()
+    document["actions"] = "enqueue"
+    inside(wide_node(), waiting("p", cores=60), waiting("q", cores=60), do=act, conf=document)
+
+
+# --- locks of nodes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bound"),
+    [
+        pytest.param(10, False, id="a fresh lock: the pod waits for the node"),
+        pytest.param(301, True, id="a stale lock holds nothing up"),
+        pytest.param(None, True, id="what is not a time locks nothing"),
+    ],
+)
+def test_a_locked_node_starts_no_pod(seconds: int | None, bound: bool) -> None:
+    there = vgpu_node("n")
+    assert there.metadata.annotations is not None
+    text = format_time(NOW - seconds * SECOND) if seconds is not None else "soon"
+    there.metadata.annotations |= {"hamivgpu": text}
+    plan = plan_of(there, waiting("p"), conf=shares(NodeLockEnable=True))
+    assert (binds(plan), [n.node for n in plan.nominations]) == (({"p": "n"}, []) if bound else ({}, ["n"]))
+    other = plan_of(there, vgpu_node("other"), waiting("p"), conf=shares(NodeLockEnable=True))
+    assert binds(other) == {"p": "n" if bound else "other"}
+    assert binds(plan_of(there, waiting("p"), conf=shares())) == {"p": "n"}
+
+
+def test_a_bind_names_the_locks_of_the_cards_that_it_gives() -> None:
+    plan = plan_of(vgpu_node("n"), waiting("p"), conf=shares(NodeLockEnable=True))
+    assert plan.binds[0].locks == ("hamivgpu",)
+    assert plan_of(vgpu_node("n"), waiting("p"), conf=shares()).binds[0].locks == ()
 
 
 # --- arguments

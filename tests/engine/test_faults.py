@@ -102,6 +102,7 @@ ASKED_BY_THESE_ACTIONS = [
     "batch_node_score",
     "best_node",
     "bind_annotations",
+    "bind_locks",
 ]
 
 

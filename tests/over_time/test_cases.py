@@ -17,7 +17,7 @@ from over_time.configurations import CONFIGURATIONS
 from over_time.history import History, complete, play
 from over_time.laws import broken
 from support.builders import GPU, Data, Objects, conf, flat, group, node, plugin, pod, priority_class, queue
-from support.card_objects import A, annotated, card_group, card_node, card_pod, card_queue
+from support.card_objects import A, B, C, annotated, card_group, card_node, card_pod, card_queue, labelled
 
 CLASSES = [priority_class("low", 10), priority_class("mid", 100), priority_class("high", 1000)]
 FIVE, FLAT, TREE = (CONFIGURATIONS[name] for name in ("five", "flat", "tree"))
@@ -379,6 +379,29 @@ def test_the_second_replica_of_a_service_gets_its_cards_back_from_training() -> 
         objects.append(annotated(controlled(made, "ReplicaSet"), preemptable="false"))
     history = lived(CONFIGURATIONS["cards"], objects)
     assert running(history) == {"chat": 2}
+
+
+def test_jobs_that_name_a_card_by_its_model_start_on_no_other_model() -> None:
+    """H200s whole and in slices on one node, H100s free on another, under the same name of the resource."""
+    split, of_slice = f"{C}/mig-1g.18gb-mixed", "nvidia.com/mig-1g.18gb"
+    asked: dict[str, Any] = {"cpu": "100m", "memory": "100Mi"}
+    objects = [
+        node("h1", 64, "512Gi", labels=labelled(C, count=4), resources={GPU: 4, of_slice: 4}),
+        card_node("n2", B, gpu=8),
+        card_queue("q-h", {C: 4, split: 2}, cpu=4, memory="4Gi"),
+        card_group("service", {split: 2}, "inference", queue="q-h", minimum=1, phase="Pending"),
+        card_group("job", {C: 2}, "training", queue="q-h", minimum=2, phase="Pending", created=1),
+        card_group("late", {C: 3}, "training", queue="q-h", minimum=3, phase="Pending", created=2),
+    ]
+    for name, count, card, resource in (("service", 2, split, of_slice), ("job", 2, C, GPU), ("late", 3, C, GPU)):
+        made = [
+            card_pod(f"{name}-{i}", name, card, 1, resource=resource, uid=f"{name}{i}", **asked) for i in range(count)
+        ]
+        objects += [controlled(each) for each in made]
+    history = lived(CONFIGURATIONS["cards"], objects)
+    assert running(history) == {"service": 2, "job": 2}
+    placed = [p for p in Books(history.moments[-1].objects).pods.values() if is_placed(p)]
+    assert {p.spec.node_name for p in placed} == {"h1"}
 
 
 # --- who is spared

@@ -42,6 +42,7 @@ KINDS: dict[str, type[Object]] = {
     "PodGroup": scheduling.PodGroup,
     "Queue": scheduling.Queue,
     "PriorityClass": scheduling.PriorityClass,
+    "ConfigMap": core.ConfigMap,
 }
 
 Data = dict[str, Any]

@@ -61,7 +61,8 @@ class World:
         raise NotImplementedError
 
     def indexed(self, resource: Resource, index: str, value: str) -> Sequence[Obj]:
-        raise NotImplementedError
+        assert index == "spec.nodeName"
+        return [obj for obj in self.list(resource) if obj["spec"].get("nodeName") == value]
 
     # --- what users do
 

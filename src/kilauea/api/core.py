@@ -272,6 +272,12 @@ class Namespace(Object):
     """A namespace; its labels are what `namespaceSelector` looks at."""
 
 
+class ConfigMap(Object):
+    """A ConfigMap."""
+
+    data: dict[str, str] | None = None
+
+
 class ResourceQuotaSpec(Wire):
     """`spec` of a ResourceQuota."""
 

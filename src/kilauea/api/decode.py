@@ -56,6 +56,7 @@ KINDS: dict[str, type[Object]] = {
     "NodeMetrics": metrics.NodeMetrics,
     "Numatopology": agents.Numatopology,
     "NodeShard": agents.NodeShard,
+    "ConfigMap": core.ConfigMap,
 }
 """The kinds that are read, with their types."""
 

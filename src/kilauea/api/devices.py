@@ -7,8 +7,11 @@ the older plugin that shares a card by memory. Amounts are whole MiB, and hundre
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from kilauea.api.times import SECOND
 
 GPU_MEMORY = "volcano.sh/gpu-memory"
 GPU_NUMBER = "volcano.sh/gpu-number"
@@ -34,6 +37,22 @@ VGPU_NOT_TYPE = "nvidia.com/nouse-gputype"
 VGPU_GROUP_POLICY = "volcano.sh/vgpu-podgroup-policy"
 BIND_PHASE = "volcano.sh/bind-phase"
 BIND_TIME = "volcano.sh/bind-time"
+ALLOCATING, SUCCESS = "allocating", "success"
+"""Phases of a bind: until the device plugin has given the pod its cards, and after that."""
+
+VNPU_MODE = "huawei.com/vnpu-mode"
+SOFT = "hami-core"
+"""Value of that: NPUs are shared by software."""
+VNPU_SOFT = "hami-vnpu-core"
+"""On a node: `true` if its NPUs are shared by software."""
+
+CONFIG_NAME, CONFIG_NAMESPACE = "volcano-vgpu-device-config", "kube-system"
+"""The ConfigMap of the devices, unless the scheduler is told another."""
+
+LOCK_TIME = 5 * 60 * SECOND
+"""Time for which a lock is valid, in microseconds: the process that set it may have ended."""
+GPU_LOCK, VGPU_LOCK, ASCEND_LOCK = "gpu", "hamivgpu", "hami.io/mutex.lock"
+"""Annotations of a node with the time at which a pod was bound to it whose cards its device plugin has yet to give."""
 
 ASCEND_REGISTER = "hami.io/node-register-"
 ASCEND_PREFIX = "huawei.com/Ascend"
@@ -44,6 +63,7 @@ LONGEST = 256 * 1024
 """Longer annotations are not read."""
 MOST_CARDS = 128
 """Nodes that register more cards are refused."""
+_INSTANCE = re.compile(r"(.+)\[([0-9]{1,4})-([0-9]{1,4})\]")
 _MOST = 1 << 40
 _DIGITS = 12
 
@@ -72,6 +92,7 @@ class Slice(NamedTuple):
     """A part of a card that a container has."""
 
     card: str
+    """Id of the card; of a MIG instance with `[group-position]` behind it."""
     memory: int
     cores: int
 
@@ -80,7 +101,7 @@ def vgpu_cards(text: str) -> tuple[tuple[Card, ...], str]:
     """Read the cards in `volcano.sh/node-vgpu-register`, and the mode of the node, which is that of its last card.
 
     Raises:
-        DeviceTextError: the text is too long, an entry is incomplete or has an invalid number, or the mode is mig.
+        DeviceTextError: the text is too long, or an entry is incomplete or has an invalid number.
     """
     _check_length(text)
     cards, mode = [], ""
@@ -94,9 +115,6 @@ def vgpu_cards(text: str) -> tuple[tuple[Card, ...], str]:
             Card(fields[0], _number(fields[1]), _number(fields[2]), WHOLE, fields[3], fields[4].lower() != "false")
         )
         mode = fields[5]
-    if mode == MIG:
-        # A part of such a card must be one of the slices that its geometry allows; a share by memory would not exist.
-        raise DeviceTextError("its cards are in mode mig, and this version does not give out MIG slices")
     return _checked(cards), mode
 
 
@@ -190,6 +208,12 @@ def _slice(entry: str) -> Slice:
     if len(fields) < 4 or not fields[0]:
         raise DeviceTextError(f"{entry[:80]!r} is not a part of a card")
     return Slice(fields[0], _number(fields[2]), _number(fields[3]))
+
+
+def mig_instance(card: str) -> tuple[str, int, int] | None:
+    """The card, the group and the position in the id of a MIG instance; None if it is the id of a card."""
+    found = _INSTANCE.fullmatch(card)
+    return (found[1], int(found[2]), int(found[3])) if found else None
 
 
 def read_indices(text: str) -> tuple[tuple[Slice, ...], ...]:

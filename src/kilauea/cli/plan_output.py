@@ -17,6 +17,7 @@ from kilauea.cli.group_names import Owners, owners_of, short
 from kilauea.cli.table import table
 from kilauea.engine.explain.formatting import human, in_words
 from kilauea.engine.explain.group import rank, with_hint, with_hints
+from kilauea.engine.model.devices import GivenCard, cards_in
 from kilauea.engine.model.resources import PODS, order_of
 from kilauea.engine.plan import Pending, Plan, QueueOutcome
 from kilauea.engine.report import counts_of
@@ -28,6 +29,9 @@ REASONS_SHOWN = 20
 
 NAMES_SHOWN = 3
 """Maximum number of names in a cell."""
+
+CARDS_SHOWN = 8
+"""Maximum number of cards of a pod."""
 
 CYCLES_SHOWN = 40
 """Maximum number of cycles in the table."""
@@ -73,6 +77,7 @@ def _decisions(plan: Plan) -> dict[str, Any]:
         "evictions": [{"pod": e.pod, "node": e.node, "by": e.by, "action": e.action} for e in plan.evictions],
         **({"volumes": volumes} if volumes else {}),
         **devices_data(plan),
+        **_cards(plan),
     }
 
 
@@ -90,6 +95,12 @@ def _volumes(plan: Plan) -> list[dict[str, str]]:
         for volume in reversed(bind.volumes)
     }
     return list(reversed(out.values()))
+
+
+def _cards(plan: Plan) -> dict[str, Any]:
+    """The parts of cards that pods get, if any pod gets some."""
+    given = {bind.pod: parts for bind in plan.binds if (parts := cards_in(bind.annotations))}
+    return {"cards": {pod: [part._asdict() for part in parts] for pod, parts in given.items()}} if given else {}
 
 
 def _cycles(result: Result) -> dict[str, Any]:
@@ -187,6 +198,7 @@ def _tables(result: Result, wide: bool) -> list[str]:
         _starting(plan, state, owners, wide),
         _claims(plan, wide),
         devices_table(plan, wide=wide),
+        _shared_cards(plan),
         table(
             ["EVICTED", "NODE", "FOR", "ACTION"],
             [[e.pod, e.node, short(e.by, owners), e.action] for e in plan.evictions],
@@ -282,6 +294,26 @@ def _claims(plan: Plan, wide: bool) -> list[str]:
     lines = table(["CLAIM", "GETS VOLUME", "FOR POD", "NODE"], rows)
     more = len(given) - len(shown)
     return [*lines, f"... and {plural(more, 'more claim')}; -o wide shows every claim"] if more else lines
+
+
+def _shared_cards(plan: Plan) -> list[str]:
+    """The parts of cards that pods get."""
+    rows = []
+    for bind in plan.binds:
+        parts = cards_in(bind.annotations)
+        shown = ", ".join(f"{part.card}{_amounts(part)}" for part in parts[:CARDS_SHOWN])
+        more = f" and {len(parts) - CARDS_SHOWN} more" if len(parts) > CARDS_SHOWN else ""
+        rows += [[bind.pod, bind.node, shown + more]] if parts else []
+    table_rows = rows[:REASONS_SHOWN]
+    lines = table(["POD WITH CARDS", "NODE", "CARDS"], table_rows)
+    more_pods = len(rows) - len(table_rows)
+    return [*lines, f"... and {plural(more_pods, 'more pod')}; -o json shows all"] if more_pods else lines
+
+
+def _amounts(part: GivenCard) -> str:
+    """Memory and cores of a part of a card; of cards without amounts nothing."""
+    amounts = [f"{part.memory} MiB"] * bool(part.memory) + [f"{part.cores}% of cores"] * bool(part.cores)
+    return f" ({', '.join(amounts)})" if amounts else ""
 
 
 def _evicted(plan: Plan, owners: Owners) -> list[str]:

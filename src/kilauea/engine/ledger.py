@@ -107,6 +107,10 @@ class Ledger:
             self.nodes.future = True
         self._move(task, row, shape.promised if to == status.PIPELINED else shape.held, 1)
 
+    def objection(self, task: Task) -> Refusal | None:
+        """The refusal of a plugin that has nothing for a task on the node where it was placed; None if none objects."""
+        return self._points.objections.get(task.key)
+
     def displace(self, task: Task, row: int) -> None:
         """Undo `place`."""
         shape, promised = self.shape_of(task), task.status == status.PIPELINED
@@ -154,7 +158,8 @@ class Ledger:
         self.state.jobs[task.group].move(task, status.BINDING)
         claims = self.state.resource_claims.allocations(task.claims) if task.claims else ()
         volumes = self.state.storage.decisions(task.spec.claims) if task.spec.claims else ()
-        self.report.binds.append(Bind(task.key, task.node, self._points.bind_annotations(task), claims, volumes))
+        annotations, locks = self._points.bind_annotations(task), self._points.bind_locks(task)
+        self.report.binds.append(Bind(task.key, task.node, annotations, claims, volumes, locks))
 
     def withdraw(self, task: Task, row: int, preemptor: str) -> None:
         """A task that was to start in this cycle, and has been released for another job, does not start after all."""

@@ -55,6 +55,8 @@ class Bind:
     """Its resource claims, with the devices that they get."""
     volumes: tuple[ClaimVolume, ...] = ()
     """Its volume claims that are not bound yet, with the volumes that they get."""
+    locks: tuple[str, ...] = ()
+    """Annotations of the node by which its device plugins are told that a pod is coming: one pod at a time."""
 
 
 @dataclass(frozen=True, slots=True)

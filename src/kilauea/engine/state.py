@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from kilauea.api import agents, core, metrics, scheduling, topology, wellknown
+from kilauea.api import agents, core, device_config, metrics, scheduling, topology, wellknown
+from kilauea.api.device_config import DeviceConfig
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
 from kilauea.api.selectors import Selector, selector_of, selector_of_labels
@@ -108,6 +109,8 @@ class ClusterState:
         self.with_resource_claims: dict[str, Task] = {}
         """Tasks with resource claims."""
         self.resource_claims = ResourceClaimTable()
+        self.device_configs: dict[str, DeviceConfig] = {}
+        """Configurations of shared devices, by the key of their ConfigMap."""
         self.with_numa: dict[str, Task] = {}
         """Tasks that want whole processors."""
         self.numa: dict[str, NumaFacts] = {}
@@ -151,6 +154,7 @@ class ClusterState:
             "NodeMetrics": (self._set_usage, self._drop_usage),
             "Numatopology": (self._set_numa, self._drop_from(self.numa)),
             "NodeShard": (self.shards.put, self.shards.drop),
+            "ConfigMap": (self._set_device_config, self._drop_from(self.device_configs)),
         }
         for kind in self.storage.kinds:
             handlers[kind] = (self.storage.put, functools.partial(self.storage.drop, kind))
@@ -242,9 +246,18 @@ class ClusterState:
             "NodeMetrics": self._used,
             "Numatopology": self.numa,
             "NodeShard": self.shards.names,
+            "ConfigMap": self.device_configs,
         }
         known = tables.get(kind, self.spreaders.get(kind, [*self.storage.keys(kind), *self.resource_claims.keys(kind)]))
         return [*known, *(key for of, key in self.problems if of == kind)]
+
+    def _set_device_config(self, obj: core.ConfigMap) -> None:
+        """Only the configuration of shared devices matters of all ConfigMaps."""
+        text = (obj.data or {}).get(device_config.FILE)
+        if text is None:
+            self.device_configs.pop(obj.key, None)
+        else:
+            self.device_configs[obj.key] = device_config.device_config(text)
 
     # --- pods
 

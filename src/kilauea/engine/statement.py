@@ -5,9 +5,9 @@ Operations take effect in the session at once. `commit` puts them into the plan;
 session until the session closes, and never reaches the plan: that is how a gang waits for room that is being freed.
 
 What cannot be is refused with a `StatementError` (`kilauea.engine.statement`), and nothing is changed then: there is no
-room, the task is placed already, it is evicted already, or it or the node does not belong to the session. Plugins are
-not asked, so an action may place a task where a filter would not. An action that does not catch the error is left out
-of the cycle.
+room, the task is placed already, it is evicted already, or it or the node does not belong to the session. Filters of
+plugins are not asked, so an action may place a task where a filter would not; but a plugin that books something for the
+task, such as parts of cards, may refuse. An action that does not catch the error is left out of the cycle.
 """
 
 from __future__ import annotations
@@ -57,19 +57,27 @@ class Statement:
         """Give a waiting task room that is free on a node.
 
         Raises:
-            StatementError: the task does not wait, or the node lacks room now.
+            StatementError: the task does not wait, the node lacks room now, or a plugin has nothing left for the task.
         """
-        check_placing(self._ledger, task, row, now=True)
-        self.take(task, row, now=True)
+        self._place(task, row, now=True)
 
     def pipeline(self, task: Task, row: int) -> None:
         """Promise a waiting task room that is being freed on a node.
 
         Raises:
-            StatementError: the task does not wait, or the node will lack room.
+            StatementError: the task does not wait, the node will lack room, or a plugin will have nothing left for the
+                task.
         """
-        check_placing(self._ledger, task, row, now=False)
-        self.take(task, row, now=False)
+        self._place(task, row, now=False)
+
+    def _place(self, task: Task, row: int, *, now: bool) -> None:
+        check_placing(self._ledger, task, row, now=now)
+        checkpoint = self.checkpoint()
+        self.take(task, row, now=now)
+        objection = self._ledger.objection(task)
+        if objection is not None:
+            self.roll_back(checkpoint)
+            raise StatementError(f"task {task.key} cannot be placed: {objection.message}")
 
     def take(self, task: Task, row: int, *, now: bool) -> None:
         """As `allocate` (now) or `pipeline`, for a task and a node that an evaluation of this moment has matched."""

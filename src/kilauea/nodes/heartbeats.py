@@ -13,6 +13,7 @@ from kilauea.api.kinds import LEASES, NODES
 from kilauea.api.ports import Create, Interest, Key, Obj, Operation, Outcome, Patch, View, key_of
 from kilauea.api.times import SECOND
 from kilauea.nodes.annotations import SILENT, is_simulated, node_state
+from kilauea.nodes.devices import offered
 from kilauea.nodes.machine import Machine, machine_status
 from kilauea.nodes.node_conditions import conditions_to_write, turn_of
 from kilauea.nodes.timestamps import micro_text, moment_of
@@ -59,7 +60,7 @@ class Heartbeats:
         """The status, where something is missing, has changed, or is old."""
         before = node.get("status") or {}
         name = node["metadata"]["name"]
-        missing = machine_status(before, name, self._machine)
+        missing = machine_status(before, name, self._machine, offered(node))
         conditions = conditions_to_write(node, now)
         if conditions is not None:
             missing["conditions"] = conditions

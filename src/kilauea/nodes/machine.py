@@ -13,6 +13,7 @@ from kilauea.api.wellknown import HOSTNAME
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
+NOTHING: Mapping[str, str] = {}
 _NUMBER = re.compile(r"(?:.*[^0-9])?([0-9]{1,6})")
 
 
@@ -56,14 +57,20 @@ def node_manifest(name: str, machine: Machine) -> dict[str, Any]:
     }
 
 
-def machine_status(status: Mapping[str, Any], name: str, machine: Machine) -> dict[str, Any]:
-    """Return the missing fields in the status of a node, except its conditions; fields that are set stay."""
+def machine_status(
+    status: Mapping[str, Any], name: str, machine: Machine, offers: Mapping[str, str] = NOTHING
+) -> dict[str, Any]:
+    """Return the missing fields in the status of a node, except its conditions; fields that are set stay.
+
+    `offers` are the resources of its cards.
+    """
     missing: dict[str, Any] = {}
     capacity, allocatable = status.get("capacity") or {}, status.get("allocatable") or {}
     given = capacity or allocatable or machine.capacity()
     wanted = {"capacity": given, "allocatable": allocatable or given}
     for part, amounts in wanted.items():
         amounts = amounts if "pods" in amounts else {**amounts, "pods": str(machine.pods)}
+        amounts = {**offers, **amounts}
         if amounts != status.get(part):
             missing[part] = amounts
     if not status.get("addresses"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kilauea.api.devices import ALLOCATING, SUCCESS
 from kilauea.api.kinds import NODES, PODS
 from kilauea.api.ports import Delete, Interest, Key, Obj, Operation, Outcome, Patch, Record, View, key_of
 from kilauea.api.times import SECOND
@@ -21,11 +22,14 @@ from kilauea.nodes.annotations import (
     read_duration,
 )
 from kilauea.nodes.containers import KILLED
+from kilauea.nodes.devices import REFUSED, Family, refusal, serving
 from kilauea.nodes.lifecycle import Step, active, advance, killed, started
 from kilauea.nodes.node_conditions import is_ready
 from kilauea.nodes.program import JOB_RUN_TIME
-from kilauea.nodes.timestamps import moment_of
+from kilauea.nodes.timestamps import moment_of, second_text
 
+NODE_NAME = "spec.nodeName"
+"""Index of pods by their node."""
 STOPPED = 143
 """The exit code of what ends when it is asked to."""
 NODE_AWAY, NODE_UNREADY = 10.0, 1.0
@@ -52,7 +56,11 @@ class Pods:
     def __init__(self, start_delay: float = 0.0, run_time: int = JOB_RUN_TIME) -> None:
         self._run_time = run_time
         self._start_delay = int(start_delay * SECOND)
-        self.interests: Sequence[Interest] = (Interest(PODS, _concerned), Interest(NODES, lambda node: ()))
+        on_node = {NODE_NAME: lambda pod: str(pod["spec"].get("nodeName") or "")}
+        self.interests: Sequence[Interest] = (
+            Interest(PODS, _concerned, indexes=on_node),
+            Interest(NODES, lambda node: ()),
+        )
 
     def reconcile(self, key: Key, view: View, now: int) -> Outcome:
         """The next step of a pod, and when to look again."""
@@ -73,11 +81,20 @@ class Pods:
             return Outcome()
         if not started(pod) and not is_ready(node):
             return Outcome(again=NODE_UNREADY)
-        return self._go_on(pod, node, now)
+        return self._go_on(pod, node, view, now)
 
-    def _go_on(self, pod: Obj, node: Obj, now: int) -> Outcome:
+    def _go_on(self, pod: Obj, node: Obj, view: View, now: int) -> Outcome:
+        asking = serving(pod, node)
+        if asking and not started(pod):
+            message = refusal(pod, node, view.indexed(PODS, NODE_NAME, pod["spec"]["nodeName"]))
+            if message:
+                return Outcome(_refused(pod, node, asking, message, now))
         step = advance(pod, node, now, self._start_delay, self._run_time)
-        return Outcome(_told(pod, step), None if step.due is None else max(step.due - now, 0) / SECOND, step.rests)
+        operations = _told(pod, step)
+        if asking and started(pod):
+            operations += _given(pod, node, asking)
+        rests = step.rests and not asking  # what is written about cards comes after the start
+        return Outcome(operations, None if step.due is None else max(step.due - now, 0) / SECOND, rests)
 
 
 def _told(pod: Obj, step: Step) -> list[Operation]:
@@ -89,6 +106,27 @@ def _told(pod: Obj, step: Step) -> list[Operation]:
         wrong = annotation_errors(annotations_of(pod))
         operations += [Record(pod, "Warning", "InvalidAnnotation", f"ignored: {each}") for each in wrong]
     return operations
+
+
+def _given(pod: Obj, node: Obj, asking: Sequence[Family]) -> list[Operation]:
+    """The writes of the device plugin for a pod that has started: once, the phase of its bind, and its node's lock."""
+    notes = annotations_of(pod)
+    phases = {each.phase: SUCCESS for each in asking if notes.get(each.phase) == ALLOCATING}
+    if not phases:
+        return []
+    return [*_unlocked(node, asking), Patch(PODS, key_of(pod), {"metadata": {"annotations": phases}})]
+
+
+def _unlocked(node: Obj, asking: Sequence[Family]) -> list[Operation]:
+    locks = {each.lock: None for each in asking if each.lock in annotations_of(node)}
+    return [Patch(NODES, key_of(node), {"metadata": {"annotations": locks}})] if locks else []
+
+
+def _refused(pod: Obj, node: Obj, asking: Sequence[Family], message: str, now: int) -> list[Operation]:
+    """The writes for a pod whose cards the device plugin does not give."""
+    text = f"Allocate failed due to {message}, which is unexpected"
+    status = {"phase": "Failed", "reason": REFUSED, "message": text, "startTime": second_text(now)}
+    return [*_unlocked(node, asking), _patch(pod, status), Record(pod, "Warning", REFUSED, text)]
 
 
 def _patch(pod: Obj, status: Mapping[str, Any]) -> Patch:

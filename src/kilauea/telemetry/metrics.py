@@ -125,6 +125,25 @@ class SchedulerMetrics:
             "volcano_e2e_job_scheduling_last_time": "When its last task was placed",
         }
         registry.register(Gauges(placed, ("job_name", "queue", "job_namespace"), self._placed.values))
+        self._describe_cards()
+
+    def _describe_cards(self) -> None:
+        self._cards: list[tuple[tuple[str, str], tuple[float, ...]]] = []
+        """Id and node of each vGPU card: containers that share it, memory and cores that they have, its memory."""
+        self._card_parts: list[tuple[tuple[str, str, str], tuple[float, ...]]] = []
+        """The same with a pod: memory and cores that it has."""
+        cards = {
+            "volcano_vgpu_device_shared_number": "Containers that share a vGPU card",
+            "volcano_vgpu_device_allocated_memory": "MiB of a vGPU card that pods have",
+            "volcano_vgpu_device_allocated_cores": "Hundredths of the cores of a vGPU card that pods have",
+            "volcano_vgpu_device_memory_limit": "MiB of a vGPU card",
+        }
+        parts = {
+            "volcano_vgpu_device_memory_allocation_for_a_certain_pod": "MiB of a vGPU card that a pod has",
+            "volcano_vgpu_device_core_allocation_for_a_certain_pod": "Hundredths of its cores that a pod has",
+        }
+        self.registry.register(Gauges(cards, ("devID", "NodeName"), lambda: self._cards))
+        self.registry.register(Gauges(parts, ("devID", "NodeName", "podName"), lambda: self._card_parts))
 
     # --- what happens
 
@@ -213,6 +232,16 @@ class SchedulerMetrics:
         """The configuration file was read."""
         self._reloads.labels("ok" if good else "error").inc()
         self._good.set(good)
+
+    # --- cards
+
+    def vgpu_cards(
+        self,
+        cards: Iterable[tuple[tuple[str, str], tuple[float, ...]]],
+        parts: Iterable[tuple[tuple[str, str, str], tuple[float, ...]]],
+    ) -> None:
+        """All vGPU cards, and what pods have of them."""
+        self._cards, self._card_parts = list(cards), list(parts)
 
     # --- queues
 

@@ -8,15 +8,17 @@ that can be read counts where a new pod would go.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.api.devices import DeviceTextError, Slice
+from kilauea.api.device_config import DeviceConfig
+from kilauea.api.devices import DeviceTextError, Slice, mig_instance
+from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
-from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, slices_in
+from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest, DeviceWish, slices_in
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -25,6 +27,9 @@ from kilauea.engine.state import ClusterState
 Order = Callable[[CardTable, CardRequest, TaskShape, NodeRows, IntArray, bool], NDArray[np.float64]]
 """(n, C) which cards to take first, lower first, by what is used (3, n, C); the last argument is true if the figures of
 the nodes contain the pod already."""
+
+RULES = "deviceshare"
+"""Trait of tasks: the numbers of the rules that they match."""
 
 READ_FAULT, NO_CARDS, TOO_FEW = 1, 2, 3
 """Reasons why a node has no cards for a pod."""
@@ -37,6 +42,8 @@ class Taken(NamedTuple):
     columns: tuple[int, ...]
     memory: tuple[int, ...]
     cores: tuple[int, ...]
+    parts: tuple[int, ...] = ()
+    """Numbers of the MIG instances on these cards, -1 for cards that are not split; empty if no card is."""
 
 
 class Booking(NamedTuple):
@@ -53,35 +60,62 @@ class Survey(NamedTuple):
 
     codes: NDArray[np.int8]
     chosen: tuple[NDArray[np.intp], ...]
+    parts: tuple[NDArray[np.int64] | None, ...] = ()
+    """(n, k) the MIG instances on them, -1 for cards that are not split; None where no card is."""
 
 
 class DeviceLedger:
-    """The cards of a cluster in one cycle."""
+    """The cards of a cluster in one cycle.
 
-    def __init__(self, state: ClusterState, kinds: Callable[[str], bool], order: Order) -> None:
+    Args:
+        state: nodes and pods.
+        kinds: true for the kinds of cards that are given out.
+        order: which cards to take first.
+        config: the configuration of the devices.
+        rules: the numbers of the rules that a pod matches; two pods that match the same rule share no vGPU.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        kinds: Callable[[str], bool],
+        order: Order,
+        config: DeviceConfig,
+        rules: Callable[[Task], tuple[int, ...]] = lambda task: (),
+    ) -> None:
         self._state = state
+        self._adapter = Adapter(config)
+        self._config = config
+        self._rules = rules
         self._nodes = state.nodes
         self.order = order
         self.tables: dict[str, CardTable] = {}
         self.bookings: dict[str, Booking] = {}
         self.unrecorded: list[str] = []
         """Pods on nodes of which no annotation says which cards they have."""
-        self._apart: dict[str, dict[tuple[int, str, int], int]] = {}
-        """By group whose pods share no card: how many of them are on a card (row, kind, column)."""
+        self._apart: dict[str | int, dict[tuple[int, str, int], int]] = {}
+        """By group or rule whose pods share no card: how many of them are on a card (row, kind, column)."""
         self._kinds = kinds
         for kind in sorted({s.kind for facts in self._nodes.facts for s in facts.devices if kinds(s.kind)}):
             self.tables[kind] = CardTable(self._cards(kind))
 
     def _cards(self, kind: str) -> Cards:
         kept = self._state.kept.get(f"devices {kind}")
-        if kept is None or kept[0] is not self._nodes:
-            kept = self._state.kept[f"devices {kind}"] = (self._nodes, cards_of(self._nodes, kind))
+        if kept is None or kept[0][0] is not self._nodes or kept[0][1] != self._config:
+            known = self._nodes, self._config
+            kept = self._state.kept[f"devices {kind}"] = (known, cards_of(self._nodes, kind, self._config))
         cards: Cards = kept[1]
         return cards
 
     def serves(self, wish: DeviceWish | None) -> bool:
         """Return True if the cards that a pod asks for are given out here."""
         return wish is not None and any(map(self._kinds, wish.kinds))
+
+    def wish_of(self, of: TaskShape | Task) -> DeviceWish:
+        """The cards that a task asks for, as the configuration reads it."""
+        wish = of.spec.devices
+        assert wish is not None
+        return self._adapter.adapt(wish)
 
     def take_in(self, shape_of: Callable[[Task], TaskShape]) -> None:
         """Book what pods on nodes have."""
@@ -100,12 +134,11 @@ class DeviceLedger:
             self.unrecorded.append(task.key)
             taken = self._choose(shape_of(task), row, now=True)
             leaving = task.status == status.RELEASING
-            self._enter(task, Booking(row, taken, promised=False, leaving=leaving))
+            self._enter(task, Booking(row, taken or (), promised=False, leaving=leaving))
 
     def _recorded(self, task: Task, row: int) -> tuple[Taken, ...] | None:
         """Return the cards in the annotations of a pod; None if they do not account for every request."""
-        wish, texts = task.spec.devices, dict(task.record)
-        assert wish is not None
+        wish, texts = self.wish_of(task), dict(task.record)
         out: list[Taken] = []
         try:
             records = {kind: slices_in(kind, text) for kind, text in texts.items() if kind in self.tables}
@@ -124,15 +157,27 @@ class DeviceLedger:
 
     def _placed_slices(self, request: CardRequest, slices: Sequence[Slice], row: int) -> Taken | None:
         table = self.tables[request.kind]
-        columns = table.cards.columns[row]
-        found = [(columns[s.card], s.memory, max(s.cores, request.cores)) for s in slices if s.card in columns]
+        columns, mig = table.cards.columns[row], table.cards.mig
+        found = []
+        for s in slices:
+            instance = mig_instance(s.card) if mig is not None else None
+            column = columns.get(instance[0] if instance is not None else s.card)
+            if column is None:
+                continue
+            part = -1
+            if mig is not None and mig.geometry[row, column] >= 0:
+                part = mig.find(row, column, *instance[1:]) if instance is not None else -1
+                if part < 0:
+                    return None
+            memory = self._memory(table, request, row, column) if request.kind == SHARE else s.memory
+            found.append((column, memory, max(s.cores, request.cores), part))
         if len(found) < max(request.number, 1):
             return None
-        if request.kind == SHARE:
-            found = [(column, self._memory(table, request, row, column), cores) for column, _, cores in found]
         return Taken(request, *zip(*found, strict=True))
 
-    def _memory(self, table: CardTable, request: CardRequest, row: int, column: int) -> int:
+    def _memory(self, table: CardTable, request: CardRequest, row: int, column: int, part: int = -1) -> int:
+        if part >= 0 and table.cards.mig is not None:
+            return table.cards.mig.memory(row, column, part)
         if request.memory:
             return request.memory
         return int(table.cards.capacity[MEMORY, row, column]) * request.percent // 100
@@ -141,11 +186,12 @@ class DeviceLedger:
 
     def survey(self, shape: TaskShape, nodes: NodeRows, *, now: bool, placed: bool = False) -> Survey:
         """The cards that a task would get on some nodes, and why it gets none on others."""
-        wish = shape.spec.devices
-        assert wish is not None
-        codes = np.zeros(len(nodes), dtype=np.int8)
+        wish = self.wish_of(shape)
+        codes = np.full(len(nodes), self._refusal(shape), dtype=np.int8)
         chosen: list[NDArray[np.intp]] = []
+        parts: list[NDArray[np.int64] | None] = []
         extra: dict[str, IntArray] = {}
+        split: dict[str, IntArray] = {}
         last = {request.kind: i for i, request in enumerate(wish.requests)}
         for number, request in enumerate(wish.requests):
             table = self.tables.get(request.kind)
@@ -154,29 +200,42 @@ class DeviceLedger:
                 if self._kinds(request.kind):
                     codes[codes == 0] = NO_CARDS
                 chosen.append(np.zeros((len(nodes), 0), dtype=np.intp))
+                parts.append(None)
                 continue
             cards, rows = table.cards, nodes.rows
-            mask, used = self._free(table, request, wish, nodes, extra.get(request.kind), now=now)
+            mask, used = self._free(table, request, shape, nodes, extra.get(request.kind), now=now)
+            instances = self._instances(table, request, nodes, split.get(request.kind), now=now)
+            mask = self._whole_or_split(table, mask, instances, nodes)
             codes[(codes == 0) & nodes.take(cards.faulty)] = READ_FAULT
             codes[(codes == 0) & ~nodes.take(cards.registered)] = NO_CARDS
             codes[(codes == 0) & (mask.sum(axis=1) < request.number)] = TOO_FEW
             columns = self._first(table, request, shape, nodes, mask, used, placed)
             chosen.append(columns)
+            parts.append(None if instances is None else np.take_along_axis(instances, columns, axis=1))
             if last[request.kind] > number:
                 taken = extra.setdefault(request.kind, np.zeros((3, len(nodes), mask.shape[1]), dtype=np.int64))
                 capacity = cards.capacity if rows is None else cards.capacity.take(rows, axis=1)
                 self._add(taken, columns, request, table.memory_of(request, capacity))
-        return Survey(codes, tuple(chosen))
+                if (given := parts[-1]) is not None:
+                    size = (len(nodes), *table.parts_held.shape[1:])
+                    used_parts = split.setdefault(request.kind, np.zeros(size, dtype=np.int64))
+                    row, k = np.nonzero(given >= 0)
+                    used_parts[row, columns[row, k], given[row, k]] += 1
+        return Survey(codes, tuple(chosen), tuple(parts))
+
+    def _refusal(self, shape: TaskShape) -> int:
+        """The reason why no node can have cards for a shape; 0 if one may."""
+        return self._adapter.refusal(shape.spec.devices) if shape.spec.devices is not None else 0
 
     def fits(self, shape: TaskShape, nodes: NodeRows, *, now: bool) -> NDArray[np.int8]:
         """(n,) 0 where a task finds its cards, or why not; quicker than `survey` for a single request."""
-        wish = shape.spec.devices
-        assert wish is not None
+        wish = self.wish_of(shape)
         table = self.tables.get(wish.requests[0].kind)
-        if len(wish.requests) > 1 or table is None:
+        if len(wish.requests) > 1 or table is None or self._refusal(shape):
             return self.survey(shape, nodes, now=now).codes
         request, cards = wish.requests[0], table.cards
-        mask, _ = self._free(table, request, wish, nodes, None, now=now)
+        mask, _ = self._free(table, request, shape, nodes, None, now=now)
+        mask = self._whole_or_split(table, mask, self._instances(table, request, nodes, None, now=now), nodes)
         codes: NDArray[np.int8] = np.where(mask.sum(axis=1) < request.number, np.int8(TOO_FEW), np.int8(0))
         codes[~nodes.take(cards.registered)] = NO_CARDS
         codes[nodes.take(cards.faulty)] = READ_FAULT
@@ -184,15 +243,39 @@ class DeviceLedger:
 
     def free_cards(self, request: CardRequest, shape: TaskShape, nodes: NodeRows) -> tuple[BoolArray, IntArray]:
         """(n, C) cards with room for a request of a shape, and (3, n, C) what is used of them."""
-        wish = shape.spec.devices
-        assert wish is not None
-        return self._free(self.tables[request.kind], request, wish, nodes, None, now=False)
+        table = self.tables[request.kind]
+        mask, used = self._free(table, request, shape, nodes, None, now=False)
+        return self._whole_or_split(table, mask, self._instances(table, request, nodes, None, now=False), nodes), used
+
+    @staticmethod
+    def _instances(
+        table: CardTable, request: CardRequest, nodes: NodeRows, extra: IntArray | None, *, now: bool
+    ) -> NDArray[np.int64] | None:
+        """(n, C) the MIG instance that each card would give; `extra` (n, C, P) is used beside what is booked."""
+        if table.cards.mig is None:
+            return None
+        rows, uses = nodes.rows, [table.parts_later, table.parts_held] if now else [table.parts_later]
+        if rows is not None:
+            uses = [use.take(rows, axis=0) for use in uses]
+        if extra is not None:
+            uses.append(extra)
+        capacity = table.cards.capacity if rows is None else table.cards.capacity.take(rows, axis=1)
+        return table.instances(table.memory_of(request, capacity), rows, *uses)
+
+    @staticmethod
+    def _whole_or_split(
+        table: CardTable, mask: BoolArray, instances: NDArray[np.int64] | None, nodes: NodeRows
+    ) -> BoolArray:
+        """Cards of a mask (n, C), of those in mode mig only the ones with a free instance."""
+        if table.cards.mig is None or instances is None:
+            return mask
+        return mask & ((_of_rows(table.cards.mig.geometry, nodes) < 0) | (instances >= 0))
 
     def _free(
         self,
         table: CardTable,
         request: CardRequest,
-        wish: DeviceWish,
+        shape: TaskShape,
         nodes: NodeRows,
         extra: IntArray | None,
         *,
@@ -205,17 +288,28 @@ class DeviceLedger:
             uses = [use.take(rows, axis=1) for use in uses]
         if extra is not None:
             uses = [use + extra for use in uses]
+        wish = self.wish_of(shape)
         mask = table.fitting(request, wish, rows, *uses)
-        if wish.apart and self._apart.get(wish.apart):
-            mask = mask & ~self._shared_with_mates(table, wish.apart, nodes)
+        for group in self._groups_apart(wish, request.kind, shape.traits.get(RULES, ())):
+            if self._apart.get(group):
+                mask = mask & ~self._shared_with_mates(table, group, nodes)
+        if extra is not None and request.kind.startswith(ASCEND):
+            mask = mask & (extra[SLOTS] == 0)  # an NPU serves one container of a pod
         return mask, uses[0]
 
-    def _shared_with_mates(self, table: CardTable, group: str, nodes: NodeRows) -> BoolArray:
-        """(n, C) cards with a pod of the group."""
+    @staticmethod
+    def _groups_apart(wish: DeviceWish, kind: str, rules: Any) -> list[str | int]:
+        """The group and the rules by which a pod shares no card of a kind with others."""
+        return [*([wish.apart] if wish.apart else []), *(rules if kind == VGPU else ())]
+
+    def _shared_with_mates(self, table: CardTable, group: str | int, nodes: NodeRows) -> BoolArray:
+        """(n, C) cards with a pod of a group or rule."""
         out = np.zeros(table.cards.there.shape, dtype=bool)
         for (row, kind, column), count in self._apart[group].items():
             if kind == table.cards.kind and count > 0:
                 out[row, column] = True
+        if table.cards.mig is not None and isinstance(group, int):
+            out &= table.cards.mig.geometry < 0  # rules are about cards that are shared by software
         return out if nodes.rows is None else out.take(nodes.rows, axis=0)
 
     def _first(
@@ -230,12 +324,27 @@ class DeviceLedger:
     ) -> NDArray[np.intp]:
         """(n, k) columns of the cards to take; nonsense where too few fit."""
         count = min(request.number, mask.shape[1])
-        key = np.where(mask, self.order(table, request, shape, nodes, used, placed), np.inf)
+        order = self.order(table, request, shape, nodes, used, placed)
+        if request.kind.startswith(ASCEND + "Ascend910") and request.number > 1:
+            order = self._by_network(table, nodes, mask, order)
+        key = np.where(mask, order, np.inf)
         if count == 1:
             first: NDArray[np.intp] = key.argmin(axis=1)[:, None]
             return first
         columns: NDArray[np.intp] = key.argsort(axis=1, kind="stable")[:, :count]
         return columns
+
+    @staticmethod
+    def _by_network(
+        table: CardTable, nodes: NodeRows, mask: BoolArray, order: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """An order (n, C) in which cards of the network with the most fitting cards come first."""
+        network = _of_rows(table.cards.network, nodes)
+        mates = ((network[:, :, None] == network[:, None, :]) & mask[:, None, :]).sum(axis=2)
+        first = np.where(mask, mates * (network.max() + 2.0) - network, 0.0)
+        place: NDArray[np.float64] = np.lexsort((order, -first), axis=1).argsort(axis=1).astype(np.float64)
+        connected: BoolArray = np.logical_or.reduce(network >= 0, axis=1)
+        return np.where(connected[:, None], place, order)
 
     @staticmethod
     def _add(taken: IntArray, columns: NDArray[np.intp], request: CardRequest, memory: IntArray | int) -> None:
@@ -247,7 +356,7 @@ class DeviceLedger:
 
     def after(self, shape: TaskShape, nodes: NodeRows, kind: str) -> tuple[IntArray, IntArray]:
         """(3, n, C) what is used of the cards of a kind before and after a task took its cards."""
-        table, wish = self.tables[kind], shape.spec.devices
+        table, wish = self.tables[kind], self.wish_of(shape) if shape.spec.devices is not None else None
         before = table.later if nodes.rows is None else table.later.take(nodes.rows, axis=1)
         if wish is None or kind not in wish.kinds:
             return before, before
@@ -258,35 +367,41 @@ class DeviceLedger:
                 self._add(after, columns, request, table.memory_of(request, capacity))
         return before, after
 
-    def _choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...]:
-        """The cards for a task on a node that has room; fewer if it has none, as when an action places regardless."""
-        wish = shape.spec.devices
-        assert wish is not None
+    def _choose(self, shape: TaskShape, row: int, *, now: bool) -> tuple[Taken, ...] | None:
+        """The cards for a task on a node; None if it has none left, as when an action places regardless."""
         nodes = self._nodes.select(np.array([row], dtype=np.intp))
         found = self.survey(shape, nodes, now=now, placed=True)
         if found.codes[0]:
-            return ()
+            return None
         out = []
-        for request, columns in zip(wish.requests, found.chosen, strict=True):
+        for request, columns, parts in zip(self.wish_of(shape).requests, found.chosen, found.parts, strict=True):
             table = self.tables.get(request.kind)
             if table is None:
                 continue
-            picked = tuple(sorted(int(column) for column in columns[0]))
-            memory = tuple(self._memory(table, request, row, column) for column in picked)
-            out.append(Taken(request, picked, memory, (request.cores,) * len(picked)))
+            given = [-1] * len(columns[0]) if parts is None else parts[0].tolist()
+            picked, instances = zip(*sorted(zip(columns[0].tolist(), given, strict=True)), strict=True)
+            memory = tuple(self._memory(table, request, row, *each) for each in zip(picked, instances, strict=True))
+            out.append(Taken(request, picked, memory, (request.cores,) * len(picked), instances))
         return tuple(out)
 
     # --- pods come and go
 
-    def placed(self, task: Task, shape: TaskShape, row: int) -> None:
-        """A task came to a node: it gets its cards; those that it had, if its eviction is undone."""
+    def placed(self, task: Task, shape: TaskShape, row: int) -> bool:
+        """A task came to a node: it gets its cards; those that it had, if its eviction is undone.
+
+        Returns:
+            False if the node has no cards left for it.
+        """
         known = self.bookings.get(task.key)
         if known is not None and known.leaving:
             self._leave(task, known)
             self._enter(task, known._replace(leaving=False))
-            return
+            return True
         promised = task.status == status.PIPELINED
-        self._enter(task, Booking(row, self._choose(shape, row, now=not promised), promised))
+        taken = self._choose(shape, row, now=not promised)
+        if taken is not None:
+            self._enter(task, Booking(row, taken, promised))
+        return taken is not None
 
     def gone(self, task: Task) -> None:
         """A task left its node, or will once it has terminated."""
@@ -307,17 +422,20 @@ class DeviceLedger:
 
     def _count(self, task: Task, booking: Booking, by: int) -> None:
         held, later = (0 if booking.promised else by), (0 if booking.leaving else by)
-        apart = task.spec.devices.apart if task.spec.devices is not None else ""
+        wish = task.spec.devices
+        rules = self._rules(task)
         for taken in booking.taken:
+            apart = self._groups_apart(wish, taken.request.kind, rules) if wish is not None else []
             table = self.tables[taken.request.kind]
             amounts = np.zeros((3, table.held.shape[2]), dtype=np.int64)
             for column, memory, cores in zip(taken.columns, taken.memory, taken.cores, strict=True):
                 amounts[:, column] += (memory, cores, 1)
-                if apart:
-                    mates = self._apart.setdefault(apart, {})
+                for group in apart:
+                    mates = self._apart.setdefault(group, {})
                     place = (booking.row, taken.request.kind, column)
                     mates[place] = mates.get(place, 0) + by
             table.book(amounts, booking.row, held=held, later=later)
+            table.book_parts(taken.columns, taken.parts, booking.row, held=held, later=later)
             table.moving += by if booking.promised or booking.leaving else 0
 
     def slices(self, task: Task) -> dict[str, list[list[Slice]]]:
@@ -327,12 +445,22 @@ class DeviceLedger:
             return {}
         out: dict[str, list[list[Slice]]] = {}
         for taken in booking.taken:
-            cards = self.tables[taken.request.kind].cards.sets[booking.row]
+            table = self.tables[taken.request.kind]
+            cards = table.cards.sets[booking.row]
             assert cards is not None
             containers = out.setdefault(taken.request.kind, [[] for _ in range(wish.containers)])
-            for column, memory, cores in zip(taken.columns, taken.memory, taken.cores, strict=True):
-                containers[taken.request.container].append(Slice(cards.cards[column].id, memory, cores))
+            for index, column in enumerate(taken.columns):
+                card, mig = cards.cards[column].id, table.cards.mig
+                if mig is not None and taken.parts and taken.parts[index] >= 0:
+                    card += mig.name(booking.row, column, taken.parts[index])
+                given = Slice(card, taken.memory[index], taken.cores[index])
+                containers[taken.request.container].append(given)
         return out
+
+
+def _of_rows(cells: NDArray[np.int64], nodes: NodeRows) -> NDArray[np.int64]:
+    """The part of an array over nodes and cards (N, C) that belongs to some nodes."""
+    return cells if nodes.rows is None else cells.take(nodes.rows, axis=0)
 
 
 def kinds_in(wanted: Collection[str], prefixes: Sequence[str]) -> Callable[[str], bool]:

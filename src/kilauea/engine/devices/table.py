@@ -12,7 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kilauea.engine.model.devices import CardRequest, DeviceSet, DeviceWish
+from kilauea.api import devices
+from kilauea.api.device_config import DeviceConfig
+from kilauea.engine.devices.mig import MigShapes
+from kilauea.engine.model.devices import ASCEND, SOFTLY, CardRequest, DeviceSet, DeviceWish
 from kilauea.engine.model.nodes import NodeTable
 
 MEMORY, CORES, SLOTS = 0, 1, 2
@@ -41,27 +44,66 @@ class Cards(NamedTuple):
     """(N,) nodes with annotations that cannot be read."""
     registered: BoolArray
     """(N,) nodes with cards."""
+    soft: BoolArray
+    """(N,) nodes whose NPUs are shared by software."""
+    network: NDArray[np.int64]
+    """(N, C) number of a card's network; -1 where not all cards of the node have one."""
+    locked: IntArray
+    """(N,) time at which a node was locked for a bind, 0 if it is not."""
+    mig: MigShapes | None = None
+    """The instances of cards in mode mig; None if no card is."""
 
 
-def cards_of(nodes: NodeTable, kind: str) -> Cards:
+def cards_of(nodes: NodeTable, kind: str, config: DeviceConfig) -> Cards:
     """The cards of a kind on all nodes."""
-    sets = tuple(next((s for s in facts.devices if s.kind == kind), None) for facts in nodes.facts)
+    sets = tuple(_usable(next((s for s in facts.devices if s.kind == kind), None), config) for facts in nodes.facts)
     width = max((len(s.cards) for s in sets if s is not None), default=0)
     capacity = np.zeros((3, len(sets), max(width, 1)), dtype=np.int64)
     there = np.zeros(capacity.shape[1:], dtype=bool)
     model = np.zeros(there.shape, dtype=np.int32)
+    network = np.full(there.shape, -1, dtype=np.int64)
     models: dict[str, int] = {"": 0}
     columns: list[dict[str, int]] = []
     for row, found in enumerate(sets):
         cards = found.cards if found is not None else ()
+        connected = all(card.network >= 0 for card in cards)
         columns.append({card.id: column for column, card in enumerate(cards)})
         for column, card in enumerate(cards):
             capacity[:, row, column] = card.memory, card.cores, card.slots
             there[row, column] = card.healthy
             model[row, column] = models.setdefault(card.model, len(models))
+            network[row, column] = card.network if connected else -1
     faulty = np.array([s is not None and bool(s.fault) for s in sets], dtype=bool)
     registered: BoolArray = np.logical_or.reduce(there, axis=1)
-    return Cards(kind, sets, capacity, there, model, tuple(models), tuple(columns), faulty, registered)
+    soft = np.array([s is not None and (s.mode == SOFTLY or (not s.mode and config.soft)) for s in sets], dtype=bool)
+    mig = _mig_shapes(sets, config, width)
+    locked = np.array([s.locked if s is not None else 0 for s in sets], dtype=np.int64)
+    names, places = tuple(models), tuple(columns)
+    return Cards(kind, sets, capacity, there, model, names, places, faulty, registered, soft, network, locked, mig)
+
+
+def _usable(found: DeviceSet | None, config: DeviceConfig) -> DeviceSet | None:
+    """The cards of a node; with a fault if one of them is in mode mig and of a model whose geometry is unknown."""
+    if found is None or found.mode != devices.MIG:
+        return found
+    unknown = next((card.model for card in found.cards if config.geometry_of(card.model) < 0), None)
+    if unknown is None:
+        return found
+    fault = (
+        f"{devices.VGPU_REGISTER}: its cards are in mode mig, and no geometry of model {unknown[:80]!r} is known: "
+        "add it to knownMigGeometries in the ConfigMap of the devices"
+    )
+    return found._replace(cards=(), fault=fault)
+
+
+def _mig_shapes(sets: tuple[DeviceSet | None, ...], config: DeviceConfig, width: int) -> MigShapes | None:
+    if not any(s is not None and s.mode == devices.MIG and s.cards for s in sets):
+        return None
+    numbers = [
+        [config.geometry_of(card.model) for card in s.cards] if s is not None and s.mode == devices.MIG else []
+        for s in sets
+    ]
+    return MigShapes(config.geometries, numbers, width)
 
 
 class CardTable:
@@ -74,11 +116,15 @@ class CardTable:
         """Without what is being freed, with what is promised."""
         self.moving = 0
         """Number of pods that are leaving or promised: without any, `held` and `later` are equal."""
+        size = (*cards.there.shape, cards.mig.width if cards.mig is not None else 0)
+        self.parts_held: IntArray = np.zeros(size, dtype=np.int64)
+        """(N, C, P) pods on each MIG instance."""
+        self.parts_later: IntArray = np.zeros_like(self.parts_held)
         self._eligible: dict[tuple[object, ...], BoolArray] = {}
 
     def eligible(self, wish: DeviceWish) -> BoolArray:
         """(N, C) cards that a pod may have at all: healthy, of a model and with an id that it allows."""
-        key = (wish.mode, wish.models, wish.not_models, wish.ids, wish.not_ids)
+        key = (wish.mode, wish.models, wish.not_models, wish.ids, wish.not_ids, wish.soft)
         known = self._eligible.get(key)
         if known is None:
             known = self._eligible[key] = self._judge(wish)
@@ -92,7 +138,10 @@ class CardTable:
             right = [not wish.models or any(part in name for part in wish.models) for name in names]
             wrong = [not wish.models and any(part in name for part in wish.not_models) for name in names]
             out &= (np.array(right) & ~np.array(wrong))[cards.model]
-        if wish.mode:
+        ascend = cards.kind.startswith(ASCEND)
+        if wish.soft and ascend:
+            out &= cards.soft[:, None]
+        if wish.mode and not ascend:
             out &= np.array([s is not None and s.mode == wish.mode for s in cards.sets], dtype=bool)[:, None]
         if wish.ids:
             named = np.zeros_like(out)
@@ -129,6 +178,19 @@ class CardTable:
             else:
                 out &= taken[CORES] < capacity[CORES]
         return out
+
+    def instances(
+        self, need: IntArray | int, rows: NDArray[np.intp] | None, *used: IntArray
+    ) -> NDArray[np.int64] | None:
+        """(n, C) the MIG instance that each card would give beside some uses (n, C, P); None if no card is split."""
+        return None if self.cards.mig is None else self.cards.mig.choose(need, rows, *used)
+
+    def book_parts(self, columns: tuple[int, ...], parts: tuple[int, ...], row: int, *, held: int, later: int) -> None:
+        """Count a pod on MIG instances of a node, by column: 1, 0 or -1 times."""
+        for column, part in zip(columns, parts, strict=False):
+            if part >= 0:
+                self.parts_held[row, column, part] += held
+                self.parts_later[row, column, part] += later
 
     def book(self, amounts: IntArray, row: int, *, held: int, later: int) -> None:
         """Add what a pod takes, (3, C), to what is held and to what will be held: 1, 0 or -1 times."""

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kilauea.engine.conf import nearest
+from kilauea.engine.devices.usage import free_cards_text
 from kilauea.engine.explain.formatting import human
 from kilauea.engine.explain.hints import (
+    NO_CARDS,
     NO_DEVICES,
     NO_DISK,
     NO_VOLUMES,
@@ -246,6 +248,8 @@ def _with_sizes(p: Pending, state: ClusterState, task: Task) -> Pending:
         hints.append(f"another pod on the node has {some([disk.name for disk in task.spec.disks])}")
     if any(n.reason == NO_DEVICES for n in p.nodes):
         hints += claimed_devices(state.resource_claims, state.nodes, task)
+    if any(n.reason == NO_CARDS for n in p.nodes):
+        hints += free_cards_text(state, task)
     return dataclasses.replace(p, message="; ".join([p.message.removesuffix("."), *hints])) if hints else p
 
 

@@ -34,6 +34,7 @@ NO_VOLUMES = frozenset(
 NO_DISK = "node(s) had no available disk"
 TOO_MANY_VOLUMES = "node(s) exceed max volume count"
 NO_DEVICES = "cannot allocate all claims"
+NO_CARDS = "node(s) had no cards with enough free memory, cores and slots"
 
 SHOWN = 3
 """Maximum number of names to list of each kind."""

@@ -6,13 +6,14 @@ cores are in hundredths of a card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kilauea.api import devices, wellknown
 from kilauea.api.core import Container, Pod
 from kilauea.api.devices import Card, DeviceTextError, Slice
 from kilauea.api.quantity import resource_amounts
+from kilauea.api.times import parse_time
 
 SHARE, VGPU, ASCEND = "gpu", "vgpu", "ascend:"
 """Kinds: GPUs shared by memory or taken whole; vGPUs; with the name of a chip behind it, Ascend vNPUs."""
@@ -23,6 +24,8 @@ UNIT = 1000
 _RESOURCES = frozenset(
     {devices.GPU_MEMORY, devices.GPU_NUMBER, devices.VGPU_NUMBER, devices.VGPU_MEMORY, devices.VGPU_PERCENTAGE}
 )
+SOFTLY, BY_TEMPLATE = "soft", "template"
+"""Modes of nodes with NPUs: shared by software, or split by the templates of the chip."""
 _MEMORY, _CORE = "-memory", "-core"
 
 
@@ -34,6 +37,8 @@ class DeviceSet(NamedTuple):
     mode: str = ""
     fault: str = ""
     """The fault of the annotation, if it cannot be read."""
+    locked: int = 0
+    """Time at which the node was locked for a bind, in microseconds since 1970; 0 if it is not."""
 
 
 def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, int]) -> tuple[DeviceSet, ...]:
@@ -44,22 +49,38 @@ def devices_of_node(annotations: Mapping[str, str], allocatable: Mapping[str, in
         memory = allocatable.get(devices.GPU_MEMORY, 0) // UNIT
         try:
             cards = devices.share_cards(memory, number, annotations.get(devices.GPU_UNHEALTHY))
-            out.append(DeviceSet(SHARE, cards))
+            out.append(DeviceSet(SHARE, cards, locked=_lock_time(annotations, devices.GPU_LOCK)))
         except DeviceTextError as error:
             out.append(DeviceSet(SHARE, (), fault=f"{devices.GPU_NUMBER}: {error}"))
     text = annotations.get(devices.VGPU_REGISTER)
     if text is not None:
         try:
-            out.append(DeviceSet(VGPU, *devices.vgpu_cards(text)))
+            out.append(DeviceSet(VGPU, *devices.vgpu_cards(text), locked=_lock_time(annotations, devices.VGPU_LOCK)))
         except DeviceTextError as error:
             out.append(DeviceSet(VGPU, (), fault=f"{devices.VGPU_REGISTER}: {error}"))
     for key in sorted(key for key in annotations if key.startswith(devices.ASCEND_REGISTER)):
         kind = ASCEND + key.removeprefix(devices.ASCEND_REGISTER)
         try:
-            out.append(DeviceSet(kind, devices.ascend_cards(annotations[key])))
+            cards, mode = devices.ascend_cards(annotations[key]), _sharing(annotations)
+            out.append(DeviceSet(kind, cards, mode, locked=_lock_time(annotations, devices.ASCEND_LOCK)))
         except DeviceTextError as error:
             out.append(DeviceSet(kind, (), fault=f"{key}: {error}"))
     return tuple(out)
+
+
+def _sharing(annotations: Mapping[str, str]) -> str:
+    """The way in which a node says that its NPUs are shared; empty if it does not."""
+    told = annotations.get(devices.VNPU_SOFT)
+    return "" if told is None else SOFTLY if told.strip() == "true" else BY_TEMPLATE
+
+
+def _lock_time(annotations: Mapping[str, str], name: str) -> int:
+    """The time of a lock; what is not a time locks nothing."""
+    text = annotations.get(name, "")
+    try:
+        return max(parse_time(text), 0) if text else 0
+    except ValueError:
+        return 0
 
 
 class CardRequest(NamedTuple):
@@ -77,6 +98,8 @@ class CardRequest(NamedTuple):
     """Hundredths of each card's cores."""
     alone: bool = False
     """Takes cards that no other pod uses."""
+    unstated: bool = False
+    """The container says nothing of memory."""
 
 
 class DeviceWish(NamedTuple):
@@ -91,6 +114,8 @@ class DeviceWish(NamedTuple):
     not_ids: tuple[str, ...] = ()
     apart: str = ""
     """The pod group whose pods take no card together; empty if they may."""
+    soft: bool = False
+    """Takes NPUs only where they are shared by software."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -114,7 +139,7 @@ def device_wish(pod: Pod) -> DeviceWish | None:
     if not requests:
         return None
     marks = pod.annotations
-    group = marks.get(wellknown.GROUP_NAME, "")
+    group = marks.get(wellknown.GROUP_NAME) or marks.get("scheduling.volcano.sh/group-name", "")
     return DeviceWish(
         tuple(requests),
         len(containers),
@@ -124,6 +149,7 @@ def device_wish(pod: Pod) -> DeviceWish | None:
         _listed(marks.get(devices.VGPU_USE_ID)),
         _listed(marks.get(devices.VGPU_NOT_ID)),
         f"{pod.namespace}/{group}" if marks.get(devices.VGPU_GROUP_POLICY) == "spread" and group else "",
+        marks.get(devices.VNPU_MODE) == devices.SOFT,
     )
 
 
@@ -160,7 +186,8 @@ def _vgpu_requests(container: int, limits: Mapping[str, int]) -> list[CardReques
         return []
     cores = min(_units(limits, devices.VGPU_CORES), devices.WHOLE)
     part = 0 if memory else min(percent or 100, 100)
-    return [CardRequest(VGPU, container, number or 1, memory, part, cores, cores == devices.WHOLE)]
+    unstated = not memory and not percent
+    return [CardRequest(VGPU, container, number or 1, memory, part, cores, cores == devices.WHOLE, unstated)]
 
 
 def _ascend_requests(container: int, limits: Mapping[str, int]) -> list[CardRequest]:
@@ -208,3 +235,27 @@ def slices_in(kind: str, text: str) -> tuple[tuple[Slice, ...], ...]:
         DeviceTextError: it cannot be read.
     """
     return devices.read_indices(text) if kind == SHARE else devices.read_record(text)
+
+
+class GivenCard(NamedTuple):
+    """A part of a card that a pod gets."""
+
+    kind: str
+    container: int
+    card: str
+    memory: int
+    """MiB; 0 where the record has no amounts."""
+    cores: int
+    """Hundredths of a card."""
+
+
+def cards_in(annotations: Iterable[tuple[str, str]]) -> list[GivenCard]:
+    """The parts of cards in annotations, by kind and container; records that cannot be read are left out."""
+    out: list[GivenCard] = []
+    for kind, text in record_of(dict(annotations)):
+        try:
+            containers = slices_in(kind, text)
+        except DeviceTextError:
+            continue
+        out += [GivenCard(kind, number, *part) for number, slices in enumerate(containers) for part in slices]
+    return out

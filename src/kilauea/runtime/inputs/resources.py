@@ -9,8 +9,8 @@ from kilauea.api.kinds import DYNAMIC, SCHEDULING
 from kilauea.api.meta import Object
 from kilauea.api.ports import Resource
 
-RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS}
-"""All kinds that scheduling reads, by kind."""
+RESOURCES = {kind: SCHEDULING[kind] for kind in KINDS if kind != "ConfigMap"}
+"""All kinds that scheduling reads as a whole, by kind. Of ConfigMaps it reads a single one."""
 PODS, GROUPS_OF_PODS, QUEUES = RESOURCES["Pod"], RESOURCES["PodGroup"], RESOURCES["Queue"]
 PRIORITY_KINDS = frozenset({"PriorityClass"})
 SHARD_KINDS = frozenset({"NodeShard"})

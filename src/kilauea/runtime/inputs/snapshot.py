@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from kilauea.api.core import ConfigMap
+from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE
 from kilauea.api.kinds import (
     CONFIG_MAPS,
     CRON_JOBS,
@@ -25,7 +27,7 @@ from kilauea.api.kinds import (
     VC_JOBS,
 )
 from kilauea.api.meta import Object
-from kilauea.api.ports import Api, ApiError, Listed, Resource
+from kilauea.api.ports import Api, ApiError, Key, Listed, Resource
 from kilauea.client.access import Access
 from kilauea.client.finding import find_access
 from kilauea.client.http import HttpTransport
@@ -114,6 +116,7 @@ async def read_snapshot(client: Api, server: str = "") -> Snapshot:
             head = {"apiVersion": resource.api_version, "kind": resource.kind}
             found.workloads += [head | msgspec.json.decode(data) for data in listed]
     found.configuration = await _configuration(client)
+    found.objects += await _device_config(client)
     found.refusals = await _refusals(client)
     return found
 
@@ -168,6 +171,15 @@ async def _refusals(client: Api) -> dict[str, str]:
         str(event["involvedObject"].get("uid")): str(event.get("message") or "").removeprefix("Error creating: ")
         for event in said
     }
+
+
+async def _device_config(client: Api) -> list[Object]:
+    """The ConfigMap of shared devices, under its usual name; nothing if there is none, or it may not be read."""
+    try:
+        config = await client.get(CONFIG_MAPS, Key(CONFIG_NAMESPACE, CONFIG_NAME))
+        return [msgspec.convert(config, ConfigMap)]
+    except (ApiError, msgspec.ValidationError):
+        return []
 
 
 async def _configuration(client: Api) -> str:

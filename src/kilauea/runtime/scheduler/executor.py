@@ -31,6 +31,7 @@ from kilauea.runtime.inputs.resources import PODS, reference
 from kilauea.runtime.scheduler.assumed import Failures, Placed
 from kilauea.runtime.scheduler.claims import consumer_of, deallocate, release, reserve
 from kilauea.runtime.scheduler.feed import Feed
+from kilauea.runtime.scheduler.node_locks import NodeLocks
 from kilauea.runtime.scheduler.volumes import NOT_BOUND, all_bound
 from kilauea.runtime.scheduler.volumes import release as release_volume
 from kilauea.runtime.scheduler.volumes import reserve as reserve_volume
@@ -73,6 +74,8 @@ class PodOperation:
     """Volume claims to bind before the pod."""
     bound: bool = False
     """True once these are bound."""
+    locks: tuple[str, ...] = ()
+    """Annotations that lock the node from the bind until its device plugins have given the pod its cards."""
 
     @property
     def key(self) -> Key:
@@ -122,11 +125,12 @@ class Executor:
         self.claims = RESOURCE_CLAIMS
         """The kind of resource claims, in the version that the cluster serves."""
         self._releasing: set[str] = set()
+        self._locks = NodeLocks(api, clock)
         self._background: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """Operations that are queued or in flight."""
-        return len(self._pool)
+        return len(self._pool) + self._locks.waiting
 
     def bind(self, bind: Bind) -> None:
         """Assume that a pod is on its node, and queue the bind."""
@@ -141,6 +145,7 @@ class Executor:
             claims=bind.claims,
             annotations=marks,
             volumes=bind.volumes,
+            locks=bind.locks,
         )
         for given in bind.volumes:
             self._feed.reconsider_volumes(self._feed.assumed.volumes.assume(given, bind.pod, bind.node))
@@ -150,7 +155,25 @@ class Executor:
         self._feed.reconsider_claims(claim.claim for claim in bind.claims)
         self._feed.bind(bind.pod, Placed(task.uid, bind.node, marks))
         self._metrics.task_latency("Assumed", operation.created, self._clock.now())
-        self._pool.add(lambda: self._carry_out(operation))
+        self._queue(operation)
+
+    def _queue(self, operation: PodOperation) -> None:
+        """Queue an operation; one that needs a lock waits for it without occupying a worker."""
+        if operation.locks:
+            self._later(self._bind_locked(operation))
+        else:
+            self._pool.add(lambda: self._carry_out(operation))
+
+    async def _bind_locked(self, operation: PodOperation) -> None:
+        try:
+            await self._locks.acquire(operation.node, operation.locks)
+        except ApiError as error:
+            self._failed(operation, error)
+            return
+        if self._is_assumed(operation):
+            self._pool.add(lambda: self._carry_out(operation))
+        else:
+            await self._locks.release(operation.node, operation.locks)
 
     def evict(self, eviction: Eviction, nominated: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Assume that a pod is terminating, and queue the eviction.
@@ -214,6 +237,8 @@ class Executor:
             await (self._bind(operation) if operation.kind == "bind" else self._evict(operation))
             self._feed.assumed.failures.pop(operation.pod, None)
         except ApiError as error:
+            if operation.locks:
+                await self._locks.release(operation.node, operation.locks)
             self._failed(operation, error)
 
     async def _prebind(self, operation: PodOperation) -> None:
@@ -234,6 +259,8 @@ class Executor:
         try:
             await all_bound(self._feed, written, operation.node, more_time)
         except ApiError as error:
+            if operation.locks:
+                await self._locks.release(operation.node, operation.locks)
             if self._is_assumed(operation):
                 self._failed(operation, error)
             return
@@ -309,7 +336,7 @@ class Executor:
         if not self._is_assumed(operation):
             self._feed.assumed.failures.pop(operation.pod, None)
         elif again:
-            self._pool.add(lambda: self._carry_out(operation))
+            self._queue(operation)
         else:
             await self._hold_back(operation, error, pause(failures, self._rng, FIRST_PAUSE, LONGEST_PAUSE))
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kilauea.api.agents import NodeShard
-from kilauea.api.core import Node, Pod
+from kilauea.api.core import ConfigMap, Node, Pod
 from kilauea.api.dynamic import ResourceClaim
 from kilauea.api.errors import object_label
 from kilauea.api.meta import Object
@@ -139,6 +139,16 @@ class Feed:
             change()
         else:
             self._queue.append(change)
+
+    def devices_configured(self, config: ConfigMap | None) -> None:
+        """Take the configuration of shared devices; None if there is none."""
+
+        def change() -> None:
+            self.state.apply(Relisted("ConfigMap", [config] if config is not None else []))
+            self.changes += 1
+            self.wake()
+
+        self._apply_or_queue(change)
 
     def relisted(self, kind: str, items: Sequence[bytes]) -> None:
         """Replace all objects of a kind."""

@@ -41,6 +41,7 @@ from kilauea.runtime.inputs.resources import (
 )
 from kilauea.runtime.scheduler.assumed import Assumed
 from kilauea.runtime.scheduler.conf_reload import ConfReload
+from kilauea.runtime.scheduler.device_configs import DeviceConfigReader
 from kilauea.runtime.scheduler.executor import Executor
 from kilauea.runtime.scheduler.feed import Feed, KindFeed
 from kilauea.runtime.scheduler.loads import LoadReader
@@ -176,6 +177,7 @@ class LiveScheduler:
             record(component, event)
 
         self._loads = LoadReader(api, self.feed, conf, clock, tell, self._reflectors["Node"].complete.wait)
+        self._device_configs = DeviceConfigReader(api, self.feed, conf, clock)
         self._writes = Writes(clock, rng, STATUS_WRITES)
         statuses = Statuses(api, self.feed, tell, self._writes, clock)
         self._executor = Executor(api, self.feed, tell, metrics, clock, rng, component, statuses.bind_failed)
@@ -221,11 +223,13 @@ class LiveScheduler:
             for kind, reflector in self._reflectors.items():
                 tasks.create_task(self._follow(kind, reflector), name=f"watch {kind}")
             tasks.create_task(self._loads.run(), name="read loads")
+            tasks.create_task(self._device_configs.run(), name="read the configuration of devices")
 
     async def schedule(self) -> None:
         """Run cycles once every kind is listed, until cancelled."""
         await self.complete()
         await self._loads.first()
+        await self._device_configs.first()
         log.info("all kinds are listed; scheduling starts")
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -8,11 +8,16 @@ import numpy as np
 
 from kilauea.api.times import SECOND
 from kilauea.engine.conf import SchedulerConf
+from kilauea.engine.devices.usage import card_uses
+from kilauea.engine.model.devices import VGPU
 from kilauea.engine.model.resources import EPSILON
 from kilauea.engine.plan import Plan, QueueOutcome
 from kilauea.engine.state import ClusterState
 from kilauea.runtime.scheduler.feed import Feed
 from kilauea.telemetry.metrics import SchedulerMetrics
+
+CARD_PLUGINS = frozenset({"deviceshare"})
+"""Plugins that give out the cards of which there are metrics."""
 
 
 class CycleMetrics:
@@ -41,6 +46,19 @@ class CycleMetrics:
             self._jobs(plan)
             drf = any(plugin.name == "drf" for tier in conf.tiers for plugin in tier)
             self._metrics.job_shares(shares(self._feed.state) if drf else ())
+            if conf.plugins & CARD_PLUGINS:
+                self._cards()
+
+    def _cards(self) -> None:
+        uses = [use for use in card_uses(self._feed.state) if use.kind == VGPU]
+        self._metrics.vgpu_cards(
+            (((use.card.id, use.node), (len(use.parts), use.memory, use.cores, use.card.memory)) for use in uses),
+            (
+                ((use.card.id, use.node, pod), (sum(p.memory for p in parts), sum(p.cores for p in parts)))
+                for use in uses
+                for pod, parts in use.by_pod().items()
+            ),
+        )
 
     def _queues(self, plan: Plan) -> None:
         for name, outcome in plan.queues.items():

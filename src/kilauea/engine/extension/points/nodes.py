@@ -154,6 +154,19 @@ class NodePoints(Registry):
             out = {**self.ask("bind_annotations", plugin, function, task), **out}
         return tuple(sorted(out.items()))
 
+    def add_bind_locks(self, plugin: str, locks: Callable[[Task], tuple[str, ...]]) -> None:
+        """Annotations of the node that are held while a pod is bound: one pod at a time is bound with each of them."""
+        self.add("bind_locks", plugin, locks)
+
+    def bind_locks(self, task: Task) -> tuple[str, ...]:
+        """The locks of all plugins for a task that starts, by name."""
+        found = {
+            lock
+            for plugin, function in self.walk("bind_locks")
+            for lock in self.ask("bind_locks", plugin, function, task)
+        }
+        return tuple(sorted(found))
+
     def arrived(self, task: Task, row: int) -> None:
         """Tell the plugins that a task came to a node's view."""
         for plugin, handler in self.on_allocate:

@@ -44,6 +44,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "target_job": ("targetjob",),
     "reserved_nodes": ("reservednodes",),
     "bind_annotations": (),
+    "bind_locks": (),
 }
 """Extension points, each with the flags any of which switches it on; without a flag a point is always on."""
 

@@ -2,10 +2,14 @@
 
 What:
     The cards of a node are those that its device plugin registers in an annotation (`volcano.sh/node-vgpu-register`,
-    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. A pod that asks for parts of
-    cards goes to a node where each container finds its cards: enough memory, cores and slots on one card for each card
-    that it asks for, of a model and with an id that the pod's annotations allow. The cards that it gets are written to
-    its annotations in the request that binds it; device plugins read them there, and so does a restarted scheduler.
+    `hami.io/node-register-NAME`), or those that it offers as `volcano.sh/gpu-number`. Cards in mode mig are split into
+    instances: a pod gets the smallest free one that is large enough, and the first pod on a card decides how it is
+    split. The ConfigMap of the devices (key `device-config.yaml`) says how cards of a model can be split, what a
+    container gets that does not say how much, and the templates of NPUs, to which memory is rounded up. A pod
+    that asks for parts of cards goes to a node where each container finds its cards: enough memory, cores and slots on
+    one card for each card that it asks for, of a model and with an id that the pod's annotations allow. The cards that
+    it gets are written to its annotations in the request that binds it; device plugins read them there, and so does a
+    restarted scheduler.
 
 Why:
     The sum over a node does not tell if a share fits: two cards that are half used have room for no whole card.
@@ -17,6 +21,13 @@ Arguments:
     `volcano.sh/vgpu-memory-percentage`, `volcano.sh/vgpu-cores` (hundredths of each card).
     deviceshare.AscendHAMiVNPUEnable (false): virtual NPUs of HAMi, such as `huawei.com/Ascend910B` and
     `huawei.com/Ascend910B-memory`.
+    deviceshare.NodeLockEnable (false): lock a node by an annotation (`hamivgpu`, `gpu`, `hami.io/mutex.lock`) while a
+    pod with cards is bound to it, until its device plugin has given the cards; other binds wait, and a lock that is
+    older than five minutes is replaced.
+    deviceshare.KnownGeometriesCMName (text, "volcano-vgpu-device-config"): name of the ConfigMap of the devices.
+    deviceshare.KnownGeometriesCMNamespace (text, "kube-system"): its namespace.
+    deviceshare.GPUExclusiveRules (list of maps, none): labels. Pods that have all labels of a rule share no vGPU with
+    each other; other pods may join them. Cards in mode mig are not concerned.
     deviceshare.SchedulePolicy (text, ""): `binpack` takes the fullest card first, `spread` the one with the fewest
     pods.
     deviceshare.ScheduleWeight (integer, 0): weight of the same policy among nodes; 0 switches that off.
@@ -29,6 +40,9 @@ Example:
           deviceshare.VGPUEnable: true
           deviceshare.SchedulePolicy: binpack
           deviceshare.ScheduleWeight: 10
+          deviceshare.NodeLockEnable: true
+          deviceshare.GPUExclusiveRules:
+          - app: training
 
 Difference from the original:
     GPUSharingEnable and GPUNumberEnable can be on together: cards are accounted for one by one, so a card that is
@@ -36,33 +50,49 @@ Difference from the original:
     that offers the resource but registers no card. Cards that are registered as unhealthy are not given out. The record
     is written with the bind, not before it. All containers of a pod count when the record is read again. `spread`
     scores a node by its free cards; in the original the score is always 0. Cards of terminating pods are given out
-    again only when the pods are gone. MIG geometries, the dynamic vNPUs of MindCluster, the device ConfigMap, node
-    locks and GPUExclusiveRules are not part of this version.
+    again only when the pods are gone. NVIDIA's own geometries are known without a ConfigMap; a node in mode mig whose
+    geometry is unknown is passed over instead of shared. If the smallest instances are taken, a larger one is given.
+    Rules and locks count across cycles. The ConfigMap is read again when it changes; its fields `defaultGPUNum` and the
+    names of vGPU resources other than the usual ones are named and not used. The dynamic vNPUs of MindCluster
+    (`huawei.com/npu-core`, AscendMindClusterVNPUEnable) are not part of this version.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kilauea.api.device_config import DEFAULT, DeviceConfig
+from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
+from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.ledger import DeviceLedger, kinds_in
 from kilauea.engine.devices.table import MEMORY, SLOTS, CardTable, IntArray
-from kilauea.engine.extension import Rejection
+from kilauea.engine.extension import Refusal, Rejection
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugin import Plugin
-from kilauea.engine.plugins.deviceshare.records import annotations_for
+from kilauea.engine.plugins.deviceshare.records import Records, lock_of
 from kilauea.engine.session import Session
 
 BINPACK, SPREAD = "binpack", "spread"
 UNREADABLE = Rejection("DeviceAnnotations", "node(s) had device annotations that cannot be used", hopeless=True)
 WITHOUT = Rejection("NoDevices", "node(s) had no registered devices of the requested kind", hopeless=True)
 NO_ROOM = Rejection("InsufficientDevices", "node(s) had no cards with enough free memory, cores and slots")
+PARTIAL = Rejection(
+    "DeviceRequest",
+    "vNPU does not support partial memory allocation when requesting multiple devices",
+    hopeless=True,
+)
+TOO_LARGE = Rejection("DeviceRequest", "no NPU of the requested kind has so much memory", hopeless=True)
+REJECTIONS = [UNREADABLE, WITHOUT, NO_ROOM, PARTIAL, TOO_LARGE]
+"""By the ledger's codes, which count from 1."""
+LOCKED = Rejection("NodeLocked", "node(s) had been locked within 5 minutes")
 MOST_NAMED = 5
 """Nodes with unreadable annotations that are named one by one."""
 
@@ -77,6 +107,10 @@ class DeviceShareArguments:
     ascend: bool = argument("deviceshare.AscendHAMiVNPUEnable", False, "Virtual NPUs of HAMi.")
     policy: str = argument("deviceshare.SchedulePolicy", "", "Cards to take first.", choices=("", BINPACK, SPREAD))
     weight: int = argument("deviceshare.ScheduleWeight", 0, "Weight of the policy among nodes.", minimum=0)
+    lock: bool = argument("deviceshare.NodeLockEnable", False, "One bind at a time for each node.")
+    config_name: str = argument("deviceshare.KnownGeometriesCMName", CONFIG_NAME, "ConfigMap of the devices.")
+    config_namespace: str = argument("deviceshare.KnownGeometriesCMNamespace", CONFIG_NAMESPACE, "Its namespace.")
+    rules: tuple[object, ...] = argument("deviceshare.GPUExclusiveRules", (), "Labels of pods.", values=object)
 
 
 class DeviceShare(Plugin):
@@ -93,16 +127,54 @@ class DeviceShare(Plugin):
         wanted = {SHARE} if given.sharing or given.number else set()
         kinds = kinds_in(wanted | ({VGPU} if given.vgpu else set()), (ASCEND,) if given.ascend else ())
         self._session = session
-        ledger = self._ledger = session.devices = DeviceLedger(session.state, kinds, self._order)
+        self._rules = self._readable_rules()
+        config = self._config()
+        if self._rules:
+            session.add_task_trait(self.name, lambda task: self._matched(task) or None)
+        ledger = DeviceLedger(session.state, kinds, self._order, config, self._matched)
+        self._ledger = session.devices = ledger
+        self._records = Records(Adapter(config))
         ledger.take_in(session.shape_of)
-        session.add_predicate(
-            self.name, self._fits, [UNREADABLE, WITHOUT, NO_ROOM], applies=self._applies, room=self._has_room
-        )
+        session.add_predicate(self.name, self._fits, REJECTIONS, applies=self._applies, room=self._has_room)
         session.add_event_handler(self.name, self._placed, self._gone)
         session.add_bind_annotations(self.name, self._annotations)
+        if given.lock:
+            # Else nothing would be asked for room of this moment in a cluster in which nothing is being freed.
+            session.nodes.future |= any(bool(table.cards.locked.any()) for table in ledger.tables.values())
+            session.add_predicate(self.name, self._may_go, [LOCKED], applies=self._applies, room=self._unlocked)
+            session.add_bind_locks(self.name, self._locks)
         if given.weight and given.policy:
             session.add_node_score(self.name, self._score, applies=self._applies)
         self._name_faults(session)
+
+    # --- what the configuration says
+
+    def _config(self) -> DeviceConfig:
+        """The configuration of the devices in the cluster, or the built-in one; its faults are named."""
+        key = f"{self.arguments.config_namespace}/{self.arguments.config_name}"
+        config = self._session.state.device_configs.get(key, DEFAULT)
+        for fault in config.faults:
+            self._session.findings.append(Finding(f"configmap {key}", fault, code="DeviceConfig"))
+        return config
+
+    def _readable_rules(self) -> list[frozenset[tuple[str, str]]]:
+        """Labels of the rules; a rule that is not a map of texts, or empty, is named and left out."""
+        out = []
+        for number, rule in enumerate(self.arguments.rules):
+            if isinstance(rule, Mapping) and rule and all(isinstance(value, str) for value in rule.values()):
+                out.append(frozenset((str(key), value) for key, value in rule.items()))
+            else:
+                message = "it is left out: write a map of labels and their values, as text"
+                where = f"plugin {self.name}: deviceshare.GPUExclusiveRules[{number}]"
+                self._session.findings.append(Finding(where, message, code="wrong-value"))
+        return out
+
+    def _matched(self, task: Task) -> tuple[int, ...]:
+        """The numbers of the rules that a pod matches."""
+        if not self._rules or task.spec.devices is None:
+            return ()
+        labels = self._session.state.classes.get(task.label_class).labels.items()
+        return tuple(number for number, rule in enumerate(self._rules) if rule <= labels)
 
     def _name_faults(self, session: Session) -> None:
         """Warn of nodes with annotations that cannot be read."""
@@ -132,8 +204,7 @@ class DeviceShare(Plugin):
         return free
 
     def _score(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
-        wish, total = shape.spec.devices, np.zeros(len(nodes))
-        assert wish is not None
+        wish, total = self._ledger.wish_of(shape), np.zeros(len(nodes))
         found = self._ledger.survey(shape, nodes, now=False)
         rows = np.arange(len(nodes))[:, None]
         for request, columns in zip(wish.requests, found.chosen, strict=True):
@@ -175,15 +246,40 @@ class DeviceShare(Plugin):
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
         return np.broadcast_to(-index if request.kind == VGPU else index, used.shape[1:])
 
-    def _placed(self, task: Task, row: int) -> None:
-        if self._ledger.serves(task.spec.devices):
-            self._ledger.placed(task, self._session.shape_of(task), row)
+    def _placed(self, task: Task, row: int) -> Refusal | None:
+        if not self._ledger.serves(task.spec.devices):
+            return None
+        if self._ledger.placed(task, self._session.shape_of(task), row):
+            return None
+        node = self._session.nodes.names[row]
+        return Refusal(
+            "InsufficientDevices", f"node {node} has no cards with enough free memory, cores and slots for it"
+        )
 
     def _gone(self, task: Task, row: int) -> None:
         self._ledger.gone(task)
 
     def _annotations(self, task: Task) -> dict[str, str]:
-        return annotations_for(self._ledger.slices(task), task.node, self._session.now)
+        soft = task.spec.devices is not None and task.spec.devices.soft
+        return self._records.annotations(self._ledger.slices(task), task.node, self._session.now, soft=soft)
+
+    # --- locks of nodes
+
+    def _may_go(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        """All nodes: a lock lasts for moments, so a pod may wait for a node."""
+        return np.ones(len(nodes), dtype=bool)
+
+    def _unlocked(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.bool_]:
+        """Nodes without a lock that is still valid, as far as their cards are asked for."""
+        wish, now = self._ledger.wish_of(shape), self._session.now
+        out = np.ones(len(nodes), dtype=bool)
+        for kind in sorted(wish.kinds & self._ledger.tables.keys()):
+            locked = nodes.take(self._ledger.tables[kind].cards.locked)
+            out &= (locked == 0) | (now - locked >= LOCK_TIME)
+        return out
+
+    def _locks(self, task: Task) -> tuple[str, ...]:
+        return tuple(lock_of(kind) for kind in sorted(self._ledger.slices(task)))
 
 
 def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:

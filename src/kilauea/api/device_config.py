@@ -1,0 +1,256 @@
+"""The configuration of shared devices: the ConfigMap that device plugins and the scheduler read (`device-config.yaml`).
+
+It says into which instances the cards of a model can be split (MIG), what a container gets that says only how many
+cards it wants, and which templates the chips of Ascend know. What cannot be read is left out and named; defaults stand
+for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kilauea.api.yamltext import TextError, read_documents
+
+FILE = "device-config.yaml"
+"""The key in the ConfigMap."""
+LONGEST = 1024 * 1024
+MOST_INSTANCES = 128
+"""Instances that all geometries of a model may have together."""
+_MOST = 1 << 40
+_SHOWN = 5
+
+
+class Profile(NamedTuple):
+    """A size of MIG instances, and how many of it a geometry has."""
+
+    name: str
+    memory: int
+    """MiB."""
+    number: int
+
+
+class Instance(NamedTuple):
+    """One MIG instance that a card may have."""
+
+    group: int
+    position: int
+    memory: int
+    """MiB."""
+
+
+class Geometry(NamedTuple):
+    """The ways to split the cards of some models; a card is split in one of them at a time."""
+
+    models: tuple[str, ...]
+    groups: tuple[tuple[Profile, ...], ...]
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        """All instances of all groups, group by group in the order of their profiles."""
+        out = []
+        for group, profiles in enumerate(self.groups):
+            sizes = [profile.memory for profile in profiles for _ in range(profile.number)]
+            out += [Instance(group, position, memory) for position, memory in enumerate(sizes)]
+        return tuple(out)
+
+
+class Template(NamedTuple):
+    """A size of virtual NPUs."""
+
+    name: str
+    memory: int
+    """MiB."""
+
+
+class Chip(NamedTuple):
+    """A kind of NPU that HAMi's device plugin shares."""
+
+    word: str
+    """Name in annotations, such as Ascend310P."""
+    resource: str
+    memory_resource: str
+    allocatable: int
+    """MiB that virtual NPUs may have together."""
+    capacity: int
+    """MiB of the chip."""
+    templates: tuple[Template, ...]
+    """By memory."""
+
+
+class DeviceConfig(NamedTuple):
+    """The configuration."""
+
+    memory: int = 0
+    """MiB for a container that says nothing of memory; 0 for all of a card."""
+    cores: int = 0
+    """Hundredths of a card for one that says nothing of cores."""
+    factor: int = 1
+    """MiB of one unit of the memory resource."""
+    geometries: tuple[Geometry, ...] = ()
+    chips: tuple[Chip, ...] = ()
+    soft: bool = False
+    """NPUs are shared by software, without templates, unless a node says otherwise."""
+    faults: tuple[str, ...] = ()
+
+    def geometry_of(self, model: str) -> int:
+        """The number of the geometry for a model of cards, -1 if there is none."""
+        return next((i for i, each in enumerate(self.geometries) if any(name in model for name in each.models)), -1)
+
+
+def _split(sizes: str) -> tuple[tuple[Profile, ...], ...]:
+    """Groups written as `1g.5gb 5120 7, 2g.10gb 10240 3 + 1g.5gb 5120 1`."""
+    groups = []
+    for group in sizes.split(","):
+        parts = [part.split() for part in group.split("+")]
+        groups.append(tuple(Profile(name, int(memory), int(count)) for name, memory, count in parts))
+    return tuple(groups)
+
+
+KNOWN_GEOMETRIES = (
+    Geometry(("A30",), _split("1g.6gb 6144 4, 2g.12gb 12288 2, 4g.24gb 24576 1")),
+    Geometry(
+        ("A100-SXM4-40GB", "A100-40GB-PCIe", "A100-PCIE-40GB", "A100-PCIe-40GB", "A100 40GB"),
+        _split("1g.5gb 5120 7, 2g.10gb 10240 3 + 1g.5gb 5120 1, 3g.20gb 20480 2, 7g.40gb 40960 1"),
+    ),
+    Geometry(
+        (
+            *("A100-SXM4-80GB", "A100-80GB-PCIe", "A100-PCIE-80GB", "A100-PCIe-80GB", "A100 80GB"),
+            *("H100-SXM5-80GB", "H100-80GB", "H100 80GB", "H100-PCIe", "H100 PCIe"),
+        ),
+        _split("1g.10gb 10240 7, 2g.20gb 20480 3 + 1g.10gb 10240 1, 3g.40gb 40960 2, 7g.80gb 81920 1"),
+    ),
+)
+"""Of NVIDIA's cards, where the ConfigMap lists none."""
+
+KNOWN_CHIPS = (
+    Chip(
+        "Ascend310P",
+        "huawei.com/Ascend310P",
+        "huawei.com/Ascend310P-memory",
+        21527,
+        24576,
+        (Template("vir01", 3072), Template("vir02", 6144), Template("vir04", 12288)),
+    ),
+)
+
+DEFAULT = DeviceConfig(geometries=KNOWN_GEOMETRIES, chips=KNOWN_CHIPS)
+"""Without a ConfigMap."""
+
+
+def device_config(text: str) -> DeviceConfig:
+    """Read the text of a configuration; what cannot be read is among its faults, and defaults stand for it."""
+    if len(text) > LONGEST:
+        return DEFAULT._replace(faults=(f"it has {len(text)} characters, more than {LONGEST}",))
+    document = next(iter(read_documents(text.encode(errors="replace"))), None)
+    if isinstance(document, TextError):
+        return DEFAULT._replace(faults=(f"line {document.line}: {document.message}",))
+    if document is None or document.value is None:
+        return DEFAULT
+    if not isinstance(document.value, Mapping):
+        return DEFAULT._replace(faults=("it is not a map of nvidia and vnpus",))
+    return _Reader().read(document.value)
+
+
+class _Reader:
+    """Reads a configuration and collects its faults."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def read(self, data: Mapping[str, Any]) -> DeviceConfig:
+        nvidia, vnpus = self._map(data.get("nvidia"), "nvidia"), data.get("vnpus")
+        soft = isinstance(vnpus, Mapping) and vnpus.get("hamiVnpuCore") is True
+        listed = vnpus.get("configs") if isinstance(vnpus, Mapping) else vnpus
+        geometries = self._several(nvidia.get("knownMigGeometries"), "nvidia.knownMigGeometries", self._geometry)
+        chips = self._several(listed, "vnpus", self._chip)
+        found = DeviceConfig(
+            self._number(nvidia, "defaultMemory", 0, "nvidia"),
+            min(self._number(nvidia, "defaultCores", 0, "nvidia"), 100),
+            max(self._number(nvidia, "gpuMemoryFactor", 1, "nvidia"), 1),
+            geometries if "knownMigGeometries" in nvidia else KNOWN_GEOMETRIES,
+            chips if listed is not None else KNOWN_CHIPS,
+            soft,
+        )
+        self._check_names(nvidia)
+        if self._number(nvidia, "defaultGPUNum", 1, "nvidia") > 1:
+            self.faults.append("nvidia.defaultGPUNum is not read: a container that names no number gets one card")
+        more = len(self.faults) - _SHOWN
+        shown = self.faults[:_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+        return found._replace(faults=tuple(shown))
+
+    def _check_names(self, nvidia: Mapping[str, Any]) -> None:
+        """Resources of another name would not be found."""
+        names = {
+            "resourceCountName": "volcano.sh/vgpu-number",
+            "resourceMemoryName": "volcano.sh/vgpu-memory",
+            "resourceCoreName": "volcano.sh/vgpu-cores",
+            "resourceMemoryPercentageName": "volcano.sh/vgpu-memory-percentage",
+        }
+        for key, name in names.items():
+            if nvidia.get(key) not in (None, "", name):
+                self.faults.append(f"nvidia.{key} is {str(nvidia[key])[:80]!r}; only {name} is read")
+
+    def _several(self, value: Any, where: str, read: Any) -> tuple[Any, ...]:
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.faults.append(f"{where} is not a list")
+            return ()
+        out = []
+        for index, each in enumerate(value):
+            found = read(self._map(each, f"{where}[{index}]"), f"{where}[{index}]")
+            if found is not None:
+                out.append(found)
+        return tuple(out)
+
+    def _geometry(self, data: Mapping[str, Any], where: str) -> Geometry | None:
+        models = data.get("models")
+        if not isinstance(models, list) or not all(isinstance(model, str) and model for model in models):
+            self.faults.append(f"{where}.models is not a list of names")
+            return None
+        groups = self._several(data.get("allowedGeometries"), f"{where}.allowedGeometries", self._group)
+        found = Geometry(tuple(models), groups)
+        if not 0 < sum(profile.number for group in groups for profile in group) <= MOST_INSTANCES:
+            self.faults.append(f"{where} has no instances, or more than {MOST_INSTANCES}")
+            return None
+        return found
+
+    def _group(self, data: Mapping[str, Any], where: str) -> tuple[Profile, ...]:
+        return self._several(data.get("geometries"), f"{where}.geometries", self._profile)
+
+    def _profile(self, data: Mapping[str, Any], where: str) -> Profile:
+        count = self._number(data, "count", 0, where)
+        return Profile(str(data.get("name", "")), self._number(data, "memory", 0, where), count)
+
+    def _chip(self, data: Mapping[str, Any], where: str) -> Chip | None:
+        word, resource = data.get("commonWord"), data.get("resourceName")
+        if not isinstance(word, str) or not word or not isinstance(resource, str) or not resource:
+            self.faults.append(f"{where} has no commonWord or no resourceName")
+            return None
+        memory = data.get("resourceMemoryName")
+        templates = self._several(data.get("templates"), f"{where}.templates", self._template)
+        return Chip(
+            word,
+            resource,
+            memory if isinstance(memory, str) and memory else f"{resource}-memory",
+            self._number(data, "memoryAllocatable", 0, where),
+            self._number(data, "memoryCapacity", 0, where),
+            tuple(sorted(templates, key=lambda each: (each.memory, each.name))),
+        )
+
+    def _template(self, data: Mapping[str, Any], where: str) -> Template:
+        return Template(str(data.get("name", "")), self._number(data, "memory", 0, where))
+
+    def _map(self, value: Any, where: str) -> Mapping[str, Any]:
+        if value is None or isinstance(value, Mapping):
+            return value or {}
+        self.faults.append(f"{where} is not a map")
+        return {}
+
+    def _number(self, data: Mapping[str, Any], key: str, default: int, where: str) -> int:
+        value = data.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+            self.faults.append(f"{where}.{key} is {str(value)[:40]!r}, not a number from 0 to {_MOST}")
+            return default
+        return value

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.api.devices import DeviceTextError, Slice
+from kilauea.engine.devices.order import CardChoice, Order
 from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import SHARE, CardRequest, DeviceWish, slices_in
@@ -21,10 +22,6 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
-
-Order = Callable[[CardTable, CardRequest, TaskShape, NodeRows, IntArray, bool], NDArray[np.float64]]
-"""(n, C) which cards to take first, lower first, by what is used (3, n, C); the last argument is true if the figures of
-the nodes contain the pod already."""
 
 READ_FAULT, NO_CARDS, TOO_FEW = 1, 2, 3
 """Reasons why a node has no cards for a pod."""
@@ -230,7 +227,7 @@ class DeviceLedger:
     ) -> NDArray[np.intp]:
         """(n, k) columns of the cards to take; nonsense where too few fit."""
         count = min(request.number, mask.shape[1])
-        key = np.where(mask, self.order(table, request, shape, nodes, used, placed), np.inf)
+        key = np.where(mask, self.order(CardChoice(table, request, shape, nodes, used, placed)), np.inf)
         if count == 1:
             first: NDArray[np.intp] = key.argmin(axis=1)[:, None]
             return first

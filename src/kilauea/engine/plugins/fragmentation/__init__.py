@@ -41,8 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import argument
-from kilauea.engine.devices.table import CardTable, IntArray
-from kilauea.engine.model.devices import CardRequest
+from kilauea.engine.devices.order import CardChoice
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -116,18 +115,8 @@ class Fragmentation(Plugin):
         for family in self._families or ():
             family.stale[row] = True
 
-    def _order(
-        self,
-        table: CardTable,
-        request: CardRequest,
-        shape: TaskShape,
-        nodes: NodeRows,
-        used: IntArray,
-        placed: bool,
-    ) -> NDArray[np.float64]:
+    def _order(self, choice: CardChoice) -> NDArray[np.float64]:
         """(n, C) thousandths of a card that become unusable if a pod gets one of the cards."""
         self._opened()
-        family = self._shared.get(request.kind)
-        if family is None:
-            return np.zeros(used.shape[1:])
-        return family.loss(request, shape, nodes, used, placed=placed)
+        family = self._shared.get(choice.request.kind)
+        return np.zeros(choice.used.shape[1:]) if family is None else family.loss(choice)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.devices.ledger import DeviceLedger
+from kilauea.engine.devices.order import CardChoice, nodes_of
 from kilauea.engine.devices.table import CORES, SLOTS, IntArray
 from kilauea.engine.devices.table import MEMORY as CARD_MEMORY
 from kilauea.engine.model.devices import CardRequest
@@ -264,15 +265,11 @@ class SharedCards(Fragments):
         free[~there | (left[SLOTS] == 0)] = 0
         return free
 
-    def loss(
-        self, request: CardRequest, shape: TaskShape, nodes: NodeRows, used: IntArray, *, placed: bool
-    ) -> FloatArray:
-        """(n, C) usable part that is lost if the request is served by one of the cards.
-
-        With `placed` the figures of the nodes contain the pod already.
-        """
-        able = self._able.at(nodes, None if placed else shape)
-        before, left = self.free(nodes, used), self._left(request, nodes, used)
+    def loss(self, choice: CardChoice) -> FloatArray:
+        """(n, C) usable part that is lost if the request is served by one of the cards."""
+        nodes, used = choice.nodes, choice.used
+        able = self._able.at(nodes, None if choice.placed else choice.shape)
+        before, left = self.free(nodes, used), self._left(choice.request, nodes, used)
         out = np.zeros(before.shape)
         for demand, part in self._by_demand(nodes):
             weights = demand.weights(able[part])
@@ -297,8 +294,3 @@ def _broken(
     lost = several - demand.of_whole(weights, np.maximum(whole - 1, 0))
     out: FloatArray = np.where(free == CARD, lost[:, None], 0.0)
     return out
-
-
-def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:
-    """The part (3, n, C) of an array over cards (3, N, C) that belongs to some nodes."""
-    return columns if nodes.rows is None else columns.take(nodes.rows, axis=1)

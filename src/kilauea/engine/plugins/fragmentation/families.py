@@ -7,15 +7,13 @@ over the cards and the typical pods by their weight, this is the usable part; th
 Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so that a node has the
 same score alone as among others.
 
-A pod weighs the square root of the cards that it asks for. In the paper all pods weigh the same, so that many small
-shares outweigh the few pods that need most of the cards; weighed by their cards, the small shares count for nothing. On
-the trace that the paper uses, the root between both leaves the fewest cards unused.
+All pods weigh the same, as in the paper.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,18 +31,6 @@ CARD = 1000
 WEIGHTS = 1 << 20
 """About the sum of the weights of typical pods: small enough for sums in float32 to be exact."""
 FloatArray = NDArray[np.float64]
-
-
-class Family(Protocol):
-    """Cards of one kind, and the pods that want them."""
-
-    stale: NDArray[np.bool_]
-    """(N,) nodes that changed since their fragments were computed."""
-    part: float
-    """Part of the pods with cards that want these."""
-
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
-        """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
 
 
 class Weights(NamedTuple):
@@ -69,8 +55,7 @@ class Demand:
         """(K,) numbers of cards of pods with several."""
         single = np.zeros((len(shares), len(self.sizes)))
         several = np.zeros((len(shares), len(self.counts)))
-        roots = [math.isqrt(CARD * t.cards * s) * n for s, t, n in zip(shares, mix.pods, mix.numbers, strict=True)]
-        weights = [max(root * WEIGHTS // sum(roots), 1) for root in roots]
+        weights = [max(number * WEIGHTS // sum(mix.numbers), 1) for number in mix.numbers]
         self.total = sum(weights)
         for number, (share, typical, weight) in enumerate(zip(shares, mix.pods, weights, strict=True)):
             if typical.cards == 1:
@@ -141,29 +126,39 @@ class Able:
         return out
 
 
-class Fragments:
-    """Fragments of nodes as they are, computed again where something changed."""
+class Family(ABC):
+    """Cards of one kind, and the pods that want them; fragments are computed again where something changed."""
 
     def __init__(self, nodes: NodeTable, mix: Mix) -> None:
         self._nodes = nodes
         self.part = sum(mix.numbers) / max(mix.total, 1)
         """Part of the pods with cards that want these."""
         self.stale = np.ones(len(nodes), dtype=bool)
+        """(N,) nodes that changed since their fragments were computed."""
         self._known = np.zeros(len(nodes))
 
-    def _compute(self, nodes: NodeRows) -> FloatArray:
-        raise NotImplementedError
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
+        return self.fragments_with(shape, nodes) - self._fragments_now(nodes)
 
-    def now(self, nodes: NodeRows) -> FloatArray:
+    @abstractmethod
+    def fragments(self, nodes: NodeRows) -> FloatArray:
         """(n,) cards that are fragments now."""
+
+    @abstractmethod
+    def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """(n,) cards that are fragments once a pod of this shape has come."""
+
+    def _fragments_now(self, nodes: NodeRows) -> FloatArray:
+        """(n,) `fragments`, as they were computed when the nodes last changed."""
         stale = np.flatnonzero(self.stale)
         if len(stale):
-            self._known[stale] = self._compute(self._nodes.select(stale))
+            self._known[stale] = self.fragments(self._nodes.select(stale))
             self.stale[stale] = False
         return nodes.take(self._known)
 
 
-class WholeCards(Fragments):
+class WholeCards(Family):
     """Cards that a node only counts."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, resource: int) -> None:
@@ -172,12 +167,13 @@ class WholeCards(Fragments):
         self._able = Able(mix, nodes)
         self._demand = Demand(mix, 0)
 
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+    def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
-        return self._at(nodes, shape) - self.now(nodes)
-
-    def _compute(self, nodes: NodeRows) -> FloatArray:
         return self._at(nodes, None)
+
+    def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        return self._at(nodes, shape)
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None) -> FloatArray:
         row = self._resource
@@ -188,7 +184,7 @@ class WholeCards(Fragments):
         return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
 
 
-class SharedCards(Fragments):
+class SharedCards(Family):
     """Cards that pods share, one by one."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger) -> None:
@@ -204,13 +200,17 @@ class SharedCards(Fragments):
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
 
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+    def fragments(self, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        return self._at(nodes, None, nodes_of(self._ledger.tables[self._kind].later, nodes))
+
+    def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
         request = self._only_request(shape)
         if request is not None:
-            return self._with_one_card(request, shape, nodes) - self.now(nodes)
+            return self._with_one_card(request, shape, nodes)
         _, after = self._ledger.after(shape, nodes, self._kind)
-        return self._at(nodes, shape, after) - self.now(nodes)
+        return self._at(nodes, shape, after)
 
     def _only_request(self, shape: TaskShape) -> CardRequest | None:
         """The request of a pod that wants one card, and nothing else of this kind."""
@@ -237,9 +237,6 @@ class SharedCards(Fragments):
             taken = (before[part] - left[part])[rows, column]
             out[part] = demand.fragments(usable, before[part].sum(axis=1).astype(np.float64) - taken)
         return out
-
-    def _compute(self, nodes: NodeRows) -> FloatArray:
-        return self._at(nodes, None, nodes_of(self._ledger.tables[self._kind].later, nodes))
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None, used: IntArray) -> FloatArray:
         able, free = self._able.at(nodes, shape), self.free(nodes, used)

@@ -115,7 +115,8 @@ class Fragmentation(Plugin):
             return None
         # Smaller differences are chance; if they decided, pods would spread over nodes that are as good as each other.
         # Adding zero turns -0.0 into 0.0.
-        return np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
+        score: NDArray[np.float64] = np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
+        return score
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():

@@ -34,12 +34,14 @@ FloatArray = NDArray[np.float64]
 
 
 class Weights(NamedTuple):
-    """Weights of the typical pods that some nodes (n) can take."""
+    """Weights of the typical pods that some nodes (n) can take; nodes that can take the same pods share a row (u)."""
 
     by_share: FloatArray
-    """(n, J + 1) of pods with a share of at most the first j sizes."""
+    """(u, J + 1) of pods with a share of at most the first j sizes."""
     by_count: FloatArray
-    """(n, K) of pods with several cards, by number of cards."""
+    """(u, K) of pods with several cards, by number of cards."""
+    row: NDArray[np.intp]
+    """(n,)"""
 
 
 class Demand:
@@ -67,15 +69,17 @@ class Demand:
         self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
         self._cut = len(self.sizes) + 1
 
-    def weights(self, able: NDArray[np.bool_]) -> Weights:
-        """The weights on nodes that can take some typical pods (n, M) but for cards."""
-        found = (able.astype(np.float32) @ self._table).astype(np.float64)
-        return Weights(np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :])
+    def weights(self, able: Able, sets: IntArray) -> Weights:
+        """The weights on nodes that can take some sets of typical pods (n,) but for cards."""
+        # A full cluster has far fewer sets than nodes, and the product of the matrices is what costs most.
+        few, row = np.unique(sets, return_inverse=True) if len(sets) > 1 else (sets, np.zeros(len(sets), dtype=np.intp))
+        found = (able.pods(few).astype(np.float32) @ self._table).astype(np.float64)
+        return Weights(np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :], row)
 
     def of_cards(self, weights: Weights, free: IntArray) -> FloatArray:
         """(n, C) usable part of each card for pods with one card, by what is free of it (n, C)."""
         index = self.sizes.searchsorted(free, side="right")
-        index += np.arange(0, len(free) * self._cut, self._cut)[:, None]
+        index += (weights.row * self._cut)[:, None]
         part: FloatArray = free * weights.by_share.take(index)
         return part
 
@@ -83,7 +87,7 @@ class Demand:
         """(n,) usable part of so many wholly free cards (n,) for pods with several cards."""
         if not len(self.counts):
             return np.zeros(len(whole))
-        wanted: FloatArray = (weights.by_count * (whole[:, None] >= self.counts)).sum(axis=1)
+        wanted: FloatArray = (weights.by_count[weights.row] * (whole[:, None] >= self.counts)).sum(axis=1)
         return wanted * whole * CARD
 
     def fragments(self, usable: FloatArray, free: FloatArray) -> FloatArray:
@@ -107,23 +111,40 @@ def _share(typical: Typical, card_memory: int) -> int:
 
 
 class Able:
-    """The typical pods that nodes can take but for cards."""
+    """The typical pods that nodes can take but for cards.
+
+    Free cores and memory and the rules of selectors decide; nodes where each has the same rank take the same set.
+    """
 
     def __init__(self, mix: Mix, nodes: NodeTable) -> None:
-        self._allowed = mix.allowed(nodes)
-        self._everywhere = bool(self._allowed.all())
-        self._cpu = np.array([typical.cpu for typical in mix.pods], dtype=np.int64)
-        self._memory = np.array([typical.memory for typical in mix.pods], dtype=np.int64)
+        self._rules, rule = np.unique(mix.allowed(nodes), axis=0, return_inverse=True)
+        self._rule = rule.reshape(-1)
+        """(N,) row of `_rules` (k, M)."""
+        self._cpu, self._cpu_rank = _ranked([typical.cpu for typical in mix.pods])
+        self._memory, self._memory_rank = _ranked([typical.memory for typical in mix.pods])
 
-    def at(self, nodes: NodeRows, shape: TaskShape | None) -> NDArray[np.bool_]:
-        """(n, M) for nodes as they are, or with a pod of a shape."""
+    def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
+        """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""
         free = nodes.allocatable[:2] - nodes.used[:2] + nodes.releasing[:2] - nodes.pipelined[:2]
         if shape is not None:
             free = free - shape.request[:2, None]
-        out: NDArray[np.bool_] = (free[0][:, None] >= self._cpu) & (free[1][:, None] >= self._memory)
-        if not self._everywhere:
-            out &= self._allowed if nodes.rows is None else self._allowed.take(nodes.rows, axis=0)
+        cpu = self._cpu.searchsorted(free[0], side="right")
+        memory = self._memory.searchsorted(free[1], side="right")
+        out: IntArray = (cpu * (len(self._memory) + 1) + memory) * len(self._rules) + nodes.take(self._rule)
         return out
+
+    def pods(self, sets: IntArray) -> NDArray[np.bool_]:
+        """(u, M) pods of some sets."""
+        ranks, rule = np.divmod(sets, len(self._rules))
+        cpu, memory = np.divmod(ranks, len(self._memory) + 1)
+        out: NDArray[np.bool_] = (cpu[:, None] > self._cpu_rank) & (memory[:, None] > self._memory_rank)
+        return out & self._rules[rule]
+
+
+def _ranked(amounts: list[int]) -> tuple[IntArray, NDArray[np.intp]]:
+    """Different amounts in order, and the rank of each."""
+    steps, rank = np.unique(np.array(amounts, dtype=np.int64), return_inverse=True)
+    return steps, rank
 
 
 class Family(ABC):
@@ -179,8 +200,8 @@ class WholeCards(Family):
         row = self._resource
         free = nodes.future_idle[row] - (shape.request[row] if shape is not None else 0)
         cards = np.maximum(free // CARD, 0)
-        weights = self._demand.weights(self._able.at(nodes, shape))
-        usable = cards * CARD * weights.by_share[:, -1] + self._demand.of_whole(weights, cards)
+        weights = self._demand.weights(self._able, self._able.at(nodes, shape))
+        usable = cards * CARD * weights.by_share[weights.row, -1] + self._demand.of_whole(weights, cards)
         return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
 
 
@@ -224,7 +245,7 @@ class SharedCards(Family):
         able, before, left = self._able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            weights = demand.weights(able[part])
+            weights = demand.weights(self._able, able[part])
             cards = demand.of_cards(weights, before[part])
             lost = cards - demand.of_cards(weights, left[part])
             whole = (before[part] == CARD).sum(axis=1)
@@ -242,7 +263,7 @@ class SharedCards(Family):
         able, free = self._able.at(nodes, shape), self.free(nodes, used)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            usable = demand.usable(demand.weights(able[part]), free[part])
+            usable = demand.usable(demand.weights(self._able, able[part]), free[part])
             out[part] = demand.fragments(usable, free[part].sum(axis=1).astype(np.float64))
         return out
 
@@ -257,9 +278,9 @@ class SharedCards(Family):
         """(n, C) thousandths of each card that are free, by the scarcer of memory and cores."""
         capacity = nodes_of(self._cards.capacity, nodes)
         there = self._cards.there if nodes.rows is None else self._cards.there.take(nodes.rows, axis=0)
-        left = np.maximum(capacity - used, 0) * CARD // np.maximum(capacity, 1)
+        left = np.maximum(capacity[:SLOTS] - used[:SLOTS], 0) * CARD // np.maximum(capacity[:SLOTS], 1)
         free: IntArray = np.minimum(left[CARD_MEMORY], left[CORES])
-        free[~there | (left[SLOTS] == 0)] = 0
+        free[~there | (used[SLOTS] >= capacity[SLOTS])] = 0
         return free
 
     def loss(self, choice: CardChoice) -> FloatArray:
@@ -269,7 +290,7 @@ class SharedCards(Family):
         before, left = self.free(nodes, used), self._left(choice.request, nodes, used)
         out = np.zeros(before.shape)
         for demand, part in self._by_demand(nodes):
-            weights = demand.weights(able[part])
+            weights = demand.weights(self._able, able[part])
             whole = (before[part] == CARD).sum(axis=1)
             out[part] = demand.of_cards(weights, before[part]) - demand.of_cards(weights, left[part])
             out[part] += _broken(demand, weights, before[part], whole, demand.of_whole(weights, whole))

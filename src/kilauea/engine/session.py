@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import Finding, SchedulerConf
-from kilauea.engine.devices.ledger import DeviceLedger, Order
+from kilauea.engine.devices.ledger import DeviceLedger
+from kilauea.engine.devices.order import Order
 from kilauea.engine.evaluation import Evaluation, kernels
 from kilauea.engine.evaluation.cache import EvaluationCache
 from kilauea.engine.evaluation.evaluation import ShardRule

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kilauea.api.device_config import DeviceConfig
 from kilauea.api.devices import DeviceTextError, Slice, mig_instance
 from kilauea.engine.devices.adapting import Adapter
+from kilauea.engine.devices.order import CardChoice, Order
 from kilauea.engine.devices.table import CORES, MEMORY, SLOTS, BoolArray, Cards, CardTable, IntArray, cards_of
 from kilauea.engine.model import status
 from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest, DeviceWish, slices_in
@@ -23,10 +24,6 @@ from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.state import ClusterState
-
-Order = Callable[[CardTable, CardRequest, TaskShape, NodeRows, IntArray, bool], NDArray[np.float64]]
-"""(n, C) which cards to take first, lower first, by what is used (3, n, C); the last argument is true if the figures of
-the nodes contain the pod already."""
 
 RULES = "deviceshare"
 """Trait of tasks: the numbers of the rules that they match."""
@@ -324,7 +321,7 @@ class DeviceLedger:
     ) -> NDArray[np.intp]:
         """(n, k) columns of the cards to take; nonsense where too few fit."""
         count = min(request.number, mask.shape[1])
-        order = self.order(table, request, shape, nodes, used, placed)
+        order = self.order(CardChoice(table, request, shape, nodes, used, placed))
         if request.kind.startswith(ASCEND + "Ascend910") and request.number > 1:
             order = self._by_network(table, nodes, mask, order)
         key = np.where(mask, order, np.inf)

@@ -70,9 +70,10 @@ from kilauea.api.devices import CONFIG_NAME, CONFIG_NAMESPACE, LOCK_TIME
 from kilauea.engine.conf import Finding, argument
 from kilauea.engine.devices.adapting import Adapter
 from kilauea.engine.devices.ledger import DeviceLedger, kinds_in
-from kilauea.engine.devices.table import MEMORY, SLOTS, CardTable, IntArray
+from kilauea.engine.devices.order import CardChoice, nodes_of
+from kilauea.engine.devices.table import MEMORY, SLOTS
 from kilauea.engine.extension import Refusal, Rejection
-from kilauea.engine.model.devices import ASCEND, SHARE, VGPU, CardRequest
+from kilauea.engine.model.devices import ASCEND, SHARE, VGPU
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -224,18 +225,10 @@ class DeviceShare(Plugin):
 
     # --- cards
 
-    def _order(
-        self,
-        table: CardTable,
-        request: CardRequest,
-        shape: TaskShape,
-        nodes: NodeRows,
-        used: IntArray,
-        placed: bool,
-    ) -> NDArray[np.float64]:
-        other = self._session.card_order
+    def _order(self, choice: CardChoice) -> NDArray[np.float64]:
+        other, used = self._session.card_order, choice.used
         if other is not None:
-            return other(table, request, shape, nodes, used, placed)
+            return other(choice)
         if self.arguments.policy == BINPACK:
             fullest: NDArray[np.float64] = -used[MEMORY].astype(np.float64)
             return fullest
@@ -244,7 +237,7 @@ class DeviceShare(Plugin):
             return fewest
         index = np.arange(used.shape[2], dtype=np.float64)
         # Without a policy vGPUs are taken from the last card on, as the original does, others from the first.
-        return np.broadcast_to(-index if request.kind == VGPU else index, used.shape[1:])
+        return np.broadcast_to(-index if choice.request.kind == VGPU else index, used.shape[1:])
 
     def _placed(self, task: Task, row: int) -> Refusal | None:
         if not self._ledger.serves(task.spec.devices):
@@ -280,8 +273,3 @@ class DeviceShare(Plugin):
 
     def _locks(self, task: Task) -> tuple[str, ...]:
         return tuple(lock_of(kind) for kind in sorted(self._ledger.slices(task)))
-
-
-def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:
-    """The part (3, n, C) of an array over cards (3, N, C) that belongs to some nodes."""
-    return columns if nodes.rows is None else columns.take(nodes.rows, axis=1)

@@ -5,8 +5,8 @@ What:
     are free, and if the free part of a card is large enough. The free cards that the average pod cannot use are the
     node's fragments. A node scores -100 for each card by which a pod would make its fragments grow, times the weight.
     Of the cards of a node, too, a pod gets the one that makes them grow least. The average is taken over all pods with
-    cards that the cluster has: those that wait, run, or have ended and are not deleted. A pod weighs the square root
-    of the cards that it asks for.
+    cards that the cluster has: those that wait, run, or have ended and are not deleted. Growth counts in twentieths of
+    a card: nodes that differ by less are filled one after another, in their order.
 
 Why:
     A full cluster leaves its fragments unused. Packing fills nodes, but not with what fits together: cores run out
@@ -41,8 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.conf import argument
-from kilauea.engine.devices.table import CardTable, IntArray
-from kilauea.engine.model.devices import CardRequest
+from kilauea.engine.devices.order import CardChoice
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.tasks import Task
@@ -53,6 +52,8 @@ from kilauea.engine.session import Session
 
 CARD_SCORE = 100.0
 """Points for a card that becomes unusable."""
+STEPS = 20
+"""Parts of a card that make a difference."""
 
 
 @dataclass(frozen=True)
@@ -110,24 +111,19 @@ class Fragmentation(Plugin):
         for family in self._opened():
             more = family.growth(shape, nodes) * family.part
             growth = more if growth is None else growth + more
-        return None if growth is None else growth * (-CARD_SCORE * self.arguments.weight)
+        if growth is None:
+            return None
+        # Smaller differences are chance; if they decided, pods would spread over nodes that are as good as each other.
+        # Adding zero turns -0.0 into 0.0.
+        score: NDArray[np.float64] = np.rint(growth * STEPS) * (-CARD_SCORE / STEPS * self.arguments.weight) + 0.0
+        return score
 
     def _changed(self, task: Task, row: int) -> None:
         for family in self._families or ():
             family.stale[row] = True
 
-    def _order(
-        self,
-        table: CardTable,
-        request: CardRequest,
-        shape: TaskShape,
-        nodes: NodeRows,
-        used: IntArray,
-        placed: bool,
-    ) -> NDArray[np.float64]:
+    def _order(self, choice: CardChoice) -> NDArray[np.float64]:
         """(n, C) thousandths of a card that become unusable if a pod gets one of the cards."""
         self._opened()
-        family = self._shared.get(request.kind)
-        if family is None:
-            return np.zeros(used.shape[1:])
-        return family.loss(request, shape, nodes, used, placed=placed)
+        family = self._shared.get(choice.request.kind)
+        return np.zeros(choice.used.shape[1:]) if family is None else family.loss(choice)

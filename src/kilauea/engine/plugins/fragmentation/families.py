@@ -7,20 +7,19 @@ over the cards and the typical pods by their weight, this is the usable part; th
 Amounts of cards are thousandths, weights are whole numbers. All sums are of integers and exact, so that a node has the
 same score alone as among others.
 
-A pod weighs the square root of the cards that it asks for. In the paper all pods weigh the same, so that many small
-shares outweigh the few pods that need most of the cards; weighed by their cards, the small shares count for nothing. On
-the trace that the paper uses, the root between both leaves the fewest cards unused.
+All pods weigh the same, as in the paper.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilauea.engine.devices.ledger import DeviceLedger
+from kilauea.engine.devices.order import CardChoice, nodes_of
 from kilauea.engine.devices.table import CORES, SLOTS, IntArray
 from kilauea.engine.devices.table import MEMORY as CARD_MEMORY
 from kilauea.engine.model.devices import CardRequest
@@ -34,25 +33,15 @@ WEIGHTS = 1 << 20
 FloatArray = NDArray[np.float64]
 
 
-class Family(Protocol):
-    """Cards of one kind, and the pods that want them."""
-
-    stale: NDArray[np.bool_]
-    """(N,) nodes that changed since their fragments were computed."""
-    part: float
-    """Part of the pods with cards that want these."""
-
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
-        """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
-
-
 class Weights(NamedTuple):
-    """Weights of the typical pods that some nodes (n) can take."""
+    """Weights of the typical pods that some nodes (n) can take; nodes that can take the same pods share a row (u)."""
 
     by_share: FloatArray
-    """(n, J + 1) of pods with a share of at most the first j sizes."""
+    """(u, J + 1) of pods with a share of at most the first j sizes."""
     by_count: FloatArray
-    """(n, K) of pods with several cards, by number of cards."""
+    """(u, K) of pods with several cards, by number of cards."""
+    row: NDArray[np.intp]
+    """(n,)"""
 
 
 class Demand:
@@ -68,8 +57,7 @@ class Demand:
         """(K,) numbers of cards of pods with several."""
         single = np.zeros((len(shares), len(self.sizes)))
         several = np.zeros((len(shares), len(self.counts)))
-        roots = [math.isqrt(CARD * t.cards * s) * n for s, t, n in zip(shares, mix.pods, mix.numbers, strict=True)]
-        weights = [max(root * WEIGHTS // sum(roots), 1) for root in roots]
+        weights = [max(number * WEIGHTS // sum(mix.numbers), 1) for number in mix.numbers]
         self.total = sum(weights)
         for number, (share, typical, weight) in enumerate(zip(shares, mix.pods, weights, strict=True)):
             if typical.cards == 1:
@@ -81,15 +69,17 @@ class Demand:
         self._table = np.concatenate([none, single.cumsum(axis=1), several], axis=1).astype(np.float32)
         self._cut = len(self.sizes) + 1
 
-    def weights(self, able: NDArray[np.bool_]) -> Weights:
-        """The weights on nodes that can take some typical pods (n, M) but for cards."""
-        found = (able.astype(np.float32) @ self._table).astype(np.float64)
-        return Weights(np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :])
+    def weights(self, able: Able, sets: IntArray) -> Weights:
+        """The weights on nodes that can take some sets of typical pods (n,) but for cards."""
+        # A full cluster has far fewer sets than nodes, and the product of the matrices is what costs most.
+        few, row = np.unique(sets, return_inverse=True) if len(sets) > 1 else (sets, np.zeros(len(sets), dtype=np.intp))
+        found = (able.pods(few).astype(np.float32) @ self._table).astype(np.float64)
+        return Weights(np.ascontiguousarray(found[:, : self._cut]), found[:, self._cut :], row)
 
     def of_cards(self, weights: Weights, free: IntArray) -> FloatArray:
         """(n, C) usable part of each card for pods with one card, by what is free of it (n, C)."""
         index = self.sizes.searchsorted(free, side="right")
-        index += np.arange(0, len(free) * self._cut, self._cut)[:, None]
+        index += (weights.row * self._cut)[:, None]
         part: FloatArray = free * weights.by_share.take(index)
         return part
 
@@ -97,7 +87,7 @@ class Demand:
         """(n,) usable part of so many wholly free cards (n,) for pods with several cards."""
         if not len(self.counts):
             return np.zeros(len(whole))
-        wanted: FloatArray = (weights.by_count * (whole[:, None] >= self.counts)).sum(axis=1)
+        wanted: FloatArray = (weights.by_count[weights.row] * (whole[:, None] >= self.counts)).sum(axis=1)
         return wanted * whole * CARD
 
     def fragments(self, usable: FloatArray, free: FloatArray) -> FloatArray:
@@ -121,48 +111,75 @@ def _share(typical: Typical, card_memory: int) -> int:
 
 
 class Able:
-    """The typical pods that nodes can take but for cards."""
+    """The typical pods that nodes can take but for cards.
+
+    Free cores and memory and the rules of selectors decide; nodes where each has the same rank take the same set.
+    """
 
     def __init__(self, mix: Mix, nodes: NodeTable) -> None:
-        self._allowed = mix.allowed(nodes)
-        self._everywhere = bool(self._allowed.all())
-        self._cpu = np.array([typical.cpu for typical in mix.pods], dtype=np.int64)
-        self._memory = np.array([typical.memory for typical in mix.pods], dtype=np.int64)
+        self._rules, rule = np.unique(mix.allowed(nodes), axis=0, return_inverse=True)
+        self._rule = rule.reshape(-1)
+        """(N,) row of `_rules` (k, M)."""
+        self._cpu, self._cpu_rank = _ranked([typical.cpu for typical in mix.pods])
+        self._memory, self._memory_rank = _ranked([typical.memory for typical in mix.pods])
 
-    def at(self, nodes: NodeRows, shape: TaskShape | None) -> NDArray[np.bool_]:
-        """(n, M) for nodes as they are, or with a pod of a shape."""
+    def at(self, nodes: NodeRows, shape: TaskShape | None) -> IntArray:
+        """(n,) numbers of the sets for nodes as they are, or with a pod of a shape."""
         free = nodes.allocatable[:2] - nodes.used[:2] + nodes.releasing[:2] - nodes.pipelined[:2]
         if shape is not None:
             free = free - shape.request[:2, None]
-        out: NDArray[np.bool_] = (free[0][:, None] >= self._cpu) & (free[1][:, None] >= self._memory)
-        if not self._everywhere:
-            out &= self._allowed if nodes.rows is None else self._allowed.take(nodes.rows, axis=0)
+        cpu = self._cpu.searchsorted(free[0], side="right")
+        memory = self._memory.searchsorted(free[1], side="right")
+        out: IntArray = (cpu * (len(self._memory) + 1) + memory) * len(self._rules) + nodes.take(self._rule)
         return out
 
+    def pods(self, sets: IntArray) -> NDArray[np.bool_]:
+        """(u, M) pods of some sets."""
+        ranks, rule = np.divmod(sets, len(self._rules))
+        cpu, memory = np.divmod(ranks, len(self._memory) + 1)
+        out: NDArray[np.bool_] = (cpu[:, None] > self._cpu_rank) & (memory[:, None] > self._memory_rank)
+        return out & self._rules[rule]
 
-class Fragments:
-    """Fragments of nodes as they are, computed again where something changed."""
+
+def _ranked(amounts: list[int]) -> tuple[IntArray, NDArray[np.intp]]:
+    """Different amounts in order, and the rank of each."""
+    steps, rank = np.unique(np.array(amounts, dtype=np.int64), return_inverse=True)
+    return steps, rank
+
+
+class Family(ABC):
+    """Cards of one kind, and the pods that want them; fragments are computed again where something changed."""
 
     def __init__(self, nodes: NodeTable, mix: Mix) -> None:
         self._nodes = nodes
         self.part = sum(mix.numbers) / max(mix.total, 1)
         """Part of the pods with cards that want these."""
         self.stale = np.ones(len(nodes), dtype=bool)
+        """(N,) nodes that changed since their fragments were computed."""
         self._known = np.zeros(len(nodes))
 
-    def _compute(self, nodes: NodeRows) -> FloatArray:
-        raise NotImplementedError
+    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """(n,) by how many cards the fragments of a node grow if a pod of this shape comes."""
+        return self.fragments_with(shape, nodes) - self._fragments_now(nodes)
 
-    def now(self, nodes: NodeRows) -> FloatArray:
+    @abstractmethod
+    def fragments(self, nodes: NodeRows) -> FloatArray:
         """(n,) cards that are fragments now."""
+
+    @abstractmethod
+    def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """(n,) cards that are fragments once a pod of this shape has come."""
+
+    def _fragments_now(self, nodes: NodeRows) -> FloatArray:
+        """(n,) `fragments`, as they were computed when the nodes last changed."""
         stale = np.flatnonzero(self.stale)
         if len(stale):
-            self._known[stale] = self._compute(self._nodes.select(stale))
+            self._known[stale] = self.fragments(self._nodes.select(stale))
             self.stale[stale] = False
         return nodes.take(self._known)
 
 
-class WholeCards(Fragments):
+class WholeCards(Family):
     """Cards that a node only counts."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, resource: int) -> None:
@@ -171,23 +188,24 @@ class WholeCards(Fragments):
         self._able = Able(mix, nodes)
         self._demand = Demand(mix, 0)
 
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+    def fragments(self, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
-        return self._at(nodes, shape) - self.now(nodes)
-
-    def _compute(self, nodes: NodeRows) -> FloatArray:
         return self._at(nodes, None)
+
+    def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        return self._at(nodes, shape)
 
     def _at(self, nodes: NodeRows, shape: TaskShape | None) -> FloatArray:
         row = self._resource
         free = nodes.future_idle[row] - (shape.request[row] if shape is not None else 0)
         cards = np.maximum(free // CARD, 0)
-        weights = self._demand.weights(self._able.at(nodes, shape))
-        usable = cards * CARD * weights.by_share[:, -1] + self._demand.of_whole(weights, cards)
+        weights = self._demand.weights(self._able, self._able.at(nodes, shape))
+        usable = cards * CARD * weights.by_share[weights.row, -1] + self._demand.of_whole(weights, cards)
         return self._demand.fragments(usable, (cards * CARD).astype(np.float64))
 
 
-class SharedCards(Fragments):
+class SharedCards(Family):
     """Cards that pods share, one by one."""
 
     def __init__(self, mix: Mix, nodes: NodeTable, kind: str, ledger: DeviceLedger) -> None:
@@ -203,13 +221,17 @@ class SharedCards(Fragments):
         self._demand_of = known.searchsorted(sizes)
         """(N,) number of the demand, by the memory of the node's cards."""
 
-    def growth(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
+    def fragments(self, nodes: NodeRows) -> FloatArray:
+        """See `Family`."""
+        return self._at(nodes, None, nodes_of(self._ledger.tables[self._kind].later, nodes))
+
+    def fragments_with(self, shape: TaskShape, nodes: NodeRows) -> FloatArray:
         """See `Family`."""
         request = self._only_request(shape)
         if request is not None:
-            return self._with_one_card(request, shape, nodes) - self.now(nodes)
+            return self._with_one_card(request, shape, nodes)
         _, after = self._ledger.after(shape, nodes, self._kind)
-        return self._at(nodes, shape, after) - self.now(nodes)
+        return self._at(nodes, shape, after)
 
     def _only_request(self, shape: TaskShape) -> CardRequest | None:
         """The request of a pod that wants one card, and nothing else of this kind."""
@@ -223,7 +245,7 @@ class SharedCards(Fragments):
         able, before, left = self._able.at(nodes, shape), self.free(nodes, used), self._left(request, nodes, used)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            weights = demand.weights(able[part])
+            weights = demand.weights(self._able, able[part])
             cards = demand.of_cards(weights, before[part])
             lost = cards - demand.of_cards(weights, left[part])
             whole = (before[part] == CARD).sum(axis=1)
@@ -237,14 +259,11 @@ class SharedCards(Fragments):
             out[part] = demand.fragments(usable, before[part].sum(axis=1).astype(np.float64) - taken)
         return out
 
-    def _compute(self, nodes: NodeRows) -> FloatArray:
-        return self._at(nodes, None, nodes_of(self._ledger.tables[self._kind].later, nodes))
-
     def _at(self, nodes: NodeRows, shape: TaskShape | None, used: IntArray) -> FloatArray:
         able, free = self._able.at(nodes, shape), self.free(nodes, used)
         out = np.zeros(len(nodes))
         for demand, part in self._by_demand(nodes):
-            usable = demand.usable(demand.weights(able[part]), free[part])
+            usable = demand.usable(demand.weights(self._able, able[part]), free[part])
             out[part] = demand.fragments(usable, free[part].sum(axis=1).astype(np.float64))
         return out
 
@@ -259,23 +278,19 @@ class SharedCards(Fragments):
         """(n, C) thousandths of each card that are free, by the scarcer of memory and cores."""
         capacity = nodes_of(self._cards.capacity, nodes)
         there = self._cards.there if nodes.rows is None else self._cards.there.take(nodes.rows, axis=0)
-        left = np.maximum(capacity - used, 0) * CARD // np.maximum(capacity, 1)
+        left = np.maximum(capacity[:SLOTS] - used[:SLOTS], 0) * CARD // np.maximum(capacity[:SLOTS], 1)
         free: IntArray = np.minimum(left[CARD_MEMORY], left[CORES])
-        free[~there | (left[SLOTS] == 0)] = 0
+        free[~there | (used[SLOTS] >= capacity[SLOTS])] = 0
         return free
 
-    def loss(
-        self, request: CardRequest, shape: TaskShape, nodes: NodeRows, used: IntArray, *, placed: bool
-    ) -> FloatArray:
-        """(n, C) usable part that is lost if the request is served by one of the cards.
-
-        With `placed` the figures of the nodes contain the pod already.
-        """
-        able = self._able.at(nodes, None if placed else shape)
-        before, left = self.free(nodes, used), self._left(request, nodes, used)
+    def loss(self, choice: CardChoice) -> FloatArray:
+        """(n, C) usable part that is lost if the request is served by one of the cards."""
+        nodes, used = choice.nodes, choice.used
+        able = self._able.at(nodes, None if choice.placed else choice.shape)
+        before, left = self.free(nodes, used), self._left(choice.request, nodes, used)
         out = np.zeros(before.shape)
         for demand, part in self._by_demand(nodes):
-            weights = demand.weights(able[part])
+            weights = demand.weights(self._able, able[part])
             whole = (before[part] == CARD).sum(axis=1)
             out[part] = demand.of_cards(weights, before[part]) - demand.of_cards(weights, left[part])
             out[part] += _broken(demand, weights, before[part], whole, demand.of_whole(weights, whole))
@@ -297,8 +312,3 @@ def _broken(
     lost = several - demand.of_whole(weights, np.maximum(whole - 1, 0))
     out: FloatArray = np.where(free == CARD, lost[:, None], 0.0)
     return out
-
-
-def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:
-    """The part (3, n, C) of an array over cards (3, N, C) that belongs to some nodes."""
-    return columns if nodes.rows is None else columns.take(nodes.rows, axis=1)

@@ -1,0 +1,36 @@
+"""The order in which a pod takes the cards of a node: what a plugin that decides about it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilauea.engine.devices.table import CardTable, IntArray
+from kilauea.engine.model.devices import CardRequest
+from kilauea.engine.model.nodes import NodeRows
+from kilauea.engine.model.shapes import TaskShape
+
+
+class CardChoice(NamedTuple):
+    """A request for cards on some nodes (n)."""
+
+    table: CardTable
+    request: CardRequest
+    shape: TaskShape
+    nodes: NodeRows
+    used: IntArray
+    """(3, n, C) what is used of each card."""
+    placed: bool
+    """True if the figures of the nodes contain the pod already."""
+
+
+Order = Callable[[CardChoice], NDArray[np.float64]]
+"""(n, C) which cards to take first, lower first."""
+
+
+def nodes_of(columns: IntArray, nodes: NodeRows) -> IntArray:
+    """The part (3, n, C) of an array over cards (3, N, C) that belongs to some nodes."""
+    return columns if nodes.rows is None else columns.take(nodes.rows, axis=1)

@@ -17,7 +17,7 @@ from scenarios import Json
 Change = Callable[[Json], Iterable[Json]]
 """What becomes of an object: itself, changed, and objects that come with it."""
 
-TIERS = (
+TIERS: tuple[tuple[str, Json], ...] = (
     ("priority", {}),
     ("gang", {}),
     ("conformance", {}),
@@ -234,9 +234,11 @@ def slices(made: Json) -> list[Json]:
 def claim(made: Json) -> list[Json]:
     """A claim of a pod's own, for one device."""
     name = made["metadata"]["name"]
+    made["metadata"]["uid"] = f"uid-of-{name}"
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": 1}}
-    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-of-{name}", "controller": True}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "ownerReferences": [owner]}
     spec = {"devices": {"requests": [request]}}
     return [{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}]
 
@@ -326,7 +328,11 @@ def limited(made: Json) -> None:
 
 def entitled(made: Json) -> None:
     """A queue with a guarantee, a deserved amount and a capability."""
-    made["spec"] |= {"deserved": {"cpu": "8000"}, "capability": {"cpu": "16000"}, "guarantee": {"resource": {"cpu": 10}}}
+    made["spec"] |= {
+        "deserved": {"cpu": "8000"},
+        "capability": {"cpu": "16000"},
+        "guarantee": {"resource": {"cpu": 10}},
+    }
 
 
 def with_cards(made: Json) -> None:
@@ -370,7 +376,12 @@ CASES = (
     Case("nodeorder", same),
     Case("binpack", same),
     Case("capacity", at("Queue", entitled), instead="proportion"),
-    Case("capacity-card", at("Pod", whole_card), every(at("Node", accelerated), at("Queue", with_cards)), instead="proportion"),
+    Case(
+        "capacity-card",
+        at("Pod", whole_card),
+        every(at("Node", accelerated), at("Queue", with_cards)),
+        instead="proportion",
+    ),
     Case(
         "network-topology-aware",
         at("PodGroup", close_together),
@@ -382,15 +393,13 @@ CASES = (
     Case("cdp", labelled("Pod", cooldown_time="600s")),
     Case(
         "tdm",
-        marks("Pod", preemptable="true"),
-        labelled("Node", revocable_zone="night"),
+        every(marks("Pod", preemptable="true"), labelled("Node", revocable_zone="night")),
         arguments={"tdm.revocable-zone.night": "00:00-23:59"},
     ),
-    Case("nodegroup", at("Queue", affine), at("Node", grouped), arguments={"strict": False}),
+    Case("nodegroup", every(at("Queue", affine), at("Node", grouped)), arguments={"strict": False}),
     Case(
         "nodegroup",
-        every(at("Queue", affine), at("Queue", limited)),
-        at("Node", grouped),
+        every(at("Queue", affine), at("Queue", limited), at("Node", grouped)),
         arguments={"strict": False},
         about="limits",
     ),
@@ -435,7 +444,7 @@ CASES = (
     Case("rescheduling", LOADS, arguments=RESCHEDULING, actions="allocate, shuffle"),
     Case(
         "numa-aware",
-        every(at("Pod", lambda made: ask(made)), marks("Pod", numa_topology_policy="best-effort")),
+        every(at("Pod", ask), marks("Pod", numa_topology_policy="best-effort")),
         at("Node", topology),
     ),
 )

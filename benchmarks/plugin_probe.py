@@ -23,7 +23,6 @@ from kilauea.runtime.inputs.conf_file import read_conf
 from kilauea.runtime.inputs.objects import read_cluster
 from kilauea.simulator.scenario import build_state
 
-
 CYCLES = 3
 """Cycles of a case: without a plugin, with it, and with pods that use it."""
 

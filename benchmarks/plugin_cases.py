@@ -194,21 +194,14 @@ def latest(made: Json) -> list[Json]:
 
 
 def hypernode(made: Json) -> list[Json]:
-    """A switch with every twentieth node, and a top with every switch."""
+    """A switch for twenty nodes, with every twentieth node."""
     number = number_of(made)
     if number % 20:
         return []
-    members = [("Node", f"n{i:05d}", f"s{number:05d}", 1) for i in range(number, number + 20)]
-    return [_hyper(f"s{number:05d}", 1, [m[:2] for m in members])]
-
-
-def _hyper(name: str, tier: int, members: list[tuple[str, str]]) -> Json:
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": name},
-        "spec": {"tier": tier, "members": [{"type": k, "selector": {"exactMatch": {"name": n}}} for k, n in members]},
-    }
+    names = [f"n{i:05d}" for i in range(number, number + 20)]
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": name}}} for name in names]
+    kind = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode"}
+    return [{**kind, "metadata": {"name": f"s{number:05d}"}, "spec": {"tier": 1, "members": members}}]
 
 
 def slices(made: Json) -> list[Json]:
@@ -386,7 +379,10 @@ CASES = (
         "network-topology-aware",
         at("PodGroup", close_together),
         at("Node", hypernode),
+        arguments={"hypernode.binpack.normal-pod.enable": False},
+        about="gangs",
     ),
+    Case("network-topology-aware", same, at("Node", hypernode), about="ordinary pods"),
     Case("sla", marks("PodGroup", sla_waiting_time="1h")),
     Case("pdb", at("PodGroup", budget)),
     Case("resourcequota", at("Queue", quota), at("PodGroup", waits), actions=ADMITTED),

@@ -134,13 +134,15 @@ class NetworkTopologyAware(Plugin):
             self._seen = self._figures().copy()
         elif self._changed < len(nodes.changed):
             figures, resources = self._figures(), len(nodes.axis)
-            for row in sorted(set(nodes.changed[self._changed :])):
-                now = figures[:, row]
-                used, releasing, pipelined = (now - self._seen[:, row]).reshape(3, resources)
-                self._seen[:, row] = now
-                holders = self._tree.of_node[row]
+            rows = np.array(sorted(set(nodes.changed[self._changed :])), dtype=np.intp)
+            grown = figures[:, rows] - self._seen[:, rows]
+            # Attempts that were given up have changed nodes and changed them back.
+            for at in np.flatnonzero(grown.any(axis=0)):
+                used, releasing, pipelined = grown[:, at].reshape(3, resources)
+                holders = self._tree.of_node[rows[at]]
                 self._used[:, holders] += used[:, None]
                 self._future[:, holders] += (used - releasing + pipelined)[:, None]
+            self._seen[:, rows] += grown
         self._changed = len(nodes.changed)
 
     def _figures(self) -> NDArray[np.int64]:

@@ -111,7 +111,7 @@ def test_a_filter_of_a_user_may_tell_nodes_with_equal_figures_apart() -> None:
 
 
 AFFINITY, ANTI_AFFINITY = "volcano.sh/task-topology-affinity", "volcano.sh/task-topology-anti-affinity"
-KEPT_APART = ["task-topology", "numa-aware", ("nodegroup", {"strict": False}), "nodeorder"]
+KEPT_APART: list[Any] = ["task-topology", "numa-aware", ("nodegroup", {"strict": False}), "nodeorder"]
 
 
 def related(number: int, size: int, cpu: str, together: bool, queue: str) -> list[Object]:

@@ -304,7 +304,7 @@ def test_topology_in_a_configuration_is_this_plugin() -> None:
 
 @pytest.mark.parametrize("gone", [0, 1, 2, 3])
 def test_the_smallest_of_a_bucket_count_first_after_some_have_come_and_gone(gone: int) -> None:
-    """On five cores, beside the server with two, first half a core, then one, then one and a half, as far as they wait."""
+    """On five cores, beside the server with two: half a core, then one, then one and a half, as far as they wait."""
     sizes = ["1500m", "500m", "3", "1"]
 
     def act(session: Session) -> list[float]:

@@ -1,4 +1,4 @@
-"""What each plugin adds to a cycle, when no pod uses it and when all do, against the same cycle without it."""
+"""The cost of each plugin in a cycle, when no pod uses it and when all do, against the same cycle without it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import scenarios
 from scenarios import Json
 
 Change = Callable[[Json], Iterable[Json]]
-"""What becomes of an object: itself, changed, and objects that come with it."""
+"""Turns an object into itself, changed, and objects that come with it."""
 
 TIERS: tuple[tuple[str, Json], ...] = (
     ("priority", {}),

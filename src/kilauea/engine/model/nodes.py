@@ -250,7 +250,7 @@ class NodeTable:
         """As `select`, for different rows in ascending order: nothing is copied if they are all."""
         nodes = NodeRows(self, rows)
         if len(rows) == len(self):
-            nodes.read(self.block)
+            nodes._read(self.block)
         return nodes
 
 
@@ -292,11 +292,11 @@ class NodeRows:
         if name not in NodeRows.__slots__:
             raise AttributeError(f"nodes have no {name!r}")
         block = self.table.block
-        self.read(block if self.rows is None else block.take(self.rows, axis=1))
+        self._read(block if self.rows is None else block.take(self.rows, axis=1))
         found: IntArray = object.__getattribute__(self, name)
         return found
 
-    def read(self, block: IntArray) -> None:
+    def _read(self, block: IntArray) -> None:
         """Take the columns from a block with the figures of these nodes."""
         columns = columns_of(block, len(self.table.axis))
         self.allocatable, self.used, self.releasing, self.pipelined, self.viewed, self.scored = columns

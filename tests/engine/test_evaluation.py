@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from kilauea.api.meta import Object
 from kilauea.engine.model.nodes import NodeRows
 from kilauea.engine.plan import Plan
 from kilauea.engine.session import Session
-from support.builders import Objects, conf, gang, group, node, plan_of, pod
+from support.builders import Objects, conf, gang, group, node, plan_of, pod, queue
 from support.probes import plugin_called
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ACTIONS = "enqueue, allocate, backfill, preempt"
 ORDERS: list[list[Any]] = [
     ["nodeorder"],
@@ -106,3 +108,49 @@ def test_a_filter_of_a_user_may_tell_nodes_with_equal_figures_apart() -> None:
     objects: list[Objects] = [node("n1"), node("n2"), gang("g", 4, 1)]
     found = plan_of(*objects, conf=conf("allocate", *tiers), plugins=[plugin_called("picky", by_name)])
     assert sorted(bind.node for bind in found.binds) == ["n1", "n2", "n2", "n2"]
+
+
+AFFINITY, ANTI_AFFINITY = "volcano.sh/task-topology-affinity", "volcano.sh/task-topology-anti-affinity"
+KEPT_APART: list[Any] = ["task-topology", "numa-aware", ("nodegroup", {"strict": False}), "nodeorder"]
+
+
+def related(number: int, size: int, cpu: str, together: bool, queue: str) -> list[Object]:
+    """A gang of `w` and `ps` in a queue; its tasks belong together, or apart."""
+    made = group(f"g{number}", queue, minimum=size)
+    made.metadata.annotations = {AFFINITY if together else ANTI_AFFINITY: "w,ps"}
+    roles = ["ps" if rank % 3 == 0 else "w" for rank in range(size)]
+    return [made, *(pod(f"g{number}-{i}", f"g{number}", role=r, cpu=cpu) for i, r in enumerate(roles))]
+
+
+@given(
+    nodes=st.lists(st.sampled_from([None, "a", "b"]), min_size=1, max_size=6),
+    gangs=st.lists(
+        st.tuples(st.integers(1, 5), st.sampled_from(["1", "2"]), st.booleans(), st.sampled_from(["q", "of-a"])),
+        min_size=1,
+        max_size=4,
+    ),
+)
+@settings(deadline=None, max_examples=100)
+def test_gangs_that_a_plugin_tells_apart_are_placed_as_if_each_were_evaluated_alone(
+    nodes: list[str | None], gangs: list[tuple[int, str, bool, str]]
+) -> None:
+    """A plugin of a user, whatever it does, has each shape evaluated alone."""
+    objects: list[Objects] = [queue("q"), queue("of-a", affinity={"nodeGroupAffinity": {REQUIRED: ["a"]}})]
+    for number, name in enumerate(nodes):
+        objects.append(node(f"n{number}", labels={"volcano.sh/nodegroup-name": name} if name else {}))
+    objects += [related(number, *fields) for number, fields in enumerate(gangs)]
+    tiers = conf(ACTIONS, ["gang"], ["predicates", *KEPT_APART], ["looks"])
+    alone = plan_of(*objects, conf=tiers, plugins=[plugin_called("looks")])
+    assert plan_of(*objects, conf=conf(ACTIONS, ["gang"], ["predicates", *KEPT_APART])) == alone
+
+
+def test_a_score_by_a_trait_holds_for_tasks_of_one_request() -> None:
+    """The queue decides which nodes are better, although the pods ask for the same."""
+    wishes = {name: {"nodeGroupAffinity": {REQUIRED: [name]}} for name in ("a", "b")}
+    objects: list[Objects] = [queue(name, affinity=wish) for name, wish in wishes.items()]
+    objects += [node(f"n-{name}", labels={"volcano.sh/nodegroup-name": name}) for name in ("b", "a")]
+    objects += [related(number, 2, "1", True, name) for number, name in enumerate(("a", "b"))]
+    found = plan_of(*objects, conf=conf("allocate", ["gang"], ["predicates", *KEPT_APART]))
+    assert {bind.pod: bind.node for bind in found.binds} == {
+        "ns/g0-0": "n-a", "ns/g0-1": "n-a", "ns/g1-0": "n-b", "ns/g1-1": "n-b",
+    }  # fmt: skip

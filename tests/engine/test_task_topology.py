@@ -300,3 +300,26 @@ def test_a_job_without_pods_that_wait_is_not_looked_at() -> None:
 def test_topology_in_a_configuration_is_this_plugin() -> None:
     usable = conf("allocate", ["gang"], ["predicates", "topology"])
     assert set(spots(plan_of(node("n1", 2), node("n2", 4), together(), conf=usable)).values()) == {"n2"}
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2, 3])
+def test_the_smallest_of_a_bucket_count_first_after_some_have_come_and_gone(gone: int) -> None:
+    """On five cores, beside the server with two: half a core, then one, then one and a half, as far as they wait."""
+    sizes = ["1500m", "500m", "3", "1"]
+
+    def act(session: Session) -> list[float]:
+        waiting = [session.state.tasks[f"ns/g-w-{i}"] for i in range(4)]
+        statement = session.statement()
+        for task in waiting[:gone]:
+            statement.allocate(task, 1)
+        before = of_server(session)[0]
+        statement.allocate(waiting[3], 1)
+        statement.roll_back(gone)
+        assert of_server(session)[0] == before
+        return of_server(session)
+
+    pods = [pod(f"g-w-{i}", role="w", cpu=size) for i, size in enumerate(sizes)]
+    objects = [node("n1", cpu=5), node("n2", cpu=8), job(affinity="ps,w"), pod("g-ps-0", role="ps", cpu="2"), *pods]
+    expected = [4, 3, 2, 2][gone]
+    found = inside(objects, do=act, conf={**topology_conf(), "actions": ""})
+    assert found[0] == expected / 5 * 100

@@ -14,6 +14,8 @@ EVALUATION_BYTES = 64 * 1024 * 1024
 """Room for evaluations that are kept."""
 BYTES_A_NODE = 17
 """Size of an evaluation, for each node: two scores and a mask."""
+MOST_SHARING = 4096
+"""Evaluations that are kept and use another one."""
 
 
 class EvaluationCache:
@@ -28,16 +30,43 @@ class EvaluationCache:
         self._picker = picker
         self._observer = observer
         self._kept: dict[TaskShape, Evaluation] = {}
+        self._sharing: dict[TaskShape, Evaluation] = {}
+        """Those that use another one, and so are small."""
+        self._kin: dict[tuple[object, ...], Evaluation] = {}
+        """One of those that differ only in the values of traits and in the owner."""
 
     def of(self, shape: TaskShape) -> Evaluation:
         """The nodes as they stand for tasks of a shape."""
-        known = self._kept.get(shape)
+        known = self._kept.get(shape) or self._sharing.get(shape)
+        if known is None and shape.plain is not None and not self._points.has_user_plugins:
+            known = self._shared(shape, shape.plain)
         if known is None:
             # The oldest goes first: actions take job after job, so a shape that was not asked about for long is done.
             if len(self._kept) * BYTES_A_NODE * (len(self._nodes) + 1) > EVALUATION_BYTES:
                 self._kept.pop(next(iter(self._kept)))
             known = self._kept[shape] = self._make(shape)
         return known
+
+    def _shared(self, shape: TaskShape, plain: TaskShape) -> Evaluation | None:
+        """An evaluation that uses that of the plain shape; None if it cannot.
+
+        Plugins of users may look at anything of a shape, so nothing is shared where there are any.
+        """
+        kin = (plain, shape.claims, tuple(shape.traits))
+        known = self._kin.get(kin)
+        found = self._make(shape) if known is None else known.twin(shape)
+        if known is None and not found.share(self.of(plain)):
+            return None
+        if known is None and not self._chosen_by_traits(shape):
+            self._kin[kin] = found
+        if len(self._sharing) >= MOST_SHARING:
+            self._sharing.pop(next(iter(self._sharing)))
+        self._sharing[shape] = found
+        return found
+
+    def _chosen_by_traits(self, shape: TaskShape) -> bool:
+        """Return True if a plugin that tells tasks apart may let some of its predicates apply to some of them."""
+        return any(predicate.plugin in shape.traits for predicate in self._points.predicates())
 
     def _make(self, shape: TaskShape) -> Evaluation:
         if self._observer is UNOBSERVED:
@@ -47,3 +76,5 @@ class EvaluationCache:
     def close(self) -> None:
         """Forget all; they hold functions of plugins, which hold the session."""
         self._kept.clear()
+        self._sharing.clear()
+        self._kin.clear()

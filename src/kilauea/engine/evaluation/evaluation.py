@@ -2,11 +2,15 @@
 
 The whole vector over nodes is computed once; afterwards only the nodes that changed since are looked at again, by the
 table's list of changes. What depends on other nodes (cluster scope, batch scores) is asked again at each choice.
+
+Shapes that differ only in what is asked at each choice share all the rest, by the evaluation of their plain shape: else
+a plugin that tells gangs apart would have all nodes examined for every gang.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,6 +102,8 @@ class Evaluation:
         self._picks = picker.needed
         self._shape = shape
         self._shard = shard
+        self._plain: Evaluation | None = None
+        """The evaluation that knows the nodes for this shape too."""
         known = [*shard.predicate(), *points.predicates()]
         chosen = [p for p in known if p.applies is None or p.applies(shape)]
         self._static = [p for p in chosen if p.scope is Scope.STATIC]
@@ -119,6 +125,32 @@ class Evaluation:
         self._seen = -1
         """The part of the table's list of changes that is processed; -1 before the first look."""
         self._unfit: tuple[int, Unfit] | None = None
+        self._now: NDArray[np.float64]
+        """(N,) scores of nodes with room now; NEVER for the others."""
+        self._later: NDArray[np.bool_]
+        """(N,) nodes that will have room."""
+        self._later_any = False
+        self._score: NDArray[np.float64]
+
+    def share(self, plain: Evaluation) -> bool:
+        """Use what the evaluation of the plain shape knows of the nodes; False if some of it may differ for this one.
+
+        It does where both are asked the same of each node, and no plugin that is asked tells tasks apart.
+        """
+        mine, others = self._by_node(), plain._by_node()
+        if mine == others and not any(each.plugin in self._shape.traits for each in mine):
+            self._plain = plain
+        return self._plain is not None
+
+    def twin(self, shape: TaskShape) -> Evaluation:
+        """The evaluation of a shape that differs only in what is looked at when it is asked about, at each choice."""
+        out = copy(self)
+        out._shape, out._unfit = shape, None
+        return out
+
+    def _by_node(self) -> list[NodePredicate | NodeScorer]:
+        """Everything that is not asked at each choice."""
+        return [*self._static, *self._local, *self._static_scorers, *self._scorers]
 
     # --- choosing
 
@@ -174,7 +206,7 @@ class Evaluation:
         """Row of the best of the candidates, -1 if there are none."""
         if len(rows) < 2:
             return int(rows[0]) if len(rows) else -1
-        scores, candidates = self._score[rows], self._nodes.select(rows)
+        scores, candidates = self._score[rows], self._nodes.ascending(rows)
         if batch:
             scores = scores + self._scores(batch, candidates)
         return int(rows[self._picker.pick(self._shape, candidates, scores)])
@@ -196,6 +228,12 @@ class Evaluation:
     # --- keeping up with the nodes
 
     def _refresh(self) -> None:
+        plain = self._plain
+        if plain is not None:
+            plain._refresh()
+            self._now, self._later, self._later_any = plain._now, plain._later, plain._later_any
+            self._score = plain._score
+            return
         changed = self._nodes.changed
         if self._seen < 0:
             self._look_at_all()

@@ -36,6 +36,12 @@ class ObservedEvaluation(Evaluation):
         self._tell(self._time() - started - self._scoring, self._scoring)
         return choice
 
+    def _refresh(self) -> None:
+        super()._refresh()
+        if isinstance(self._plain, ObservedEvaluation):
+            self._scoring += self._plain._scoring
+            self._plain._scoring = 0
+
     def _scores(self, scorers: list[NodeScorer], nodes: NodeRows) -> NDArray[np.float64]:
         started = self._time()
         scores = super()._scores(scorers, nodes)

@@ -43,6 +43,9 @@ class ShapeTable:
             key = (*key, label_class.namespace, chosen)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = TaskShape(task.spec, label_class, images, owner, queue, self._axis, claims, traits)
+            if owner or claims or traits:
+                shape = self.shape_of(task, "", queue).variant(owner, claims, traits)
+            else:
+                shape = TaskShape(task.spec, label_class, images, queue, self._axis)
             self._shapes[key] = shape
         return shape

@@ -33,6 +33,7 @@ class TaskShape:
         "label_class",
         "need",
         "owner",
+        "plain",
         "promised",
         "queue",
         "request",
@@ -45,21 +46,20 @@ class TaskShape:
         spec: TaskSpec,
         label_class: LabelClass,
         images: tuple[int, tuple[str, ...]],
-        owner: str,
         queue: str,
         axis: ResourceAxis,
-        claims: tuple[Wish, ...] = (),
-        traits: tuple[tuple[str, Hashable], ...] = (),
     ):
         self.spec = spec
-        self.claims = claims
+        self.claims: tuple[Wish, ...] = ()
         """The pod's resource claims."""
-        self.traits = dict(traits)
+        self.traits: dict[str, Hashable] = {}
         """By plugin: what it tells tasks apart by, beside the spec (`session.add_task_trait`)."""
         self.queue = queue
         """The queue of tasks that name accelerator cards, whose quota decides where they go; empty for other tasks."""
-        self.owner = owner
+        self.owner = ""
         """The gang or sub-gang whose tasks are to be close together in the network; empty for other tasks."""
+        self.plain: TaskShape | None = None
+        """The same without owner, claims and traits; None if this shape has none of them."""
         self.label_class = label_class
         """Namespace and labels of one task of this shape; others differ only in labels that no selector uses."""
         self.images = images
@@ -82,3 +82,11 @@ class TaskShape:
         """(5 R + 2,) the same when room is only promised."""
         self.freed: NDArray[np.int64] = np.concatenate([none, none, self.request, none, -self.request, -scored])
         """(5 R + 2,) the same when it is evicted: what is being freed grows, the view shrinks, what is used stays."""
+
+    def variant(self, owner: str, claims: tuple[Wish, ...], traits: tuple[tuple[str, Hashable], ...]) -> TaskShape:
+        """The shape of tasks that are told apart from those of this one by owner, claims and traits alone."""
+        out = TaskShape.__new__(TaskShape)
+        for name in TaskShape.__slots__:
+            setattr(out, name, getattr(self, name))
+        out.owner, out.claims, out.traits, out.plain = owner, claims, dict(traits), self
+        return out

@@ -46,9 +46,10 @@ from kilauea.engine.conf import argument
 from kilauea.engine.evaluation import kernels
 from kilauea.engine.model.jobs import Job
 from kilauea.engine.model.nodes import NodeRows
-from kilauea.engine.model.resources import CPU, MEMORY, Amounts, add, largest, less_equal
+from kilauea.engine.model.resources import ALWAYS, CPU, EPSILON, MEMORY, Amounts, add, largest
 from kilauea.engine.model.shapes import TaskShape
 from kilauea.engine.model.status import PENDING
+from kilauea.engine.model.task_specs import TaskSpec
 from kilauea.engine.model.tasks import Task
 from kilauea.engine.model.topology import Closeness
 from kilauea.engine.placement.tasks import Part
@@ -99,6 +100,8 @@ class NetworkTopologyAware(Plugin):
         self._held: dict[str, NDArray[np.float64]] = {}
         """By job or sub-gang: its tasks in each of the closest domains."""
         self._sizes: dict[str, int] = {}
+        self._counted: dict[TaskSpec, tuple[list[int], NDArray[np.int64], NDArray[np.float64], float]] = {}
+        """By spec: what counts for the fullness of domains."""
         session.add_hyper_node_gradient_for_job(self.name, self._for_job)
         session.add_hyper_node_gradient_for_sub_job(self.name, self._for_part)
         session.add_hyper_node_order(self.name, self._order)
@@ -128,17 +131,24 @@ class NetworkTopologyAware(Plugin):
         if self._changed < 0:
             self._used = self._sums(nodes.used)
             self._future = self._used - self._sums(nodes.releasing) + self._sums(nodes.pipelined)
-            self._seen = np.concatenate([nodes.used, nodes.releasing, nodes.pipelined])
+            self._seen = self._figures().copy()
         elif self._changed < len(nodes.changed):
-            resources = len(nodes.axis)
-            for row in sorted(set(nodes.changed[self._changed :])):
-                now = np.concatenate([nodes.used[:, row], nodes.releasing[:, row], nodes.pipelined[:, row]])
-                used, releasing, pipelined = (now - self._seen[:, row]).reshape(3, resources)
-                self._seen[:, row] = now
-                holders = self._tree.of_node[row]
+            figures, resources = self._figures(), len(nodes.axis)
+            rows = np.array(sorted(set(nodes.changed[self._changed :])), dtype=np.intp)
+            grown = figures[:, rows] - self._seen[:, rows]
+            # Attempts that were given up have changed nodes and changed them back.
+            for at in np.flatnonzero(grown.any(axis=0)):
+                used, releasing, pipelined = grown[:, at].reshape(3, resources)
+                holders = self._tree.of_node[rows[at]]
                 self._used[:, holders] += used[:, None]
                 self._future[:, holders] += (used - releasing + pipelined)[:, None]
+            self._seen[:, rows] += grown
         self._changed = len(nodes.changed)
+
+    def _figures(self) -> NDArray[np.int64]:
+        """(3 R, N) what is used, released and promised on the nodes, as they stand in the table."""
+        resources = len(self._session.nodes.axis)
+        return self._session.nodes.block[resources : 4 * resources]
 
     # --- which domains to try
 
@@ -180,7 +190,12 @@ class NetworkTopologyAware(Plugin):
         self._follow()
         axis = self._session.axis
         limit = self._offered if purpose == "Evict" else self._offered - np.minimum(self._used, self._future)
-        return [d for d in domains if less_equal(needed, axis.amounts(limit[:, d]))]
+        rows = np.array(domains, dtype=np.intp)
+        enough = np.ones(len(rows), dtype=bool)
+        for name in (*ALWAYS, *needed):
+            left = limit[axis.rows[name], rows] if name in axis.rows else 0
+            enough &= needed.get(name, 0) - left < EPSILON
+        return [domain for domain, has_room in zip(domains, enough.tolist(), strict=True) if has_room]
 
     def _widest(self, gradient: list[list[int]]) -> list[list[int]]:
         """The widest tiers first, up to the number of domains to make room in; of the last tier the last ones."""
@@ -306,17 +321,27 @@ class NetworkTopologyAware(Plugin):
     def _domain_fullness(self, shape: TaskShape, nodes: NodeRows) -> NDArray[np.float64]:
         """(n,) how full the domains of a node would be with the task, nearer tiers counting more (spec 10.6)."""
         self._follow()
-        tree = self._tree
         by_domain = self._fullness_of_all(shape)
         tiers, weights = self._faded
-        total = np.full(len(nodes), weights - sum(tiers.values()))
+        domains, place = self._places
         if len(tiers) > MANY_TIERS:
             # Absurdly deep trees cost one look at a table instead of one at each tier.
             table = nodes.take(self._domains_by_tier)
-            return (total + np.array(list(tiers.values())) @ by_domain[table]) / weights
-        for tier, weight in tiers.items():
-            total += weight * by_domain[nodes.take(tree.at_tier(tier))]
-        return total / weights
+            deep = np.full(len(nodes), weights - sum(tiers.values()))
+            return (deep + np.array(list(tiers.values())) @ by_domain[table]) / weights
+        total = np.full(domains.shape[1], weights - sum(tiers.values()))
+        for weight, at_tier in zip(tiers.values(), domains, strict=True):
+            total += weight * by_domain[at_tier]
+        return (total / weights)[nodes.take(place)]
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """(tiers, P) domains of each place in the tree, and (N,) the place of each node.
+
+        Nodes under one switch share a place, so that there are far fewer places than nodes.
+        """
+        domains, place = np.unique(self._domains_by_tier, axis=1, return_inverse=True)
+        return domains, place.reshape(-1)
 
     @cached_property
     def _domains_by_tier(self) -> NDArray[np.intp]:
@@ -345,13 +370,19 @@ class NetworkTopologyAware(Plugin):
 
     def _fullness_of_all(self, shape: TaskShape) -> NDArray[np.float64]:
         """(H + 1,) fullness of every domain with one more task; 1 at the end, for nodes without a domain."""
-        requests = shape.spec.requests
-        names = [n for n in self._weights if requests.get(n, 0) > 0]
-        whole = float(sum(self._weights[n] for n in names))
+        counted = self._counted.get(shape.spec)
+        if counted is None:
+            counted = self._counted[shape.spec] = self._count(shape.spec.requests)
+        rows, asked, weights, whole = counted
         if not whole:
             return np.append(np.zeros(len(self._tree.names)), 1.0)
+        full = kernels.fullness(self._used[rows], asked, self._offered[rows], weights, complete=False)
+        return np.append(full / whole, 1.0)
+
+    def _count(self, requests: Amounts) -> tuple[list[int], NDArray[np.int64], NDArray[np.float64], float]:
+        """The resources of a request that count: their rows, amounts (r, 1), weights (r, 1), and the sum of these."""
+        names = [n for n in self._weights if requests.get(n, 0) > 0]
         rows = [self._session.axis.rows[n] for n in names]
         asked = np.array([[requests[n]] for n in names], dtype=np.int64)
         weights = np.array([[self._weights[n]] for n in names], dtype=np.float64)
-        full = kernels.fullness(self._used[rows], asked, self._offered[rows], weights, complete=False)
-        return np.append(full / whole, 1.0)
+        return rows, asked, weights, float(sum(self._weights[n] for n in names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -16,6 +17,8 @@ from kilauea.engine.model.tasks import Task
 from kilauea.engine.plugins.task_topology.relations import Relations
 
 MEBIBYTE = 1 << 20
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 class Bucket:
@@ -31,7 +34,8 @@ class Bucket:
         self.index = index
         self.waiting: dict[str, Task] = {}
         self.bound: dict[int, int] = {}
-        self._sums: dict[TaskSpec, NDArray[np.int64]] = {}
+        self._sums: dict[TaskSpec, IntArray] = {}
+        self._order: WaitingRequests | None = None
 
     @property
     def size(self) -> int:
@@ -40,7 +44,9 @@ class Bucket:
 
     def arrived(self, task: Task, row: int) -> None:
         """A task came to a node."""
-        self.waiting.pop(task.key, None)
+        known = self.waiting.pop(task.key, None)
+        if known is not None and self._order is not None:
+            self._order.remove(task)
         self.bound[row] = self.bound.get(row, 0) + 1
         self._sums.clear()
 
@@ -49,27 +55,78 @@ class Bucket:
         self.bound[row] = self.bound.get(row, 0) - 1
         if task.status == PENDING:
             self.waiting[task.key] = task
+            # The order of equal requests is that in which they came to wait.
+            self._order = None
         self._sums.clear()
 
-    def fitting(self, shape: TaskShape, room: NDArray[np.int64], axis: ResourceAxis) -> NDArray[np.int64]:
-        """(n,) how many of the waiting tasks fit into a room (R, n), one of this shape among them; 0 if that does not.
+    def fitting(self, shape: TaskShape, nodes: NodeRows, axis: ResourceAxis) -> IntArray:
+        """(n,) how many of the waiting tasks fit on nodes, one of this shape among them; 0 if that does not.
 
         The smallest of the others come first, so that as many as possible fit.
         """
         sums = self._sums.get(shape.spec)
         if sums is None:
             sums = self._sums[shape.spec] = self._add_up(shape, axis)
-        count = np.full(room.shape[1], sums.shape[1], dtype=np.int64)
-        for row in np.flatnonzero(sums[:, -1]):
-            np.minimum(count, np.searchsorted(sums[row], room[row], side="right"), out=count)
-        return count
+        if 2 * len(nodes) > len(nodes.table):
+            # To look at all nodes is quicker than to gather the figures of most.
+            return nodes.take(_fitting(sums, nodes.table.all()))
+        return _fitting(sums, nodes)
 
-    def _add_up(self, shape: TaskShape, axis: ResourceAxis) -> NDArray[np.int64]:
+    def _add_up(self, shape: TaskShape, axis: ResourceAxis) -> IntArray:
         """(R, k) requests of the first, the first two, ... of the waiting tasks, beginning with one of the shape."""
-        specs = sorted((task.spec for task in self.waiting.values()), key=resource_score)
-        if shape.spec in specs:
-            specs.remove(shape.spec)
-        return np.cumsum([axis.listed(spec.requests) for spec in (shape.spec, *specs)], axis=0, dtype=np.int64).T
+        if all(task.spec is shape.spec for task in self.waiting.values()):
+            return shape.request[:, None] * np.arange(1, max(len(self.waiting), 1) + 1)
+        if self._order is None:
+            self._order = WaitingRequests(self.waiting.values(), axis)
+        return self._order.sums(shape)
+
+
+def _fitting(sums: IntArray, nodes: NodeRows) -> IntArray:
+    """(n,) how many of the sums (R, k) of requests fit on nodes."""
+    asked = np.flatnonzero(sums[:, -1])
+    room = nodes.allocatable - nodes.used
+    if nodes.table.future:
+        room += nodes.releasing
+    if sums.shape[1] == 1:
+        alone: BoolArray = np.logical_and.reduce(room[asked] >= sums[asked], axis=0)
+        return alone.astype(np.int64)
+    count = np.full(len(nodes), sums.shape[1], dtype=np.int64)
+    for row in asked:
+        np.minimum(count, sums[row].searchsorted(room[row], side="right"), out=count)
+    return count
+
+
+class WaitingRequests:
+    """The requests of waiting tasks, the smallest first."""
+
+    def __init__(self, tasks: Iterable[Task], axis: ResourceAxis) -> None:
+        sized = [(resource_score(task.spec), number, task) for number, task in enumerate(tasks)]
+        order = sorted(sized, key=lambda entry: entry[:2])
+        self._keys = [(score, number) for score, number, _ in order]
+        self._specs = [task.spec for _, _, task in order]
+        self._key_of = {task.key: (score, number) for score, number, task in order}
+        self._requests: IntArray = np.array([axis.listed(spec.requests) for spec in self._specs], dtype=np.int64)
+        self._requests = np.ascontiguousarray(self._requests.reshape(-1, len(axis)).T)
+        """(R, k)"""
+
+    def remove(self, task: Task) -> None:
+        """A task waits no longer."""
+        at = bisect_left(self._keys, self._key_of.pop(task.key))
+        del self._keys[at], self._specs[at]
+        self._requests = self._without(at)
+
+    def sums(self, shape: TaskShape) -> IntArray:
+        """(R, k) requests of the first, the first two, ... of the tasks, beginning with one of a shape."""
+        at = bisect_left(self._keys, (resource_score(shape.spec), -1))
+        # Tasks of other specs may be as large.
+        while at < len(self._specs) and self._specs[at] is not shape.spec:
+            at += 1
+        others = self._without(at) if at < len(self._specs) else self._requests
+        out: IntArray = np.concatenate([shape.request[:, None], others], axis=1).cumsum(axis=1)
+        return out
+
+    def _without(self, at: int) -> IntArray:
+        return np.concatenate([self._requests[:, :at], self._requests[:, at + 1 :]], axis=1)
 
 
 class Buckets:
@@ -87,8 +144,12 @@ class Buckets:
         self.ranks = {name: relations.rank(name) for name in sorted({task.role for task in tasks})}
         self._buckets: list[Bucket] = []
         self._nodes = nodes
-        self._placed: dict[str, NDArray[np.int64]] = {}
-        """By name of a task that belongs apart from others: (N,) pods of it on each node."""
+        self._apart_from: dict[str, list[str]] = {}
+        """By name of a task: those that belong apart from it."""
+        for a, b in sorted(relations.apart):
+            self._apart_from.setdefault(b, []).append(a)
+        self._shunned: dict[str, IntArray] = {}
+        """By name of a task: (N,) pods on each node from which it belongs apart."""
         self._names = {name: i for i, name in enumerate(self.ranks)}
         size = len(self._names)
         self._weights = np.zeros((size, size), dtype=np.int64)
@@ -155,11 +216,11 @@ class Buckets:
         self._count(task.role, row, -1)
 
     def _count(self, role: str, row: int, by: int) -> None:
-        if any(role in pair for pair in self.relations.apart):
-            placed = self._placed.get(role)
-            if placed is None:
-                placed = self._placed[role] = np.zeros(self._nodes, dtype=np.int64)
-            placed[row] += by
+        for other in self._apart_from.get(role, ()):
+            shunned = self._shunned.get(other)
+            if shunned is None:
+                shunned = self._shunned[other] = np.zeros(self._nodes, dtype=np.int64)
+            shunned[row] += by
 
     # --- scores
 
@@ -176,15 +237,14 @@ class Buckets:
     ) -> NDArray[np.float64]:
         """(n,) the part of its bucket that a node holds or can take with a task; of the largest bucket, at most 1."""
         bucket = self._buckets[index]
-        fitting = bucket.fitting(shape, nodes.allocatable - nodes.used + nodes.releasing, axis)
-        total = fitting.astype(np.float64)
-        held = np.zeros(self._nodes)
-        for row, count in bucket.bound.items():
-            held[row] = count
-        for other, placed in self._placed.items():
-            if (role, other) in self.relations.apart:
-                held -= placed
-        total += nodes.take(held)
+        fitting = bucket.fitting(shape, nodes, axis)
+        total, shunned = fitting, self._shunned.get(role)
+        if any(bucket.bound.values()):
+            held = np.zeros(self._nodes, dtype=np.int64)
+            held[list(bucket.bound)] = list(bucket.bound.values())
+            total = total + nodes.take(held)
+        if shunned is not None:
+            total = total - nodes.take(shunned)
         return np.where(fitting > 0, total / max(self.largest, 1), 0.0)
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilauea.apiserver.request import WatchStream, make_request
 from kilauea.apiserver.storage import Retention
-from support.api_core import MAPS, PODS, Api
+from support.api_core import ADMIN, MAPS, PODS, Api
 
 MERGE = "application/merge-patch+json"
 
@@ -165,3 +166,16 @@ def _state(api: Api) -> tuple[dict[str, dict[str, str]], str]:
         for each in body["items"]
     }
     return found, body["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    ("value", "watches"),
+    [("True", True), ("true", True), ("1", True), ("yes", True), ("", True), ("False", False), ("0", False)],
+)
+def test_all_values_but_false_and_0_ask_for_a_watch(api: Api, value: str, watches: bool) -> None:
+    """As Kubernetes reads booleans; the official Python client writes `True`."""
+    request = make_request("GET", f"{MAPS}?watch={value}", {}, user=ADMIN)
+    answer = api.run(api.server.handle(request))
+    assert isinstance(answer, WatchStream) == watches
+    if isinstance(answer, WatchStream):
+        api.run(answer.chunks.aclose())

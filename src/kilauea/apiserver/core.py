@@ -83,7 +83,7 @@ class ApiServer:
     async def handle(self, request: ApiRequest) -> Answer:
         """Answer a request; never raises but for cancellation."""
         try:
-            info = parse_path(request.method, request.path, request.first("watch") in ("1", "true"))
+            info = parse_path(request.method, request.path, request.flag("watch") is True)
             if request.user is not None:
                 request.user = acting_user(request.user, request.headers, self._authorizer)
                 self._authorizer.check(request.user, action_of(request.method, request.path, info))

@@ -49,6 +49,14 @@ class ApiRequest:
                 return value
         return default
 
+    def flag(self, name: str) -> bool | None:
+        """The first value of a boolean parameter; None if it is absent.
+
+        As Kubernetes reads them: all but `false` and `0` is true, also the empty value.
+        """
+        found = next((value for key, value in self.query if key == name), None)
+        return None if found is None else found.lower() not in ("false", "0")
+
 
 @dataclass(slots=True)
 class ApiResponse:

@@ -62,14 +62,14 @@ def options_document(call: Call) -> dict[str, Any]:
             raise status.bad_request(f"decoded object cannot be converted to DeleteOptions: it is a {given['kind']}")
         return given
     given = {key: value for key in ("propagationPolicy",) if (value := call.request.first(key))}
-    grace, orphan = call.request.first("gracePeriodSeconds"), call.request.first("orphanDependents")
+    grace, orphan = call.request.first("gracePeriodSeconds"), call.request.flag("orphanDependents")
     if grace:
         try:
             given["gracePeriodSeconds"] = int(grace)
         except ValueError:
             raise status.bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from None
-    if orphan:
-        given["orphanDependents"] = orphan == "true"
+    if orphan is not None:
+        given["orphanDependents"] = orphan
     given["dryRun"] = [value for key, value in call.request.query if key == "dryRun"]
     return given
 

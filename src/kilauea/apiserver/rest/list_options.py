@@ -16,7 +16,6 @@ from kilauea.apiserver.rest.syntax_errors import json_syntax_error
 from kilauea.apiserver.status import Cause
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 class _Token(msgspec.Struct):
@@ -59,14 +58,13 @@ def read_options(call: Call) -> ListOptions:
     first = call.request.first
     watch = call.info.verb == "watch"
     token, limit = first("continue"), _number(call, "limit")
-    initial = first("sendInitialEvents")
     options = ListOptions(
         revision=_revision(first("resourceVersion"), watch),
         match=first("resourceVersionMatch"),
         limit=max(limit, 0),
         timeout=max(_number(call, "timeoutSeconds"), 0),
-        bookmarks=first("allowWatchBookmarks") in _TRUE,
-        initial_events=initial in _TRUE if initial else None,
+        bookmarks=call.request.flag("allowWatchBookmarks") is True,
+        initial_events=call.request.flag("sendInitialEvents"),
     )
     causes = _watch_rules(options, token) if watch else _list_rules(options, token)
     if causes:

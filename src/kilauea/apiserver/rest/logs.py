@@ -56,11 +56,11 @@ async def read_log(call: Call) -> ApiResponse | TextStream:
         return ApiResponse(204, content_type="")  # nothing has run that could have written anything
     log = _log(call, container)
     name = call.info.name
-    if log.waits and not _flag(call, "previous"):
+    if log.waits and not call.request.flag("previous"):
         raise status.bad_request(f'container "{container}" in pod "{name}" is waiting to start: {log.waits}')
-    if _flag(call, "previous") and not log.started:
+    if call.request.flag("previous") and not log.started:
         raise status.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-    if _flag(call, "follow") and log.running:
+    if call.request.flag("follow") and log.running:
         return TextStream(_follow(call, container, options, log), TEXT)
     return ApiResponse(200, options.text(options.chosen(log.lines))[: options.limit], TEXT)
 
@@ -87,11 +87,9 @@ def _log(call: Call, container: str) -> ContainerLog:
     logs = call.backend.logs
     if logs is None:
         return ContainerLog()
-    return logs.read(call.namespace, call.info.name, container, _flag(call, "previous"), call.backend.now())
-
-
-def _flag(call: Call, name: str) -> bool:
-    return call.request.first(name).lower() in ("1", "t", "true")
+    return logs.read(
+        call.namespace, call.info.name, container, call.request.flag("previous") is True, call.backend.now()
+    )
 
 
 def _options(call: Call) -> _Options:
@@ -110,7 +108,9 @@ def _options(call: Call) -> _Options:
         since = parse_time(first("sinceTime")) if first("sinceTime") else since
     except ValueError as error:
         raise status.bad_request(f"sinceTime: {error}") from None
-    return _Options(_number(call, "tailLines"), since, _number(call, "limitBytes"), _flag(call, "timestamps"))
+    return _Options(
+        _number(call, "tailLines"), since, _number(call, "limitBytes"), call.request.flag("timestamps") is True
+    )
 
 
 def _number(call: Call, name: str) -> int | None:

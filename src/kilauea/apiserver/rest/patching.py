@@ -54,7 +54,7 @@ def patch_form(call: Call) -> str:
     causes = []
     if form == APPLY_PATCH and not call.request.first("fieldManager"):
         causes.append(required("fieldManager", "is required for apply patch"))
-    if form != APPLY_PATCH and call.request.first("force"):
+    if form != APPLY_PATCH and call.request.flag("force") is not None:
         causes.append(forbidden_field("force", "may not be specified for non-apply patch"))
     if causes:
         raise call.bad_options(causes)
@@ -190,7 +190,7 @@ def _parse_applied(body: bytes) -> Object:
 def _applied(call: Call, live: Object | None, applied: Object) -> Object:
     """The live object with what is applied, owned by the caller."""
     resource = call.resource
-    force = call.request.first("force") in ("true", "1")
+    force = call.request.flag("force") is True
     subresource = call.subresource.name if call.subresource else ""
     obj = server_side_apply(
         live, applied, call.field_manager(), force, resource.schema, resource.api_version,

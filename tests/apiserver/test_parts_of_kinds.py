@@ -117,3 +117,20 @@ def test_ephemeral_containers_are_added_and_stay(api: Api) -> None:
     assert add(name="other", image="i", ports=[{"containerPort": 80}]).code == 422
     names = [each["name"] for each in api.good("GET", f"{PODS}/a")["spec"]["ephemeralContainers"]]
     assert names == ["look"]
+
+
+@pytest.mark.parametrize(("volume", "code"), [("data", 201), ("own", 201), ("other", 422)])
+def test_pods_of_a_stateful_set_mount_its_claims_and_no_unknown_volume(api: Api, volume: str, code: int) -> None:
+    container = {"name": "a", "image": "x:1", "volumeMounts": [{"name": volume, "mountPath": "/data"}]}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {
+        "serviceName": "x",
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [container], "volumes": [{"name": "own", "emptyDir": {}}]},
+        },
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+    }
+    answer = api.ask("POST", "/apis/apps/v1/namespaces/default/statefulsets", {"metadata": {"name": "s"}, "spec": spec})
+    assert answer.code == code, answer.body

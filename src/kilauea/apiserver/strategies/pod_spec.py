@@ -35,15 +35,19 @@ _SPREAD = ("DoNotSchedule", "ScheduleAnyway")
 _PORT_NAME = re.compile(r"(?=.{1,15}\Z)(?=.*[a-z])[a-z0-9](-?[a-z0-9])*")
 
 
-def check_pod_spec(path: str, spec: Object, *, restart: Sequence[str] = RESTART_POLICIES) -> list[Cause]:
+def check_pod_spec(
+    path: str, spec: Object, *, restart: Sequence[str] = RESTART_POLICIES, claims: Sequence[str] = ()
+) -> list[Cause]:
     """The specification of a pod.
 
     Args:
         path: where it stands.
         spec: with defaults filled in.
         restart: the restart policies that are allowed here.
+        claims: volumes that containers can mount beside those of the specification.
     """
     causes, volumes = _check_volumes(f"{path}.volumes", spec.get("volumes") or [])
+    volumes.update(claims)
     containers = spec.get("containers") or []
     if not containers:
         causes.append(required(f"{path}.containers"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import unified_diff
 from typing import Any
 
@@ -173,8 +174,10 @@ def _check_gates(now: list[Any], before: list[Any]) -> list[Cause]:
 _NO_NEW_GATES = "only deletion is allowed, but found new scheduling gate '{}'"
 
 
-def check_template(path: str, template: Object | None, *, restart: tuple[str, ...] = ("Always",)) -> list[Cause]:
-    """A pod template of a workload."""
+def check_template(
+    path: str, template: Object | None, *, restart: Sequence[str] = ("Always",), claims: Sequence[str] = ()
+) -> list[Cause]:
+    """A pod template of a workload, which gives each pod volumes for these claims."""
     template = template or {}
     found = check_labels(f"{path}.metadata.labels", (template.get("metadata") or {}).get("labels") or {})
-    return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart)
+    return found + check_pod_spec(f"{path}.spec", spec_of(template), restart=restart, claims=claims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from kilauea.api.selectors import matches, selector_of
 from kilauea.apiserver.fields import (
     check_label_selector,
     check_not_negative,
+    forbidden_field,
     invalid_value,
     not_supported,
     required,
@@ -36,7 +38,8 @@ class Workloads(Strategy):
         spec = spec_of(obj)
         causes = check_not_negative("spec.replicas", spec.get("replicas"))
         causes += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-        return causes + check_selector_and_template(spec)
+        claims = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or []]
+        return causes + check_selector_and_template(spec, claims)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return check_fixed(obj, old, self.fixed)
@@ -58,6 +61,13 @@ class StatefulSets(Workloads):
         "replicas ordinals template updateStrategy revisionHistoryLimit persistentVolumeClaimRetentionPolicy "
         "minReadySeconds".split()
     )
+
+    def validate(self, obj: Object) -> list[Cause]:
+        causes = super().validate(obj)
+        if spec_of(spec_of(obj).get("template") or {}).get("activeDeadlineSeconds") is not None:
+            message = "activeDeadlineSeconds in StatefulSet is not Supported"
+            causes.append(forbidden_field("spec.template.spec.activeDeadlineSeconds", message))
+        return causes
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         spec, before = spec_of(obj), spec_of(old)
@@ -166,8 +176,13 @@ def check_job(path: str, spec: Object) -> list[Cause]:
     return causes + check_template(f"{path}.template", spec.get("template"), restart=("OnFailure", "Never"))
 
 
-def check_selector_and_template(spec: Object) -> list[Cause]:
-    """A selector that is not empty, and a template that it matches."""
+def check_selector_and_template(spec: Object, claims: Sequence[str] = ()) -> list[Cause]:
+    """A selector that is not empty, and a template that it matches.
+
+    Args:
+        spec: of the workload.
+        claims: names of claims that its pods can mount beside the volumes of the template.
+    """
     selector = spec.get("selector")
     template = spec.get("template") or {}
     causes = check_label_selector("spec.selector", selector or {})
@@ -185,7 +200,7 @@ def check_selector_and_template(spec: Object) -> list[Cause]:
         causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )
-    return causes + check_template("spec.template", template)
+    return causes + check_template("spec.template", template, claims=claims)
 
 
 def check_fixed(obj: Object, old: Object, fields: tuple[str, ...]) -> list[Cause]:

@@ -5,13 +5,10 @@ Patterns are those of the scheduler's own reader, so that what is admitted is wh
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from kilauea.admission.review import Denied, Review, Settings
 from kilauea.admission.wording import all_of, invalid
+from kilauea.api.patterns import pattern_of
 from kilauea.api.ports import Obj, View
-from kilauea.engine.model.patterns import pattern_of
 
 # Paths begin with the empty name of the object, which field errors write so.
 _MEMBERS = "[].spec.members"
@@ -39,43 +36,6 @@ def _pattern_fault(member: Obj) -> str:
     try:
         pattern_of(pattern)
     except ValueError as error:
-        why = f"member regexMatch pattern is invalid: {re2_words(pattern, str(error))}"
+        why = f"member regexMatch pattern is invalid: {error}"
         return invalid(f"{_MEMBERS}.selector.regexMatch.pattern", pattern, why)
     return ""
-
-
-def re2_words(pattern: str, error: str) -> str:
-    """Return the error in a pattern as RE2 words it, as far as its wording is known; else unchanged."""
-    for form, words in _WORDS:
-        found = form.match(error)
-        if found:
-            return f"error parsing regexp: {words(pattern, found)}"
-    return error
-
-
-def _pattern_from(pattern: str, found: re.Match[str]) -> str:
-    return pattern[int(found["at"]) :]
-
-
-_WORDS: tuple[tuple[re.Pattern[str], Any], ...] = (
-    (
-        re.compile(r"unterminated character set at position (?P<at>\d+)"),
-        lambda pattern, found: f"missing closing ]: `{_pattern_from(pattern, found)}`",
-    ),
-    (re.compile(r"missing \), unterminated subpattern"), lambda pattern, found: f"missing closing ): `{pattern}`"),
-    (re.compile(r"unbalanced parenthesis"), lambda pattern, found: f"unexpected ): `{pattern}`"),
-    (
-        re.compile(r"nothing to repeat at position (?P<at>\d+)"),
-        lambda pattern, found: f"missing argument to repetition operator: `{_pattern_from(pattern, found)[:1]}`",
-    ),
-    (
-        re.compile(r"bad escape \(end of pattern\)"),
-        lambda pattern, found: "trailing backslash at end of expression: ``",
-    ),
-    (re.compile(r"bad escape (?P<what>\\.)"), lambda pattern, found: f"invalid escape sequence: `{found['what']}`"),
-    (
-        re.compile(r"bad character range (?P<what>\S+) at"),
-        lambda pattern, found: f"invalid character class range: `{found['what']}`",
-    ),
-)
-"""Of Python's errors, the words that RE2 has for the same fault."""

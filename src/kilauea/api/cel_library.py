@@ -5,11 +5,11 @@ A quantity is held as a whole number of thousandths, so that comparing and addin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
+from kilauea.api.patterns import find_all, pattern_of
 from kilauea.api.quantity import QuantityError, parse_milli
 
 _MILLI = 1000
@@ -44,12 +44,12 @@ def _last_index(values: Any, wanted: Any) -> int:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    errors = [each[0] for each in re.finditer(pattern, text)]
-    return errors if limit < 0 else errors[:limit]
+    found = find_all(pattern, text)
+    return found if limit < 0 else found[:limit]
 
 
 def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
+    found = pattern_of(pattern).search(text)
     return found[0] if found else ""
 
 

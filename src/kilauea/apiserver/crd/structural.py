@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+from kilauea.api.patterns import pattern_of
 from kilauea.apiserver.crd.shape import check_shape
 from kilauea.apiserver.fields import forbidden_field, invalid_value, not_supported, required
 from kilauea.apiserver.schema import apply_defaults, from_openapi, prune, validate
@@ -148,9 +149,9 @@ def _values(raw: Raw, path: str) -> Iterator[Cause]:
     pattern = raw.get("pattern")
     if pattern:
         try:
-            re.compile(pattern.replace(r"\z", r"\Z"))
-        except re.error as error:
-            words = f"must be a valid regular expression, but isn't: error parsing regexp: {error}"
+            pattern_of(pattern)
+        except ValueError as error:
+            words = f"must be a valid regular expression, but isn't: {error}"
             yield invalid_value(f"{path}.pattern", pattern, words)
 
 

@@ -7,12 +7,11 @@ with less common keywords are left to that module.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
+from kilauea.api.patterns import pattern_of
 from kilauea.apiserver.schema.nodes import Schema, derived
 
 Test = Callable[[Any], bool]
@@ -31,12 +30,6 @@ _PLAIN_FORMATS = ("", "int32", "int64", "float", "double", "int-or-string")
 _LIMITS = {"int32": 2**31}
 
 
-@lru_cache(maxsize=1024)
-def re2(pattern: str) -> re.Pattern[str]:
-    """A pattern of RE2 as Python has it: its end of text is another letter, and `$` is not before a last line break."""
-    return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", pattern.replace(r"\z", r"\Z")))
-
-
 def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
     """The tests of nodes; `checked` makes those of nodes with keywords that are not known here."""
 
@@ -48,7 +41,7 @@ def make_tests(checked: Callable[[Schema], Test]) -> Callable[[Schema], Test]:
             and not raw.keys() - PLAIN - {"pattern", "anyOf"}
             and raw.get("anyOf", EITHER) == EITHER
         ):
-            pattern = re2(raw.get("pattern", ""))
+            pattern = pattern_of(raw.get("pattern", ""))
             return lambda value: value.__class__ is int or (value.__class__ is str and bool(pattern.search(value)))
         if not OF_TYPE.get(schema.type, PLAIN).issuperset(raw) or schema.format not in _PLAIN_FORMATS:
             return checked(schema)
@@ -78,7 +71,7 @@ def _scalar_test(schema: Schema) -> Test:
 
 def _string_test(raw: Mapping[str, Any]) -> Test:
     """The test of text that must have a form."""
-    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), re2(raw.get("pattern", ""))
+    allowed, longest, pattern = raw.get("enum"), raw.get("maxLength", sys.maxsize), pattern_of(raw.get("pattern", ""))
     return lambda value: (
         value.__class__ is str
         and (allowed is None or value in allowed)

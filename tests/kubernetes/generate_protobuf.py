@@ -59,16 +59,18 @@ def _full(kind: str, package: str) -> str:
 
 
 def _dotted(name: str) -> str:
-    """`io.k8s.api...`, as OpenAPI has it, for `k8s.io.api...`."""
-    return name.replace("k8s.io.", "io.k8s.", 1)
+    """`io.k8s.api...`, as OpenAPI has it, for `k8s.io.api...`; packages have underscores, modules have hyphens."""
+    return re.sub(r"\b(apiextensions|kube)_", r"\1-", name.replace("k8s.io.", "io.k8s.", 1))
 
 
-def mark_inlined(messages: Messages) -> None:
-    """Take the name from fields whose message stands in the object itself: OpenAPI does not know them."""
+def name_fields(messages: Messages) -> None:
+    """Give fields the names of OpenAPI, and none to those whose message stands in the object itself."""
     definitions: Any = openapi_definitions()
     for name, fields in messages.items():
         known = definitions.get(name, {}).get("properties")
         for field in fields.values() if known else ():
+            hyphens = re.sub(r"[A-Z]", lambda upper: f"-{upper[0].lower()}", field[0])
+            field[0] = next((other for other in (f"${field[0]}", hyphens) if other in known), field[0])
             if field[0] not in known and field[1] not in _SCALARS:
                 field[0] = ""
 
@@ -88,10 +90,10 @@ def needed(messages: Messages, roots: list[str]) -> Messages:
 def main() -> None:
     """Write the file."""
     messages: Messages = {}
-    for module in ("k8s.io/api", "k8s.io/apimachinery"):
+    for module in ("k8s.io/api", "k8s.io/apimachinery", "k8s.io/apiextensions-apiserver", "k8s.io/kube-aggregator"):
         for path in sorted(module_folder(module).rglob("generated.proto")):
             messages |= messages_of(path)
-    mark_inlined(messages)
+    name_fields(messages)
     kinds = [(each["group"], each["version"], each["responseKind"]["kind"]) for each in builtin_resources()]
     roots = [definition_name(*kind) for kind in kinds] + [DELETE_OPTIONS]
     roots += [f"io.k8s.api.{group}.{version}.{kind}" for group, version, kind in OTHERS]

@@ -28,23 +28,32 @@ TARGET = Path(__file__).resolve().parents[2] / "src/kilauea/apiserver/schema"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 META_KINDS = "APIResourceList DeleteOptions ListMeta ObjectMeta Patch Status WatchEvent".split()
 PLURALS = {
-    "v1": "bindings configmaps events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods "
-    "resourcequotas secrets serviceaccounts services",
-    "admissionregistration.k8s.io/v1": "mutatingwebhookconfigurations validatingwebhookconfigurations",
+    "v1": "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes "
+    "pods podtemplates replicationcontrollers resourcequotas secrets serviceaccounts services",
+    "admissionregistration.k8s.io/v1": "mutatingadmissionpolicies mutatingadmissionpolicybindings "
+    "mutatingwebhookconfigurations validatingadmissionpolicies validatingadmissionpolicybindings "
+    "validatingwebhookconfigurations",
     "apiextensions.k8s.io/v1": "customresourcedefinitions",
+    "apiregistration.k8s.io/v1": "apiservices",
     "apps/v1": "controllerrevisions daemonsets deployments replicasets statefulsets",
     "authentication.k8s.io/v1": "selfsubjectreviews tokenreviews",
     "authorization.k8s.io/v1": "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews "
     "subjectaccessreviews",
+    "autoscaling/v2": "horizontalpodautoscalers",
     "batch/v1": "cronjobs jobs",
+    "certificates.k8s.io/v1": "certificatesigningrequests",
     "coordination.k8s.io/v1": "leases",
+    "discovery.k8s.io/v1": "endpointslices",
     "events.k8s.io/v1": "events",
-    "networking.k8s.io/v1": "networkpolicies",
+    "flowcontrol.apiserver.k8s.io/v1": "flowschemas prioritylevelconfigurations",
+    "networking.k8s.io/v1": "ingressclasses ingresses ipaddresses networkpolicies servicecidrs",
+    "node.k8s.io/v1": "runtimeclasses",
     "policy/v1": "poddisruptionbudgets",
     "rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
     "resource.k8s.io/v1": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
     "scheduling.k8s.io/v1": "priorityclasses",
-    "storage.k8s.io/v1": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments",
+    "storage.k8s.io/v1": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments "
+    "volumeattributesclasses",
 }
 """The resources that are read, by group and version."""
 

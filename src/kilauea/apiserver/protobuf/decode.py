@@ -175,11 +175,27 @@ def _value(kind: str, wire: Wire, depth: int) -> Any:
     read = _SCALARS.get(kind) or _SPECIAL.get(kind)
     if read is not None:
         return read(wire)
+    either = _EITHER.get(kind)
+    if either is not None:
+        return _either(either, _message(wire), depth)
     layout = _messages().get(kind)
     if layout is None:
         raise ProtobufError(f"{kind} has no protobuf form here")
     found = _object(layout, _message(wire), depth + 1)
     return found.get("items", []) if kind.endswith(".ExtraValue") else found
+
+
+def _either(other: tuple[int, int, str], data: bytes, depth: int) -> Any:
+    """A schema, or what stands in its place."""
+    schema, number, label = other
+    fields = list(_fields(data))
+    found = [_value(_SCHEMA, wire, depth) for key, wire in fields if key == schema]
+    if found:
+        return found[-1]
+    others = [wire for key, wire in fields if key == number]
+    if label == "bool":
+        return bool(others and others[-1])
+    return [_value(label, wire, depth) for wire in others]
 
 
 def _quantity(wire: Wire) -> str:
@@ -234,6 +250,14 @@ _SCALARS: Mapping[str, Callable[[Wire], Any]] = {
     "uint64": _signed,
     "double": _double,
 }
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_SCHEMA = f"{_EXTENSIONS}JSONSchemaProps"
+_EITHER: Mapping[str, tuple[int, int, str]] = {
+    f"{_EXTENSIONS}JSONSchemaPropsOrArray": (1, 2, _SCHEMA),
+    f"{_EXTENSIONS}JSONSchemaPropsOrBool": (2, 1, "bool"),
+    f"{_EXTENSIONS}JSONSchemaPropsOrStringArray": (1, 2, "string"),
+}
+"""Where a schema stands in a message, and where else what, of which kind."""
 _SPECIAL: Mapping[str, Callable[[Wire], Any]] = {
     f"{_MACHINERY}api.resource.Quantity": _quantity,
     f"{_MACHINERY}apis.meta.v1.Time": _time,
@@ -241,4 +265,5 @@ _SPECIAL: Mapping[str, Callable[[Wire], Any]] = {
     f"{_MACHINERY}util.intstr.IntOrString": _int_or_string,
     f"{_MACHINERY}apis.meta.v1.FieldsV1": _json,
     f"{_MACHINERY}runtime.RawExtension": _json,
+    f"{_EXTENSIONS}JSON": _json,
 }

@@ -101,3 +101,32 @@ def test_no_bytes_do_harm(data: bytes) -> None:
 def test_fields_that_no_one_knows_are_skipped() -> None:
     unknown = varint(999 << 3 | 1) + struct.pack("<d", 1.0) + field(998, b"x")
     assert decoded(enveloped("v1", "ConfigMap", unknown)) == {"kind": "ConfigMap", "apiVersion": "v1"}
+
+
+def test_a_definition_in_protobuf_form_is_read() -> None:
+    """As Go clients write it: with schemas that stand for a list, a boolean or names, and with values in JSON."""
+    count = field(5, b"integer") + field(8, field(1, b"3")) + varint(9 << 3 | 1) + struct.pack("<d", 10.0)
+    either = field(2, field(5, b"string")) + field(1, 1)
+    listed = field(5, b"array") + field(24, field(1, field(5, b"string"))) + field(42, b"set")
+    rule = field(44, field(1, b"self.count > 0") + field(2, b"must be positive"))
+    properties = b"".join(
+        field(29, field(1, name) + field(2, schema))
+        for name, schema in ((b"count", count), (b"open", field(30, either)), (b"tags", listed), (b"any", field(38, 1)))
+    )
+    root = field(5, b"object") + properties + field(30, field(1, 0)) + rule
+    version = field(1, b"v1") + field(2, 1) + field(3, 1) + field(4, field(1, root))
+    spec = field(1, b"example.com") + field(3, field(1, b"as") + field(4, b"A")) + field(4, b"Namespaced")
+    body = enveloped(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        field(1, field(1, b"as.example.com")) + field(2, spec + field(7, version)),
+    )
+    schema = decoded(body)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema["additionalProperties"] is False
+    assert schema["x-kubernetes-validations"] == [{"rule": "self.count > 0", "message": "must be positive"}]
+    assert schema["properties"] == {
+        "count": {"type": "integer", "default": 3, "maximum": 10.0},
+        "open": {"additionalProperties": {"type": "string"}},
+        "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "any": {"x-kubernetes-preserve-unknown-fields": True},
+    }

@@ -21,6 +21,9 @@ RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False)
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
 
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
@@ -29,17 +32,32 @@ DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 REVISIONS = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+INGRESS_CLASSES = Resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", False)
+IP_ADDRESSES = Resource("networking.k8s.io", "v1", "ipaddresses", "IPAddress", False)
+SERVICE_CIDRS = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", False)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False)
+SIGNING_REQUESTS = Resource(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", False
+)
+FLOW_SCHEMAS = Resource("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", False)
+PRIORITY_LEVELS = Resource(
+    "flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", False
+)
+API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)
 
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
 CSI_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", False)
+ATTRIBUTES_CLASSES = Resource("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", False)
 
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False)
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False)
@@ -55,6 +73,18 @@ VALIDATING_WEBHOOKS = Resource(
 )
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
+)
+VALIDATING_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
+)
+VALIDATING_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False
+)
+MUTATING_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", False
+)
+MUTATING_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", False
 )
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
@@ -76,11 +106,14 @@ DYNAMIC = (DEVICE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, RESOURCE_SLICES)
 """The kinds of dynamic resource allocation."""
 
 BUILT_IN = (
-    *(CONFIG_MAPS, EVENTS, LIMIT_RANGES, NAMESPACES, NODES, CLAIMS, VOLUMES, PODS, RESOURCE_QUOTAS, SECRETS),
-    *(SERVICE_ACCOUNTS, SERVICES, REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, CRON_JOBS, JOBS),
-    *(NETWORK_POLICIES, BUDGETS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, CSI_DRIVERS, CSI_NODES),
-    *(CSI_CAPACITIES, STORAGE_CLASSES, VOLUME_ATTACHMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, DEFINITIONS),
-    *(PRIORITY_CLASSES, LEASES, *DYNAMIC),
+    *(CONFIG_MAPS, ENDPOINTS, EVENTS, LIMIT_RANGES, NAMESPACES, NODES, CLAIMS, VOLUMES, PODS, POD_TEMPLATES),
+    *(REPLICATION_CONTROLLERS, RESOURCE_QUOTAS, SECRETS, SERVICE_ACCOUNTS, SERVICES, API_SERVICES, REVISIONS),
+    *(DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, AUTOSCALERS, CRON_JOBS, JOBS, SIGNING_REQUESTS),
+    *(INGRESS_CLASSES, INGRESSES, IP_ADDRESSES, NETWORK_POLICIES, SERVICE_CIDRS, BUDGETS, CLUSTER_ROLE_BINDINGS),
+    *(CLUSTER_ROLES, ROLE_BINDINGS, ROLES, CSI_DRIVERS, CSI_NODES, CSI_CAPACITIES, STORAGE_CLASSES),
+    *(VOLUME_ATTACHMENTS, ATTRIBUTES_CLASSES, MUTATING_POLICIES, MUTATING_BINDINGS, MUTATING_WEBHOOKS),
+    *(VALIDATING_POLICIES, VALIDATING_BINDINGS, VALIDATING_WEBHOOKS, DEFINITIONS, PRIORITY_CLASSES, LEASES),
+    *(RUNTIME_CLASSES, ENDPOINT_SLICES, *DYNAMIC, FLOW_SCHEMAS, PRIORITY_LEVELS),
 )
 """All kinds that our API server stores without a definition, in the order of its discovery."""
 
@@ -89,16 +122,8 @@ SCHEDULING = {
     for each in (
         *(PODS, NODES, NAMESPACES, RESOURCE_QUOTAS, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
         *(POD_GROUPS, QUEUES, PRIORITY_CLASSES, BUDGETS, HYPER_NODES, VOLUMES, CLAIMS, STORAGE_CLASSES, CSI_NODES),
-        *(
-            CSI_DRIVERS,
-            CSI_CAPACITIES,
-            VOLUME_ATTACHMENTS,
-            NODE_METRICS,
-            NUMA_TOPOLOGIES,
-            NODE_SHARDS,
-            CONFIG_MAPS,
-            *DYNAMIC,
-        ),
+        *(CSI_DRIVERS, CSI_CAPACITIES, VOLUME_ATTACHMENTS, NODE_METRICS, NUMA_TOPOLOGIES, NODE_SHARDS, CONFIG_MAPS),
+        *DYNAMIC,
     )
 }
 """The kinds that scheduling reads, by kind."""

@@ -122,7 +122,7 @@ class ApiServer:
     def _call(self, request: ApiRequest, info: RequestInfo) -> Call | None:
         """A request with its kind; None if nothing is served there."""
         resource = self.backend.registry.find(info.group, info.version, info.resource)
-        if resource is None or (info.namespace and not resource.namespaced and info.resource != "namespaces"):
+        if resource is None or (info.in_namespace and not resource.namespaced):
             return None
         if info.name and resource.namespaced and not info.namespace:
             return None

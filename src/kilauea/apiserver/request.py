@@ -99,7 +99,10 @@ class TextStream:
 
 @dataclass(slots=True)
 class RequestInfo:
-    """The parsed path and method of a resource request; `group` is empty for the core group."""
+    """The parsed path and method of a resource request; `group` is empty for the core group.
+
+    `in_namespace` is true of `/namespaces/NAME/PLURAL...`: only kinds of namespaces have such a path.
+    """
 
     verb: str
     group: str
@@ -109,6 +112,7 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     is_watch_path: bool = False
+    in_namespace: bool = False
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -143,14 +147,14 @@ def parse_path(method: str, path: str, watch: bool) -> RequestInfo | None:
     watch_path = rest[0] == "watch" and len(rest) > 1
     if watch_path:
         rest = rest[1:]
-    namespace = ""
+    namespace, in_namespace = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE:
-            rest = rest[2:]
+        in_namespace = len(rest) > 2 and rest[2] not in _OF_A_NAMESPACE
+        rest = rest[2:] if in_namespace else rest
     resource, name, subresource = rest[0], "/".join(rest[1:2]), "/".join(rest[2:])
     verb = _verb(method, name, watch or watch_path)
-    return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path)
+    return RequestInfo(verb, group, version, resource, namespace, name, subresource, watch_path, in_namespace)
 
 
 def _verb(method: str, name: str, watch: bool) -> str:

@@ -108,7 +108,7 @@ def _is_meant(subject: Subject, user: User, namespace: str) -> bool:
         return subject.name in user.groups
     if subject.kind == "ServiceAccount":
         return user.name == f"system:serviceaccount:{subject.namespace or namespace}:{subject.name}"
-    return subject.kind == "User" and subject.name in (user.name, _ANY)
+    return subject.kind == "User" and subject.name == user.name
 
 
 def _described(subject: Subject, namespace: str) -> str:

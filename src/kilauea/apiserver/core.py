@@ -22,6 +22,7 @@ from kilauea.apiserver.rest.call import Call
 from kilauea.apiserver.rest.create import create
 from kilauea.apiserver.rest.deleting import delete, delete_collection
 from kilauea.apiserver.rest.eviction import evict
+from kilauea.apiserver.rest.extent import too_deep
 from kilauea.apiserver.rest.finalize import finalize
 from kilauea.apiserver.rest.get import get
 from kilauea.apiserver.rest.listing import list_objects
@@ -92,6 +93,8 @@ class ApiServer:
             return await self._route(request, info)
         except ApiFault as fault:
             return _in_form(request, fault_response(fault))
+        except RecursionError:
+            return _in_form(request, fault_response(too_deep()))
         except StorageError as error:
             return fault_response(status.internal(str(error)))
         except Exception as error:

@@ -10,11 +10,12 @@ from itertools import product
 from typing import Any
 
 import pytest
+import yaml
 
 from kilauea.apiserver.rbac.escalation import Held
 from kilauea.apiserver.rbac.records import PolicyRule
-from kilauea.apiserver.request import GROUP_AUTHENTICATED, User
-from support.api_core import MAPS, PODS, Api
+from kilauea.apiserver.request import GROUP_AUTHENTICATED, TextStream, User, make_request
+from support.api_core import ADMIN, MAPS, PODS, Api
 
 SECONDS = 5.0
 """Each request here took longer than ten seconds, most of them minutes, before it was limited."""
@@ -62,6 +63,71 @@ def test_lists_of_thousands_of_items_are_merged_in_one_pass(api: Api, form: str)
     with soon():
         body = api.good("PATCH", f"{MAPS}/a?fieldManager=two", change, content_type=form)
     assert len(body["metadata"]["finalizers"]) == 12_000
+
+
+# --- texts
+
+YAML = "application/yaml"
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (YAML, b"a: " + b"[" * 40_000),
+        (YAML, b"a: " + b"{" * 40_000),
+        (YAML, b"? " * 40_000),
+        (YAML, b"---\n" * 20_000 + b"\0"),
+        ("application/json", b'{"data":[' + b"1," * 30_000),
+        ("application/json", b'{"data":{"a":"' + b"\\n" * 200_000),
+    ],
+)
+def test_broken_texts_are_refused_soon(api: Api, form: str, text: bytes) -> None:
+    with soon():
+        assert api.ask("POST", MAPS, text, content_type=form).code == 400
+    with soon():
+        patched = api.ask("PATCH", f"{MAPS}/a?fieldManager=me", text, content_type="application/apply-patch+yaml")
+    assert patched.code == 400
+
+
+def test_aliases_do_not_make_much_of_little(api: Api) -> None:
+    bomb = b"metadata: {name: a}\na: &a [x, x, x, x, x, x, x, x, x, x]\n"
+    for letter in b"bcdefg":
+        before, name = chr(letter - 1), chr(letter)
+        bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n".encode()
+    text = b"data:\n  a: &a " + b"x" * 7_000 + b"\n" + b"".join(b"  a%d: *a\n" % number for number in range(1000))
+    with soon():
+        assert api.ask("POST", MAPS, bomb, content_type=YAML).code == 400
+    with soon():
+        assert api.ask("POST", MAPS, text, content_type=YAML).code == 413
+
+
+@pytest.mark.parametrize("form", [YAML, "application/json"])
+def test_a_hundred_keys_given_twice_are_told_of(api: Api, form: str) -> None:
+    pairs = [b'"k%d": "v"' % number for number in range(9000)]
+    text = b'{"metadata": {"name": "a"}, "data": {%b}}' % b",\n".join(pairs * 2)
+    answer = api.ask("POST", f"{MAPS}?fieldValidation=Strict", text, content_type=form)
+    assert answer.code == 400
+    assert answer.body["message"].count("already set in map" if form == YAML else "duplicate field") == 100
+    assert api.ask("POST", MAPS, text, content_type=form).code == 201
+
+
+def test_a_hundred_unknown_fields_are_told_of(api: Api) -> None:
+    text = json.dumps({"metadata": {"name": "a"}, **{f"k{number}": 1 for number in range(3000)}}).encode()
+    answer = api.ask("POST", f"{MAPS}?fieldValidation=Strict", text)
+    assert (answer.code, answer.body["message"].count("unknown field")) == (400, 100)
+
+
+def test_a_long_list_in_yaml_is_the_list_in_json(api: Api) -> None:
+    for number in range(5):
+        api.create_map(f"m{number}", text=f"{number} \u00e9: \n" * 10_000)
+    answer = api.run(api.server.handle(make_request("GET", MAPS, {"accept": YAML}, user=ADMIN)))
+    assert isinstance(answer, TextStream)
+    assert answer.content_type == YAML
+
+    async def text() -> bytes:
+        return b"".join([chunk async for chunk in answer.chunks])
+
+    assert yaml.safe_load(api.run(text())) == api.good("GET", MAPS)
 
 
 # --- sizes

@@ -21,6 +21,8 @@ MAX_DEPTH = 100
 
 MAX_ALIAS_NODES = 1_000_000
 """Nodes that the aliases of one document may stand for in sum, so that a small file cannot become a huge one."""
+TEXT_OF_A_NODE = 32
+"""Characters of a text that count as a further node."""
 
 
 class TextFault(NamedTuple):
@@ -152,9 +154,10 @@ class _Builder:
             value = value if tag in (_STANDARD_TAG + "str", _STANDARD_TAG + "timestamp") else _plain(value)
         elif tag != "!":
             self.fault(event, f"the tag {tag} is not known: leave it out")
-        self.add(event, value, 1)
+        size = 1 + len(event.value) // TEXT_OF_A_NODE
+        self.add(event, value, size)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (value, 1)
+            self.anchors[event.anchor] = (value, size)
 
     def key(self, event: Any, text: str, plain: bool) -> None:
         """A key of the innermost dict; keys are text, however they are written."""

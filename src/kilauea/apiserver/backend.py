@@ -13,6 +13,7 @@ from kilauea.api.container_logs import ContainerLog
 from kilauea.api.times import SECOND, format_time
 from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
+from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
 from kilauea.apiserver.storage import Store
 
@@ -41,6 +42,7 @@ class Backend:
         admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
         accounts: tokens of service accounts; None if there is no key to sign them with.
+        heavy: does what may take long.
     """
 
     store: Store
@@ -50,6 +52,7 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
+    heavy: Heavy = field(default_factory=AtOnce)
 
     def timestamp(self) -> str:
         """The time now as metadata has it, in whole seconds."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from kilauea.apiserver.rest.parsing import Parsed
+
 JSON = "application/json"
 YAML = "application/yaml"
 GROUP_AUTHENTICATED = "system:authenticated"
@@ -33,7 +35,10 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials."""
+    """One request: `path` decoded, without query; names of headers in lower case; `user` None without credentials.
+
+    A large body has been read before: `parsed`.
+    """
 
     method: str
     path: str
@@ -41,6 +46,7 @@ class ApiRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     user: User | None = None
+    parsed: Parsed | None = None
 
     def first(self, name: str, default: str = "") -> str:
         """The first value of a query parameter."""

@@ -10,7 +10,7 @@ import msgspec
 from kilauea.api.ages import age
 from kilauea.apiserver import status
 from kilauea.apiserver.fields import check_not_negative
-from kilauea.apiserver.negotiation import TABLE, as_media, encode_table, view_of
+from kilauea.apiserver.negotiation import TABLE, encode_table, view_of
 from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.request import ApiResponse
 from kilauea.apiserver.rest.body import check_kind, read_document
@@ -92,7 +92,7 @@ def _response(call: Call, obj: Object) -> ApiResponse:
     if view.form == TABLE:
         version = {"resourceVersion": scale["metadata"]["resourceVersion"]}
         return ApiResponse(200, encode_table(call, [value], version, form=_FORM))
-    return ApiResponse(200, as_media(value, view.media), view.media)
+    return ApiResponse(200, value, view.media)
 
 
 def _cells(scale: Object, now: int) -> list[Any]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import yaml
+
+from kilauea.api.remembered import remembered
 
 MAX_DEPTH = 100
 """Maximum depth of a document."""
@@ -60,7 +61,7 @@ _YAML_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE
 _STANDARD_TAG = "tag:yaml.org,2002:"
 
 
-@lru_cache(maxsize=16384)
+@remembered(16384, 64)
 def _plain(text: str) -> str | int | float | bool | None:
     """Value of a plain scalar: null, true, false, a plain number, or its text (so `yes` and times are text)."""
     if text in _YAML_NULLS:

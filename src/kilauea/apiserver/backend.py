@@ -15,6 +15,7 @@ from kilauea.apiserver.account_tokens import AccountTokens
 from kilauea.apiserver.admission import Admission
 from kilauea.apiserver.heavy import AtOnce, Heavy
 from kilauea.apiserver.resources.registry import Registry
+from kilauea.apiserver.selection import Matches
 from kilauea.apiserver.storage import Store
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -42,6 +43,7 @@ class Backend:
         admission: what looks at every write.
         logs: output of containers; None if nothing runs them.
         accounts: tokens of service accounts; None if there is no key to sign them with.
+        matches: which objects watches select.
         heavy: does what may take long.
     """
 
@@ -52,6 +54,7 @@ class Backend:
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
     accounts: AccountTokens | None = None
+    matches: Matches = field(default_factory=Matches)
     heavy: Heavy = field(default_factory=AtOnce)
 
     def timestamp(self) -> str:

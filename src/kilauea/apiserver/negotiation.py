@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
+from kilauea.api.remembered import remembered
 from kilauea.apiserver import status
 from kilauea.apiserver.request import JSON, YAML, ApiResponse
 from kilauea.apiserver.rest.call import Call
@@ -32,7 +32,7 @@ class View(NamedTuple):
     version: str = ""
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def negotiate(accept: str) -> View:
     """The first form of an Accept header that can be had; JSON if there is no header.
 

@@ -21,6 +21,7 @@ from kilauea.apiserver.rest.parsing import MOST_REPEATED, read_yaml
 from kilauea.apiserver.rest.syntax_errors import json_syntax_error, yaml_syntax_error
 from kilauea.apiserver.schema import (
     DecodeError,
+    Schema,
     definition_name,
     fields_in_order,
     is_known_kind,
@@ -73,6 +74,30 @@ def read_document(call: Call, expected: str) -> Object:
             words = f"{_NO_KIND}: json: cannot unmarshal {kind} into Go struct field .{field} of type string"
             raise _unrecognised(expected, call.request.body, words)
     return document
+
+
+def read_typed(call: Call, schema: Schema, api_version: str, kind: str) -> Object:
+    """The body as a kind that is not the one of the path: typed, without unknown fields.
+
+    Raises:
+        ApiFault: it is of another kind, or a value is of the wrong type (400).
+    """
+    obj = read_document(call, kind)
+    check_kind(obj, api_version, kind)
+    typed(schema, obj, kind)
+    return obj
+
+
+def typed(schema: Schema, obj: Object, kind: str) -> None:
+    """Reduce an object, in place, to what Go's type of its kind holds.
+
+    Raises:
+        ApiFault: a value is of the wrong type (400).
+    """
+    try:
+        read_builtin(schema, obj)
+    except DecodeError as error:
+        raise _misread(kind, str(obj.get("apiVersion") or "v1").rpartition("/")[2], str(error)) from error
 
 
 def _read_protobuf(body: bytes) -> Object:
@@ -203,8 +228,10 @@ def _field_messages(call: Call, unknown: list[str], twice: bool) -> Iterator[str
 
 
 def _unfit(call: Call, why: str) -> ApiFault:
-    resource = call.resource
-    version, kind = resource.version, resource.kind
+    return _misread(call.resource.kind, call.resource.version, why)
+
+
+def _misread(kind: str, version: str, why: str) -> ApiFault:
     return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 

@@ -13,7 +13,7 @@ from kilauea.apiserver.fields import check_not_negative
 from kilauea.apiserver.negotiation import TABLE, encode_table, view_of
 from kilauea.apiserver.patch import json_patch, merge_patch, strategic_merge
 from kilauea.apiserver.request import ApiResponse
-from kilauea.apiserver.rest.body import check_kind, read_document
+from kilauea.apiserver.rest.body import check_kind, read_document, typed
 from kilauea.apiserver.rest.call import Call, Object
 from kilauea.apiserver.rest.get import read_stored
 from kilauea.apiserver.rest.objects import decode, metadata_of
@@ -60,10 +60,9 @@ async def _change(call: Call, change: Callable[[Object], Object]) -> ApiResponse
 
     def changed(obj: Object) -> Object:
         scale = change(scale_of(call, obj))
+        typed(builtin_schema("autoscaling", "v1", KIND), scale, KIND)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         causes = check_not_negative("spec.replicas", replicas)
-        if not isinstance(replicas, int):
-            raise status.bad_request("spec.replicas: expected a whole number")
         if causes:
             raise status.invalid(KIND, "autoscaling", call.info.name, causes)
         obj["metadata"]["resourceVersion"] = metadata_of(scale).get("resourceVersion") or ""

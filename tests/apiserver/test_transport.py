@@ -99,9 +99,7 @@ def test_it_says_where_it_listens_and_keeps_its_secrets(server: Process) -> None
         assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file
 
 
-@pytest.mark.parametrize(
-    "authorization", ["", "Bearer wrong", "Basic YTpi", "Bearer", "Bearer \xe9"]
-)
+@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Basic YTpi", "Bearer", "Bearer \xe9"])
 def test_no_one_unknown_is_answered(server: Process, authorization: str) -> None:
     code, body, _ = server.ask("GET", PODS, authorization=authorization)
     assert (code, json.loads(body)["reason"]) == (401, "Unauthorized")
